@@ -1,1 +1,74 @@
-//! Placeholder.
+//! Start any number of identical copies of one program against one Redis: one of them is the
+//! **generator**, all others are **workers**, and every message is committed exactly once.
+//!
+//! Bring a [`Source`] that makes messages and a [`Handler`] that handles them, and run a
+//! [`Node`] in every copy:
+//!
+//! ```no_run
+//! use baton::{Config, Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
+//!
+//! struct Hello;
+//!
+//! impl Source for Hello {
+//!     async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
+//!         text.extend_from_slice(format!("hello {seq}").as_bytes());
+//!     }
+//! }
+//!
+//! struct Count;
+//!
+//! impl Handler for Count {
+//!     async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
+//!         if message.text.is_empty() {
+//!             return Err("nothing to count".into());
+//!         }
+//!         // Written in the very step that commits the message: once per message.
+//!         effects.incr_by("hellos", 1);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # async fn run() -> Result<(), baton::Error> {
+//! let config = Config::new(FleetName::new("hello")?);
+//! let target = Target::parse("redis://localhost")?;
+//! let node = Node::new(target, config, Hello, Count, |event| println!("{event:?}"))?;
+//! node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
+//! # }
+//! ```
+//!
+//! The tour: [`protocol`] has one typed function per script and is all that writes to Redis;
+//! `link` owns the connection; `election` beats and knows the role; `generator` publishes;
+//! `worker` claims, handles and commits; [`Node`] puts them together. [`Status`] reads a
+//! fleet, [`Drain`] takes its failed messages.
+
+mod config;
+mod drain;
+mod effects;
+mod error;
+mod event;
+mod failed;
+mod handler;
+mod keys;
+mod link;
+mod node;
+mod pack;
+pub mod protocol;
+mod scripts;
+mod server;
+mod status;
+mod target;
+
+pub use config::{Config, Missed};
+pub use drain::Drain;
+pub use effects::Effects;
+pub use error::Error;
+pub use event::Event;
+pub use failed::FailedMessage;
+pub use handler::{Handler, Message, Rejected, Source};
+pub use keys::{FleetName, Keys};
+pub use link::LinkState;
+pub use node::{Node, new_name};
+pub use pack::{Pack, PackBuilder, Range};
+pub use server::ServerInfo;
+pub use status::{GeneratorStatus, NodeStatus, Status};
+pub use target::Target;

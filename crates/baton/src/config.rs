@@ -1,0 +1,103 @@
+//! How a node behaves. Identical copies have identical settings.
+
+use std::time::Duration;
+
+use crate::{Error, FleetName};
+
+/// Shortest and longest time to live of leases and claims. Below, jitter would kill healthy
+/// nodes; above, nobody would wait for it.
+const TTL_RANGE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3600));
+/// Most lanes of one node.
+const MAX_CONCURRENCY: usize = 10_000;
+/// Most messages that may wait or be kept as failed, and the highest sequence number: what a
+/// Lua number holds exactly.
+const MAX_COUNT: u64 = 1 << 53;
+
+/// What becomes of ticks of the schedule that passed while nobody generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Missed {
+    /// They are made up for at once.
+    #[default]
+    CatchUp,
+    /// They are left out.
+    Skip,
+}
+
+/// The settings of a node.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The fleet it belongs to.
+    pub fleet: FleetName,
+    /// Time between two messages; zero is full speed.
+    pub interval: Duration,
+    /// Stop generating when the fleet has published this many in total.
+    pub messages: Option<u64>,
+    /// How long a silent generator keeps the lease.
+    pub lease_ttl: Duration,
+    /// How long a silent worker keeps its messages.
+    pub claim_ttl: Duration,
+    /// How many messages a worker handles at the same time.
+    pub concurrency: usize,
+    /// What becomes of missed ticks.
+    pub missed: Missed,
+    /// Backpressure: most messages that may wait.
+    pub max_pending: u64,
+    /// Most failed messages the errors store may keep.
+    pub max_errors: u64,
+    /// Run even on a server that deletes keys when its memory is full.
+    pub allow_eviction: bool,
+}
+
+impl Config {
+    /// The defaults, for a fleet.
+    pub fn new(fleet: FleetName) -> Self {
+        Self {
+            fleet,
+            interval: Duration::from_millis(500),
+            messages: None,
+            lease_ttl: Duration::from_millis(1500),
+            claim_ttl: Duration::from_secs(5),
+            concurrency: 1,
+            missed: Missed::CatchUp,
+            max_pending: 1_000_000,
+            max_errors: 1_000_000,
+            allow_eviction: false,
+        }
+    }
+
+    /// Says which setting cannot work, if one cannot.
+    pub fn check(&self) -> Result<(), Error> {
+        let (shortest, longest) = TTL_RANGE;
+        for (name, ttl) in [("lease", self.lease_ttl), ("claim", self.claim_ttl)] {
+            if ttl < shortest || ttl > longest {
+                return Err(Error::Config(format!(
+                    "the {name} ttl must lie between {shortest:?} and {longest:?}, not {ttl:?}"
+                )));
+            }
+        }
+        if self.interval > Duration::ZERO && self.interval < Duration::from_millis(1) {
+            return Err(Error::Config(
+                "the interval is zero (full speed) or at least 1 ms".to_owned(),
+            ));
+        }
+        if self.concurrency == 0 || self.concurrency > MAX_CONCURRENCY {
+            return Err(Error::Config(format!(
+                "the concurrency must lie between 1 and {MAX_CONCURRENCY}"
+            )));
+        }
+        for (name, count) in [
+            ("pending messages", self.max_pending),
+            ("errors", self.max_errors),
+        ] {
+            if count == 0 || count > MAX_COUNT {
+                return Err(Error::Config(format!(
+                    "the most {name} must lie between 1 and {MAX_COUNT}"
+                )));
+            }
+        }
+        if self.messages.is_some_and(|messages| messages > MAX_COUNT) {
+            return Err(Error::Config(format!("at most {MAX_COUNT} messages")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Effects: what a handler changes in Redis, staged and written by the commit itself.
+
+/// Changes in Redis that take place in the very step that commits the message, or not at
+/// all. They are checked as a whole before the first one is written; if one of them cannot
+/// work (a key of another type, say), none is written and the message fails with the reason.
+///
+/// In one commit a key may be changed by one kind of effect only.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effects {
+    pub(crate) staged: Vec<Effect>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Effect {
+    pub(crate) verb: &'static str,
+    pub(crate) key: Vec<u8>,
+    pub(crate) args: Vec<Vec<u8>>,
+}
+
+impl Effects {
+    /// Sets a string.
+    pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.stage("SET", key, &[value.as_ref()]);
+    }
+
+    /// Deletes a key.
+    pub fn del(&mut self, key: impl AsRef<[u8]>) {
+        self.stage("DEL", key, &[]);
+    }
+
+    /// Adds to a counter. Counters stay within ±2^53.
+    pub fn incr_by(&mut self, key: impl AsRef<[u8]>, by: i64) {
+        self.stage("INCRBY", key, &[by.to_string().as_bytes()]);
+    }
+
+    /// Sets a field of a hash.
+    pub fn hset(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        field: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) {
+        self.stage("HSET", key, &[field.as_ref(), value.as_ref()]);
+    }
+
+    /// Adds to a counter in a hash. Counters stay within ±2^53.
+    pub fn hincr_by(&mut self, key: impl AsRef<[u8]>, field: impl AsRef<[u8]>, by: i64) {
+        self.stage("HINCRBY", key, &[field.as_ref(), by.to_string().as_bytes()]);
+    }
+
+    /// Appends to a list.
+    pub fn rpush(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.stage("RPUSH", key, &[value.as_ref()]);
+    }
+
+    /// Adds to a set.
+    pub fn sadd(&mut self, key: impl AsRef<[u8]>, member: impl AsRef<[u8]>) {
+        self.stage("SADD", key, &[member.as_ref()]);
+    }
+
+    /// Sets a member's score in a sorted set.
+    pub fn zadd(&mut self, key: impl AsRef<[u8]>, score: i64, member: impl AsRef<[u8]>) {
+        self.stage(
+            "ZADD",
+            key,
+            &[score.to_string().as_bytes(), member.as_ref()],
+        );
+    }
+
+    fn stage(&mut self, verb: &'static str, key: impl AsRef<[u8]>, args: &[&[u8]]) {
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        self.staged.push(Effect {
+            verb,
+            key: key.as_ref().to_vec(),
+            args,
+        });
+    }
+}

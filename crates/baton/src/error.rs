@@ -1,0 +1,138 @@
+//! What can go wrong. Expected answers (*fenced*, *lost*, *full*) are not errors: each call
+//! has its own enum for them.
+
+/// A failure of the program or of Redis. Never a failed *message*: those live in the errors store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The call was sent and no answer came: it may or may not have been executed.
+    /// Safe to repeat with the same ids, because every call is idempotent.
+    #[error("sent, but the answer was lost: {0}")]
+    ReplyLost(#[source] redis::RedisError),
+    /// The call was certainly not executed; the server may take it later.
+    #[error("Redis is not available: {0}")]
+    Unavailable(String),
+    /// Redis refuses, and will go on refusing until somebody changes something.
+    #[error("{0}")]
+    Refused(String),
+    /// The fleet runs another version of the protocol.
+    #[error(
+        "fleet {fleet} speaks protocol {theirs}, this program speaks protocol {ours}: \
+         use the version of baton that the fleet runs, or another --fleet"
+    )]
+    Protocol {
+        /// Name of the fleet.
+        fleet: String,
+        /// The version found in Redis.
+        theirs: String,
+        /// The version of this program.
+        ours: &'static str,
+    },
+    /// A setting that cannot work.
+    #[error("{0}")]
+    Config(String),
+    /// Redis answered something that no script of ours returns.
+    #[error("unexpected answer from Redis to {call}: {answer}")]
+    Answer {
+        /// The script that was called.
+        call: &'static str,
+        /// What came back, shortened.
+        answer: String,
+    },
+}
+
+impl Error {
+    /// Whether the same call may succeed later without anybody's help.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::ReplyLost(_) | Self::Unavailable(_))
+    }
+}
+
+/// Codes with which Redis says that it did not execute a call but may do so later.
+const NOT_EXECUTED: [&str; 12] = [
+    "MOVED",
+    "ASK",
+    "TRYAGAIN",
+    "CLUSTERDOWN",
+    "MASTERDOWN",
+    "READONLY",
+    "LOADING",
+    "BUSY",
+    "OOM",
+    "NOREPLICAS",
+    "MISCONF",
+    "UNBLOCKED",
+];
+
+/// Sorts an error of the client into ours. `sent` tells whether the call had left.
+pub(crate) fn classify(error: redis::RedisError) -> Error {
+    let Some(code) = error.code() else {
+        return match error.kind() {
+            redis::ErrorKind::AuthenticationFailed => Error::Refused(plain(&error)),
+            _ => Error::ReplyLost(error),
+        };
+    };
+    // Redis 6.2 wraps the code of an error inside a script: "ERR Error running script …: -OOM …".
+    let wrapped = |word: &str| {
+        error
+            .detail()
+            .is_some_and(|text| text.contains(&format!("-{word} ")))
+    };
+    if NOT_EXECUTED.contains(&code) || NOT_EXECUTED.iter().any(|word| wrapped(word)) {
+        return Error::Unavailable(plain(&error));
+    }
+    Error::Refused(plain(&error))
+}
+
+/// The error's own words, without the client library's preamble.
+pub(crate) fn plain(error: &redis::RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        (Some(code), None) => code.to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server_error(line: &str) -> Error {
+        let value = redis::parse_redis_value(line.as_bytes()).unwrap();
+        classify(value.extract_error().unwrap_err())
+    }
+
+    #[test]
+    fn answers_that_say_not_executed_may_be_repeated() {
+        for code in NOT_EXECUTED {
+            let error = server_error(&format!("-{code} something\r\n"));
+            assert!(matches!(error, Error::Unavailable(_)), "{code}: {error:?}");
+            assert!(error.is_passing());
+        }
+        let wrapped =
+            "-ERR Error running script (call to f_1): @user_script:3: -OOM command not allowed\r\n";
+        assert!(matches!(server_error(wrapped), Error::Unavailable(_)));
+    }
+
+    #[test]
+    fn answers_that_stay_are_refusals_in_the_server_s_words() {
+        for line in [
+            "-NOPERM this user has no permissions to run the 'lpop' command\r\n",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+            "-WRONGPASS invalid username-password pair\r\n",
+        ] {
+            let error = server_error(line);
+            assert!(matches!(error, Error::Refused(_)), "{error:?}");
+            assert!(
+                error
+                    .to_string()
+                    .contains(line[1..].split(' ').next().unwrap())
+            );
+        }
+    }
+
+    #[test]
+    fn a_broken_connection_leaves_the_outcome_unknown() {
+        let io = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert!(matches!(classify(io.into()), Error::ReplyLost(_)));
+    }
+}

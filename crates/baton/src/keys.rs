@@ -1,0 +1,147 @@
+//! Every key name of the protocol is built here and nowhere else.
+//!
+//! All keys of one slot share a hash tag, so that each script touches a single slot of a
+//! Redis Cluster: the control keys `{fleet}`, the keys of partition p `{fleet:p}`. No key
+//! has a time to live: an expiring queue is a lost queue.
+
+use crate::Error;
+
+/// Longest name of a fleet.
+const FLEET_NAME_BYTES: usize = 64;
+
+/// A fleet's name: letters, digits, `.`, `_` and `-`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetName(String);
+
+impl FleetName {
+    /// Checks a name. Braces and colons are not allowed: they would change the hash tag.
+    pub fn new(name: &str) -> Result<Self, Error> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if name.is_empty() || name.len() > FLEET_NAME_BYTES || !name.chars().all(allowed) {
+            return Err(Error::Config(format!(
+                "a fleet's name has 1 to {FLEET_NAME_BYTES} letters, digits, '.', '_' or '-', not {name:?}"
+            )));
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for FleetName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The key names of one fleet.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    /// HASH: who holds the lease. `node`, `epoch`, `until`, `since`, `run`.
+    pub generator: String,
+    /// HASH: node → run of the server it is connected to, and a JSON object about it.
+    pub nodes: String,
+    /// ZSET: node → when it joined; the order in which standbys take over.
+    pub joined: String,
+    /// ZSET: node → its last sign of life.
+    pub seen: String,
+    /// HASH: `protocol`.
+    pub meta: String,
+    /// HASH: `node` and `epoch` that may publish, `last` sequence number, `cursor` of the schedule.
+    pub fence: String,
+    /// LIST of ranges that wait for a worker.
+    pub queue: String,
+    /// HASH: first sequence number of a pack → the pack.
+    pub packs: String,
+    /// HASH: first sequence number of a split pack → how many of its messages have not ended.
+    pub left: String,
+    /// LIST with at most one token, on which idle workers block.
+    pub bell: String,
+    /// HASH: slot → what it holds.
+    pub claims: String,
+    /// ZSET: slot → until when.
+    pub deadlines: String,
+    /// HASH: slot → the claim it ended last.
+    pub workers: String,
+    /// LIST of error records.
+    pub errors: String,
+    /// HASH of counters: `done`, `failed`, `claimed`, `foreign`.
+    pub stats: String,
+    /// Where a joining node tries its permissions; never holds anything for long.
+    pub(crate) preflight: [String; 2],
+    /// A node's presence channel is this and its name. Nothing is ever published there.
+    pub presence: String,
+}
+
+impl Keys {
+    /// The names for a fleet.
+    pub fn new(fleet: &FleetName) -> Self {
+        let control = |name: &str| format!("baton:{{{fleet}}}:{name}");
+        let partition = |name: &str| format!("baton:{{{fleet}:0}}:{name}");
+        Self {
+            generator: control("generator"),
+            nodes: control("nodes"),
+            joined: control("joined"),
+            seen: control("seen"),
+            meta: control("meta"),
+            fence: partition("fence"),
+            queue: partition("queue"),
+            packs: partition("packs"),
+            left: partition("left"),
+            bell: partition("bell"),
+            claims: partition("claims"),
+            deadlines: partition("deadlines"),
+            workers: partition("workers"),
+            errors: partition("errors"),
+            stats: partition("stats"),
+            preflight: [control("preflight"), partition("preflight")],
+            presence: control("presence:"),
+        }
+    }
+
+    /// Every key that may exist, with the type it must have.
+    pub fn typed(&self) -> [(&str, &'static str); 15] {
+        [
+            (&self.generator, "hash"),
+            (&self.nodes, "hash"),
+            (&self.joined, "zset"),
+            (&self.seen, "zset"),
+            (&self.meta, "hash"),
+            (&self.fence, "hash"),
+            (&self.queue, "list"),
+            (&self.packs, "hash"),
+            (&self.left, "hash"),
+            (&self.bell, "list"),
+            (&self.claims, "hash"),
+            (&self.deadlines, "zset"),
+            (&self.workers, "hash"),
+            (&self.errors, "list"),
+            (&self.stats, "hash"),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_would_change_the_hash_tag_is_refused() {
+        for bad in ["", "a b", "a{b", "a}b", "a:b", "ü", "a\n", &"x".repeat(65)] {
+            assert!(FleetName::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(FleetName::new("orders.v2_test-1").is_ok());
+    }
+
+    #[test]
+    fn no_key_of_one_fleet_is_a_key_of_another() {
+        let (a, b) = (FleetName::new("a").unwrap(), FleetName::new("a.0").unwrap());
+        let (a, b) = (Keys::new(&a), Keys::new(&b));
+        for (key, _) in a.typed() {
+            assert!(b.typed().iter().all(|(other, _)| *other != key));
+        }
+    }
+}

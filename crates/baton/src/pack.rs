@@ -1,0 +1,219 @@
+//! Packs and ranges: how messages travel.
+//!
+//! A pack is a msgpack array `[time in ms, [text, …]]`, readable by Lua's `cmsgpack` and by
+//! any language. It is written once and stays where it is until its last message has ended;
+//! what moves through queue and claims is a [`Range`].
+
+use crate::Error;
+
+/// Messages `first..=last` of one pack, and how many workers died holding them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// First sequence number of the pack they are in.
+    pub pack: u64,
+    /// How many messages that pack has.
+    pub count: u64,
+    /// The first message of the range.
+    pub first: u64,
+    /// The last message of the range.
+    pub last: u64,
+    /// How many workers died holding it.
+    pub crashes: u64,
+}
+
+impl Range {
+    /// Reads what a script wrote: five decimal numbers.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split(' ').map(|word| word.parse::<u64>().ok());
+        let mut next = || numbers.next().flatten();
+        let range = Self {
+            pack: next()?,
+            count: next()?,
+            first: next()?,
+            last: next()?,
+            crashes: next()?,
+        };
+        let end = range.pack.checked_add(range.count)?;
+        let sound = range.pack <= range.first && range.first <= range.last && range.last < end;
+        (sound && numbers.next().is_none()).then_some(range)
+    }
+
+    /// How many messages it has.
+    pub fn size(&self) -> u64 {
+        self.last - self.first + 1
+    }
+}
+
+/// A pack in the making.
+#[derive(Debug, Default)]
+pub struct PackBuilder {
+    texts: Vec<u8>,
+    count: u64,
+}
+
+impl PackBuilder {
+    /// Adds a message.
+    pub fn push(&mut self, text: &[u8]) {
+        write_text(&mut self.texts, text);
+        self.count += 1;
+    }
+
+    /// How many it has.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many bytes its texts take.
+    pub fn bytes(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// The finished pack.
+    pub fn finish(&self, at_ms: u64) -> Vec<u8> {
+        let mut pack = Vec::with_capacity(self.texts.len() + 16);
+        write(&mut pack, |pack| {
+            rmp::encode::write_array_len(pack, 2)?;
+            rmp::encode::write_uint(pack, at_ms)?;
+            rmp::encode::write_array_len(pack, u32::try_from(self.count).unwrap_or(u32::MAX))
+        });
+        pack.extend_from_slice(&self.texts);
+        pack
+    }
+}
+
+/// A pack as read: borrowed texts, nothing copied.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pack<'a> {
+    /// When it was made, on Redis's clock.
+    pub at_ms: u64,
+    /// The texts in order.
+    pub texts: Vec<&'a [u8]>,
+}
+
+impl<'a> Pack<'a> {
+    /// Reads a pack. Bytes that are not one give an error, never a panic; memory is bounded
+    /// by the bytes at hand.
+    pub fn parse(mut bytes: &'a [u8]) -> Result<Self, Error> {
+        read(&mut bytes).ok_or_else(|| Error::Answer {
+            call: "claim",
+            answer: "bytes that are not a pack".to_owned(),
+        })
+    }
+}
+
+fn read<'a>(bytes: &mut &'a [u8]) -> Option<Pack<'a>> {
+    if rmp::decode::read_array_len(bytes).ok()? != 2 {
+        return None;
+    }
+    let at_ms = rmp::decode::read_int(bytes).ok()?;
+    let count = rmp::decode::read_array_len(bytes).ok()? as usize;
+    // Each text takes a byte at least, so a lying length cannot make us reserve more.
+    let mut texts = Vec::with_capacity(count.min(bytes.len()));
+    for _ in 0..count {
+        texts.push(read_text(bytes)?);
+    }
+    bytes.is_empty().then_some(Pack { at_ms, texts })
+}
+
+/// Appends a msgpack string. Texts may be any bytes: `cmsgpack` makes no difference either.
+pub(crate) fn write_text(to: &mut Vec<u8>, text: &[u8]) {
+    write(to, |to| {
+        rmp::encode::write_str_len(to, u32::try_from(text.len()).unwrap_or(u32::MAX))
+    });
+    to.extend_from_slice(text);
+}
+
+/// Takes a msgpack string (or binary) off the front.
+pub(crate) fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let mut rest = *bytes;
+    let length = match rmp::decode::read_str_len(&mut rest) {
+        Ok(length) => length,
+        Err(_) => {
+            rest = *bytes;
+            rmp::decode::read_bin_len(&mut rest).ok()?
+        }
+    };
+    let (text, rest) = rest.split_at_checked(length as usize)?;
+    *bytes = rest;
+    Some(text)
+}
+
+/// Runs an encoder on a vector, to which writing cannot fail.
+pub(crate) fn write<T, E>(to: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>) -> Result<T, E>) {
+    let written = encode(to);
+    debug_assert!(written.is_ok());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pack_of(texts: &[&[u8]]) -> Vec<u8> {
+        let mut builder = PackBuilder::default();
+        texts.iter().for_each(|text| builder.push(text));
+        builder.finish(1_700_000_000_123)
+    }
+
+    #[test]
+    fn a_pack_reads_back_whatever_its_texts_are() {
+        let long = vec![b'x'; 1 << 20];
+        let texts: Vec<&[u8]> = vec![
+            b"",
+            b"hello",
+            b"\xff\xfe\x00",
+            "\u{1b}[31m".as_bytes(),
+            &long,
+        ];
+        let bytes = pack_of(&texts);
+        let pack = Pack::parse(&bytes).unwrap();
+        assert_eq!(
+            pack,
+            Pack {
+                at_ms: 1_700_000_000_123,
+                texts
+            }
+        );
+    }
+
+    #[test]
+    fn any_cut_or_foreign_bytes_are_an_error() {
+        let bytes = pack_of(&[b"hello", b"world"]);
+        for cut in 0..bytes.len() {
+            assert!(Pack::parse(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert!(Pack::parse(&longer).is_err());
+        // An array that claims four billion texts.
+        assert!(Pack::parse(&[0x92, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff]).is_err());
+        assert!(Pack::parse(b"garbage").is_err());
+    }
+
+    #[test]
+    fn a_range_reads_back_and_nonsense_does_not() {
+        let range = Range {
+            pack: 1,
+            count: 500,
+            first: 3,
+            last: 500,
+            crashes: 2,
+        };
+        assert_eq!(Range::parse("1 500 3 500 2"), Some(range));
+        assert_eq!(range.size(), 498);
+        for bad in [
+            "",
+            "1 500 3",
+            "1 500 3 501 0",
+            "5 5 4 6 0",
+            "1 2 2 1 0",
+            "a b c d e",
+            "1 1 1 1 0 0",
+        ] {
+            assert_eq!(Range::parse(bad), None, "{bad}");
+        }
+        assert_eq!(
+            Range::parse("18446744073709551615 2 18446744073709551615 1 0"),
+            None
+        );
+    }
+}

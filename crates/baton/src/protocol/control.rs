@@ -1,0 +1,197 @@
+//! Who is here and who generates: beat, leave, forget, roster.
+
+use std::time::Duration;
+
+use super::answer::{array, number, string, strings, unexpected, worded};
+use super::{PROTOCOL, Store};
+use crate::Error;
+use crate::scripts;
+
+/// How often the first standbys beat: the time in which a killed generator is noticed.
+const FIRST_STANDBY_BEAT: Duration = Duration::from_millis(50);
+
+/// The answer to a beat.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beat {
+    /// This node holds the lease.
+    Generator {
+        /// The fencing number of the lease.
+        epoch: u64,
+        /// When to beat again.
+        next: Duration,
+        /// Redis's clock in ms.
+        now_ms: u64,
+    },
+    /// Another node does.
+    Worker {
+        /// The holder.
+        generator: String,
+        /// The fencing number of its lease.
+        epoch: u64,
+        /// When to beat again.
+        next: Duration,
+        /// Redis's clock in ms.
+        now_ms: u64,
+        /// Whether this node is among the first in line to take over.
+        first_in_line: bool,
+    },
+}
+
+/// Who holds the lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The holder, if the lease has one.
+    pub node: Option<String>,
+    /// The fencing number.
+    pub epoch: u64,
+    /// Since when the holder has it, in ms.
+    pub since_ms: u64,
+    /// Until when, in ms.
+    pub until_ms: u64,
+}
+
+/// A node as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub node: String,
+    /// What it says about itself, a JSON object.
+    pub about: String,
+    /// Its last beat, in ms.
+    pub seen_ms: u64,
+    /// Whether its process is connected at this moment.
+    pub present: bool,
+}
+
+/// Everybody, read in one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roster {
+    /// Redis's clock in ms.
+    pub now_ms: u64,
+    /// The lease.
+    pub lease: Lease,
+    /// The nodes.
+    pub nodes: Vec<Listed>,
+}
+
+impl Store {
+    /// Says "I am here"; renews or takes the lease. `about` is a JSON object for people,
+    /// `above` an epoch that the lease must exceed (0: any).
+    pub async fn beat(&self, lease_ttl: Duration, about: &str, above: u64) -> Result<Beat, Error> {
+        let call = scripts::BEAT.name;
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::BEAT,
+                &[
+                    &keys.generator,
+                    &keys.nodes,
+                    &keys.joined,
+                    &keys.seen,
+                    &keys.meta,
+                ],
+                &[
+                    self.node.as_bytes(),
+                    self.link.run().as_bytes(),
+                    lease_ttl.as_millis().to_string().as_bytes(),
+                    PROTOCOL.as_bytes(),
+                    keys.presence.as_bytes(),
+                    about.as_bytes(),
+                    above.to_string().as_bytes(),
+                    FIRST_STANDBY_BEAT.as_millis().to_string().as_bytes(),
+                ],
+            )
+            .await?;
+        let millis = |value| Ok::<_, Error>(Duration::from_millis(number(call, value)?));
+        match worded(call, &answer)? {
+            (b"generator", [epoch, next, now]) => Ok(Beat::Generator {
+                epoch: number(call, epoch)?,
+                next: millis(next)?,
+                now_ms: number(call, now)?,
+            }),
+            (b"worker", [generator, epoch, next, now, line]) => Ok(Beat::Worker {
+                generator: string(call, generator)?,
+                epoch: number(call, epoch)?,
+                next: millis(next)?,
+                now_ms: number(call, now)?,
+                first_in_line: string(call, line)? == "first",
+            }),
+            (b"protocol", [theirs]) => Err(Error::Protocol {
+                fleet: self.fleet.to_string(),
+                theirs: string(call, theirs)?,
+                ours: PROTOCOL,
+            }),
+            _ => Err(unexpected(call, &answer)),
+        }
+    }
+
+    /// Leaves in good order; a holder of the lease resigns. Returns whether it did.
+    pub async fn leave(&self) -> Result<bool, Error> {
+        let call = scripts::LEAVE.name;
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::LEAVE,
+                &[&keys.generator, &keys.nodes, &keys.joined, &keys.seen],
+                &[self.node.as_bytes()],
+            )
+            .await?;
+        match worded(call, &answer)? {
+            (b"resigned", []) => Ok(true),
+            (b"left", []) => Ok(false),
+            _ => Err(unexpected(call, &answer)),
+        }
+    }
+
+    /// Drops every node whose process is not connected. Returns their names.
+    pub async fn forget(&self) -> Result<Vec<String>, Error> {
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::FORGET,
+                &[&keys.nodes, &keys.joined, &keys.seen],
+                &[keys.presence.as_bytes()],
+            )
+            .await?;
+        strings(scripts::FORGET.name, &answer)
+    }
+
+    /// Who is here and who generates.
+    pub async fn roster(&self) -> Result<Roster, Error> {
+        let call = scripts::ROSTER.name;
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::ROSTER,
+                &[&keys.generator, &keys.nodes, &keys.seen],
+                &[keys.presence.as_bytes()],
+            )
+            .await?;
+        let [now, node, epoch, since, until, nodes @ ..] = array(call, &answer)? else {
+            return Err(unexpected(call, &answer));
+        };
+        let nodes = nodes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|[node, about, seen, present]| {
+                Ok(Listed {
+                    node: string(call, node)?,
+                    about: string(call, about)?,
+                    seen_ms: number(call, seen)?,
+                    present: number(call, present)? == 1,
+                })
+            });
+        Ok(Roster {
+            now_ms: number(call, now)?,
+            lease: Lease {
+                node: Some(string(call, node)?).filter(|node| !node.is_empty()),
+                epoch: number(call, epoch)?,
+                since_ms: number(call, since)?,
+                until_ms: number(call, until)?,
+            },
+            nodes: nodes.collect::<Result<_, Error>>()?,
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! The protocol: one typed function per script, one enum per set of answers.
+//!
+//! Nothing else writes to Redis. Every call is idempotent: after [`Error::ReplyLost`] repeat
+//! it with the same arguments, and the answer tells what became of it.
+
+mod answer;
+mod control;
+mod errors;
+mod queue;
+
+pub use control::{Beat, Lease, Listed, Roster};
+pub use errors::{ErrorsClaim, ErrorsCommit};
+pub use queue::{
+    Census, Claim, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Reclaimed, Seal, Slot,
+};
+
+use redis::Value;
+
+use crate::keys::{FleetName, Keys};
+use crate::link::{Link, LinkState};
+use crate::scripts::{self, Script};
+use crate::server::ServerInfo;
+use crate::{Error, Target};
+
+/// The version of keys, scripts and encodings. Nodes of different versions never mix.
+pub const PROTOCOL: &str = "1";
+
+/// One node's (or one command's) access to a fleet in Redis.
+#[derive(Clone)]
+pub struct Store {
+    fleet: FleetName,
+    node: String,
+    keys: Keys,
+    link: Link,
+}
+
+impl Store {
+    /// Connects. `node` is the name under which this process is present; `observe` hears
+    /// when the connection is lost and regained.
+    pub async fn open(
+        target: &Target,
+        fleet: &FleetName,
+        node: &str,
+        observe: impl Fn(LinkState) + Send + 'static,
+    ) -> Result<Self, Error> {
+        let keys = Keys::new(fleet);
+        let presence = format!("{}{node}", keys.presence);
+        let link = Link::open(target, Some(presence), observe).await?;
+        Ok(Self {
+            fleet: fleet.clone(),
+            node: node.to_owned(),
+            keys,
+            link,
+        })
+    }
+
+    /// The fleet's name.
+    pub fn fleet(&self) -> &FleetName {
+        &self.fleet
+    }
+
+    /// The name of this node.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// The fleet's key names.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Waits until there is a connection.
+    pub async fn wait_up(&self) {
+        self.link.wait_up().await;
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Makes sure that a fleet can live here: a server that takes writes and keeps keys, a
+    /// user that may run every command the scripts use, keys of the right types.
+    pub async fn preflight(&self, allow_eviction: bool) -> Result<(), Error> {
+        let server = self.server().await?;
+        if server.read_only_replica {
+            return Err(Error::Refused(
+                "this server is a read-only replica: point --redis at its primary".to_owned(),
+            ));
+        }
+        if server.evicts() && !allow_eviction {
+            return Err(Error::Refused(format!(
+                "the server's maxmemory-policy is {}: it may delete messages when its memory is \
+                 full. Set it to noeviction, or insist with --allow-eviction",
+                server.maxmemory_policy
+            )));
+        }
+        for scratch in &self.keys.preflight {
+            let answer = self.eval(&scripts::PREFLIGHT, &[scratch], &[]).await?;
+            let missing = answer::strings(scripts::PREFLIGHT.name, &answer)?;
+            if let Some(first) = missing.first() {
+                let names: Vec<&str> = missing
+                    .iter()
+                    .filter_map(|line| line.split(':').next())
+                    .collect();
+                let mut error = format!(
+                    "the Redis user lacks commands that a fleet needs: {}",
+                    names.join(", ")
+                );
+                // Anything but a missing permission is worth its own words.
+                if !first.contains("NOPERM") && !first.contains("ermission") {
+                    error = format!("{error} ({first})");
+                }
+                return Err(Error::Refused(error));
+            }
+        }
+        self.check_types().await
+    }
+
+    /// What the server says about itself now.
+    pub async fn server(&self) -> Result<ServerInfo, Error> {
+        let info = self.link.call(&redis::cmd("INFO")).await?;
+        let mut server = ServerInfo::parse(&answer::string("INFO", &info)?);
+        // Managed servers often forbid CONFIG; then this one fact stays unknown.
+        let mut config = redis::cmd("CONFIG");
+        config.arg("GET").arg("appendfsync");
+        if let Ok(Value::Map(pairs)) = self.link.call(&config).await {
+            server.appendfsync = pairs
+                .first()
+                .and_then(|(_, value)| answer::string("CONFIG", value).ok());
+        }
+        Ok(server)
+    }
+
+    /// Names the key of ours that holds another type, if one does.
+    async fn check_types(&self) -> Result<(), Error> {
+        for (key, needed) in self.keys.typed() {
+            let mut command = redis::cmd("TYPE");
+            command.arg(key);
+            let found = answer::string("TYPE", &self.link.call(&command).await?)?;
+            if found != "none" && found != needed {
+                return Err(Error::Refused(format!(
+                    "the key {key} holds a {found}, but a fleet keeps a {needed} there: \
+                     something else uses this name; rename or remove it, or use another --fleet"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls a script. A server that has forgotten it is sent the whole text.
+    async fn eval(
+        &self,
+        script: &'static Script,
+        keys: &[impl AsRef<[u8]>],
+        args: &[&[u8]],
+    ) -> Result<Value, Error> {
+        let answer = self
+            .link
+            .call(&command("EVALSHA", &script.sha, keys, args))
+            .await;
+        let answer = match answer {
+            Err(Error::Refused(why)) if why.starts_with("NOSCRIPT") => {
+                self.link
+                    .call(&command("EVAL", script.source, keys, args))
+                    .await
+            }
+            answer => answer,
+        };
+        match answer {
+            Err(Error::Refused(why)) if why.contains("WRONGTYPE") => {
+                self.check_types().await?;
+                Err(Error::Refused(why))
+            }
+            answer => answer,
+        }
+    }
+}
+
+fn command(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], args: &[&[u8]]) -> redis::Cmd {
+    let mut command = redis::cmd(verb);
+    command.arg(script).arg(keys.len());
+    for key in keys {
+        command.arg(key.as_ref());
+    }
+    for arg in args {
+        command.arg(arg);
+    }
+    command
+}

@@ -1,0 +1,547 @@
+//! The way of a message: seal, publish, claim, extend, commit, give back, reclaim, census.
+
+use std::time::Duration;
+
+use super::Store;
+use super::answer::{array, bytes, number, string, strings, unexpected, worded};
+use crate::effects::Effects;
+use crate::pack::Range;
+use crate::{Error, scripts};
+
+/// A message whose claim was lost this often goes to errors instead of killing another worker.
+const POISON_CRASHES: u64 = 3;
+/// Most claims that one reclaim looks at.
+const RECLAIM_CLAIMS: u64 = 64;
+/// Longest queue that the census counts range by range (about 30 ms of Redis's time).
+const CENSUS_RANGES: u64 = 100_000;
+
+/// One lane of a worker. It holds at most one claim at a time; its claims are numbered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    name: String,
+}
+
+impl Slot {
+    /// The slot of a node's lane.
+    pub fn new(node: &str, lane: impl std::fmt::Display) -> Self {
+        Self {
+            name: format!("{node}:{lane}"),
+        }
+    }
+
+    /// `node:lane`, its field in `claims`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The answer to a seal.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seal {
+    /// From here on only this generator publishes.
+    Sealed {
+        /// The fleet's last sequence number.
+        last: u64,
+        /// Which tick of the schedule is next, in ms on Redis's clock; 0 before the first.
+        cursor_ms: u64,
+    },
+    /// A newer generator, or another of the same epoch, sealed before.
+    Fenced {
+        /// That generator.
+        node: String,
+        /// Its epoch.
+        epoch: u64,
+    },
+}
+
+/// What to publish.
+#[derive(Debug, Clone, Copy)]
+pub struct PublishCall<'a> {
+    /// Epoch of the lease under which it is published.
+    pub epoch: u64,
+    /// Sequence number of the first message.
+    pub first: u64,
+    /// How many messages the pack has.
+    pub count: u64,
+    /// Which tick of the schedule is next.
+    pub cursor_ms: u64,
+    /// Backpressure: most messages that may wait.
+    pub max_pending: u64,
+    /// The pack.
+    pub pack: &'a [u8],
+}
+
+/// The answer to a publish.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Publish {
+    /// Written.
+    Ok,
+    /// An earlier try of this very call was.
+    Already,
+    /// Nothing written: the fleet's last number is another.
+    Gap {
+        /// The fleet's last sequence number.
+        last: u64,
+    },
+    /// Nothing written: somebody else is the generator.
+    Fenced {
+        /// Who.
+        node: String,
+        /// Its epoch.
+        epoch: u64,
+    },
+    /// Nothing written: too many messages wait.
+    Full {
+        /// How many.
+        pending: u64,
+    },
+}
+
+/// The answer to a claim.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// These messages are this slot's until the deadline.
+    Claimed {
+        /// Which.
+        range: Range,
+        /// The pack they are in.
+        pack: Vec<u8>,
+    },
+    /// Nothing waits.
+    Empty,
+    /// This claim's number was committed or given back before.
+    Stale,
+    /// The slot still holds the claim of that number.
+    Held {
+        /// The number.
+        number: u64,
+    },
+}
+
+/// Whether a claim is still this slot's.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extend {
+    /// It is, with a new deadline.
+    Held,
+    /// It is not.
+    Lost,
+}
+
+/// What became of messages `first..=last`.
+#[derive(Debug, Clone, Copy)]
+pub struct Outcomes<'a> {
+    /// The first message of the claim that has not ended.
+    pub first: u64,
+    /// The last message that ends now.
+    pub last: u64,
+    /// Error records of those that failed.
+    pub failed: &'a [Vec<u8>],
+    /// What the handlers of the others staged.
+    pub effects: &'a Effects,
+    /// Most error records the store may keep.
+    pub max_errors: u64,
+}
+
+/// The answer to a commit.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Commit {
+    /// The messages have ended.
+    Done,
+    /// An earlier try of this very call ended them.
+    Already,
+    /// The claim is no longer this slot's: nothing written.
+    Lost,
+    /// The errors store has no room: nothing written.
+    Full {
+        /// How many records it keeps.
+        records: u64,
+    },
+    /// An effect would fail: nothing written.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The answer to a give-back.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GiveBack {
+    /// What the claim held is in the queue again.
+    Ok,
+    /// The slot holds no such claim (any more).
+    Lost,
+}
+
+/// What a reclaim returned to where it came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// Messages back in the queue.
+    pub messages: u64,
+    /// Error records back in the errors store.
+    pub records: u64,
+    /// The dead who held them.
+    pub nodes: Vec<String>,
+}
+
+/// Where every message is, counted in one atomic step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Messages accepted so far.
+    pub published: u64,
+    /// Ended well.
+    pub done: u64,
+    /// Ended as failed.
+    pub failed: u64,
+    /// Waiting.
+    pub pending: u64,
+    /// In workers' hands.
+    pub claimed: u64,
+    /// Error records waiting to be taken, those in a drain's hands included.
+    pub errors: u64,
+    /// Entries found in the queue that were not ours.
+    pub foreign: u64,
+    /// Whether `pending` was counted range by range, not derived from the counters.
+    pub counted: bool,
+    /// Redis's clock in ms.
+    pub now_ms: u64,
+}
+
+impl Census {
+    /// The conservation check: every message is in exactly one place.
+    pub fn balanced(&self) -> bool {
+        self.published == self.done + self.failed + self.pending + self.claimed
+    }
+}
+
+impl Store {
+    /// Raises the fence: nothing of an older generator is accepted any more.
+    pub async fn seal(&self, epoch: u64) -> Result<Seal, Error> {
+        let call = scripts::SEAL.name;
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::SEAL,
+                &[&keys.fence, &keys.queue, &keys.bell],
+                &[self.node.as_bytes(), epoch.to_string().as_bytes()],
+            )
+            .await?;
+        match worded(call, &answer)? {
+            (b"sealed", [last, cursor]) => Ok(Seal::Sealed {
+                last: number(call, last)?,
+                cursor_ms: number(call, cursor)?,
+            }),
+            (b"fenced", [node, epoch]) => Ok(Seal::Fenced {
+                node: string(call, node)?,
+                epoch: number(call, epoch)?,
+            }),
+            _ => Err(unexpected(call, &answer)),
+        }
+    }
+
+    /// Publishes one pack, or nothing.
+    pub async fn publish(&self, what: PublishCall<'_>) -> Result<Publish, Error> {
+        let call = scripts::PUBLISH.name;
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::PUBLISH,
+                &[
+                    &keys.fence,
+                    &keys.queue,
+                    &keys.packs,
+                    &keys.stats,
+                    &keys.bell,
+                ],
+                &[
+                    self.node.as_bytes(),
+                    what.epoch.to_string().as_bytes(),
+                    what.first.to_string().as_bytes(),
+                    what.count.to_string().as_bytes(),
+                    what.cursor_ms.to_string().as_bytes(),
+                    what.max_pending.to_string().as_bytes(),
+                    what.pack,
+                ],
+            )
+            .await?;
+        match worded(call, &answer)? {
+            (b"ok", []) => Ok(Publish::Ok),
+            (b"already", []) => Ok(Publish::Already),
+            (b"gap", [last]) => Ok(Publish::Gap {
+                last: number(call, last)?,
+            }),
+            (b"fenced", [node, epoch]) => Ok(Publish::Fenced {
+                node: string(call, node)?,
+                epoch: number(call, epoch)?,
+            }),
+            (b"full", [pending]) => Ok(Publish::Full {
+                pending: number(call, pending)?,
+            }),
+            _ => Err(unexpected(call, &answer)),
+        }
+    }
+
+    /// Takes at most `want` messages into a slot's hands.
+    pub async fn claim(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        want: u64,
+        ttl: Duration,
+    ) -> Result<Claim, Error> {
+        let call = scripts::CLAIM.name;
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::CLAIM,
+                &[
+                    &keys.queue,
+                    &keys.packs,
+                    &keys.left,
+                    &keys.claims,
+                    &keys.deadlines,
+                    &keys.workers,
+                    &keys.errors,
+                    &keys.stats,
+                    &keys.bell,
+                ],
+                &[
+                    slot.name.as_bytes(),
+                    claim.to_string().as_bytes(),
+                    self.link.run().as_bytes(),
+                    want.to_string().as_bytes(),
+                    ttl.as_millis().to_string().as_bytes(),
+                    POISON_CRASHES.to_string().as_bytes(),
+                ],
+            )
+            .await?;
+        match worded(call, &answer)? {
+            (b"claimed", [range, pack]) => {
+                let range =
+                    Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
+                Ok(Claim::Claimed {
+                    range,
+                    pack: bytes(call, pack)?.to_vec(),
+                })
+            }
+            (b"empty", []) => Ok(Claim::Empty),
+            (b"stale", []) => Ok(Claim::Stale),
+            (b"held", [held]) => Ok(Claim::Held {
+                number: number(call, held)?,
+            }),
+            _ => Err(unexpected(call, &answer)),
+        }
+    }
+
+    /// Moves the deadlines of claims; one answer per claim.
+    pub async fn extend(
+        &self,
+        claims: &[(Slot, u64)],
+        ttl: Duration,
+    ) -> Result<Vec<Extend>, Error> {
+        let call = scripts::EXTEND.name;
+        let mut args = vec![ttl.as_millis().to_string()];
+        for (slot, claim) in claims {
+            args.push(slot.name.clone());
+            args.push(claim.to_string());
+        }
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+        let answer = self
+            .eval(
+                &scripts::EXTEND,
+                &[&self.keys.claims, &self.keys.deadlines],
+                &args,
+            )
+            .await?;
+        let words = strings(call, &answer)?;
+        let extended = words.iter().map(|word| match word.as_str() {
+            "held" => Ok(Extend::Held),
+            "lost" => Ok(Extend::Lost),
+            _ => Err(unexpected(call, &answer)),
+        });
+        extended.collect()
+    }
+
+    /// Ends the first messages of a claim: outcomes, counters and effects in one step.
+    pub async fn commit(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        outcomes: Outcomes<'_>,
+    ) -> Result<Commit, Error> {
+        let call = scripts::COMMIT.name;
+        let keys = &self.keys;
+        let head = [
+            slot.name.clone(),
+            claim.to_string(),
+            outcomes.first.to_string(),
+            outcomes.last.to_string(),
+            outcomes.max_errors.to_string(),
+            outcomes.failed.len().to_string(),
+        ];
+        let effects = &outcomes.effects.staged;
+        let count = effects.len().to_string();
+        let sizes: Vec<String> = effects
+            .iter()
+            .map(|effect| effect.args.len().to_string())
+            .collect();
+        let mut args: Vec<&[u8]> = head.iter().map(String::as_bytes).collect();
+        args.extend(outcomes.failed.iter().map(Vec::as_slice));
+        args.push(count.as_bytes());
+        for (effect, size) in effects.iter().zip(&sizes) {
+            args.push(effect.verb.as_bytes());
+            args.push(size.as_bytes());
+            args.extend(effect.args.iter().map(Vec::as_slice));
+        }
+        let mut names: Vec<&[u8]> = [
+            &keys.claims,
+            &keys.deadlines,
+            &keys.packs,
+            &keys.left,
+            &keys.workers,
+            &keys.stats,
+            &keys.errors,
+        ]
+        .map(|key| key.as_bytes())
+        .to_vec();
+        names.extend(effects.iter().map(|effect| effect.key.as_slice()));
+        let answer = self.eval(&scripts::COMMIT, &names, &args).await?;
+        match worded(call, &answer)? {
+            (b"done", []) => Ok(Commit::Done),
+            (b"already", []) => Ok(Commit::Already),
+            (b"lost", []) => Ok(Commit::Lost),
+            (b"full", [records]) => Ok(Commit::Full {
+                records: number(call, records)?,
+            }),
+            (b"refused", [reason]) => Ok(Commit::Refused {
+                reason: string(call, reason)?,
+            }),
+            _ => Err(unexpected(call, &answer)),
+        }
+    }
+
+    /// Returns what a claim still holds, at once and without blame.
+    pub async fn give_back(&self, slot: &Slot, claim: u64) -> Result<GiveBack, Error> {
+        let call = scripts::GIVE_BACK.name;
+        let answer = self
+            .eval(
+                &scripts::GIVE_BACK,
+                &self.return_keys(),
+                &[slot.name.as_bytes(), claim.to_string().as_bytes()],
+            )
+            .await?;
+        match worded(call, &answer)? {
+            (b"ok", []) => Ok(GiveBack::Ok),
+            (b"lost", []) => Ok(GiveBack::Lost),
+            _ => Err(unexpected(call, &answer)),
+        }
+    }
+
+    /// Returns the claims of dead workers and drains.
+    pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
+        self.reclaim_from(&self.link.run()).await
+    }
+
+    /// The same, believing absence from presence whatever happened to the server since.
+    pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
+        self.reclaim_from("").await
+    }
+
+    async fn reclaim_from(&self, run: &str) -> Result<Reclaimed, Error> {
+        let call = scripts::RECLAIM.name;
+        let answer = self
+            .eval(
+                &scripts::RECLAIM,
+                &self.return_keys(),
+                &[
+                    run.as_bytes(),
+                    self.keys.presence.as_bytes(),
+                    RECLAIM_CLAIMS.to_string().as_bytes(),
+                ],
+            )
+            .await?;
+        match worded(call, &answer)? {
+            (b"reclaimed", [messages, records, nodes @ ..]) => Ok(Reclaimed {
+                messages: number(call, messages)?,
+                records: number(call, records)?,
+                nodes: nodes
+                    .iter()
+                    .map(|node| string(call, node))
+                    .collect::<Result<_, _>>()?,
+            }),
+            _ => Err(unexpected(call, &answer)),
+        }
+    }
+
+    fn return_keys(&self) -> [&[u8]; 7] {
+        let keys = &self.keys;
+        [
+            &keys.queue,
+            &keys.claims,
+            &keys.deadlines,
+            &keys.workers,
+            &keys.errors,
+            &keys.stats,
+            &keys.bell,
+        ]
+        .map(|key| key.as_bytes())
+    }
+
+    /// Counts where every message is.
+    pub async fn census(&self) -> Result<Census, Error> {
+        self.census_up_to(CENSUS_RANGES).await
+    }
+
+    /// The same from the counters alone, at any length of the queue.
+    pub(crate) async fn quick_census(&self) -> Result<Census, Error> {
+        self.census_up_to(0).await
+    }
+
+    async fn census_up_to(&self, ranges: u64) -> Result<Census, Error> {
+        let call = scripts::CENSUS.name;
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::CENSUS,
+                &[
+                    &keys.fence,
+                    &keys.queue,
+                    &keys.claims,
+                    &keys.stats,
+                    &keys.errors,
+                ],
+                &[ranges.to_string().as_bytes()],
+            )
+            .await?;
+        let [
+            published,
+            done,
+            failed,
+            pending,
+            claimed,
+            errors,
+            foreign,
+            how,
+            now,
+        ] = array(call, &answer)?
+        else {
+            return Err(unexpected(call, &answer));
+        };
+        Ok(Census {
+            published: number(call, published)?,
+            done: number(call, done)?,
+            failed: number(call, failed)?,
+            pending: number(call, pending)?,
+            claimed: number(call, claimed)?,
+            errors: number(call, errors)?,
+            foreign: number(call, foreign)?,
+            counted: string(call, how)? == "counted",
+            now_ms: number(call, now)?,
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! The scripts: each a `.lua` file that documents its keys, arguments, answers and what it
+//! keeps true. Shared pieces are put in front at compile time.
+
+/// One script and the name by which the server caches it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) sha: std::sync::LazyLock<String>,
+}
+
+macro_rules! script {
+    ($constant:ident, $name:literal, [$($part:literal),*]) => {
+        pub(crate) static $constant: Script = Script {
+            name: $name,
+            source: concat!(
+                $(include_str!(concat!("scripts/", $part, ".lua")),)*
+                include_str!(concat!("scripts/", $name, ".lua"))
+            ),
+            sha: std::sync::LazyLock::new(|| {
+                sha1_smol::Sha1::from($constant.source).digest().to_string()
+            }),
+        };
+    };
+}
+
+script!(BEAT, "beat", ["clock", "presence"]);
+script!(LEAVE, "leave", []);
+script!(FORGET, "forget", ["presence"]);
+script!(ROSTER, "roster", ["clock", "presence"]);
+script!(PREFLIGHT, "preflight", []);
+script!(SEAL, "seal", ["bell"]);
+script!(PUBLISH, "publish", ["range"]);
+script!(CLAIM, "claim", ["clock", "range", "bell", "claimed"]);
+script!(EXTEND, "extend", ["clock", "claimed"]);
+script!(COMMIT, "commit", ["clock", "range", "claimed", "effects"]);
+script!(
+    GIVE_BACK,
+    "give_back",
+    ["clock", "range", "bell", "claimed", "put_back"]
+);
+script!(
+    RECLAIM,
+    "reclaim",
+    ["clock", "presence", "range", "bell", "claimed", "put_back"]
+);
+script!(CENSUS, "census", ["clock", "range", "claimed"]);
+script!(ERRORS_CLAIM, "errors_claim", ["clock", "claimed"]);
+script!(ERRORS_COMMIT, "errors_commit", ["clock", "claimed"]);

@@ -1,0 +1,31 @@
+-- census: counts where every message is, in one atomic step. Reads only.
+--
+-- KEYS  1 fence  2 queue  3 claims  4 stats  5 errors
+-- ARGV  1 longest queue that is counted range by range
+-- Returns {published, done, failed, pending, claimed, errors, foreign, 'counted'|'derived', now}
+-- pending and claimed are counted from the ranges themselves, so that the books can be
+-- found wrong; only a queue longer than the limit is believed from the counters ('derived').
+local last = tonumber(redis.call('HGET', KEYS[1], 'last') or '0')
+local stats = redis.call('HMGET', KEYS[4], 'done', 'failed', 'claimed', 'foreign')
+local done, failed = tonumber(stats[1] or '0'), tonumber(stats[2] or '0')
+local errors = redis.call('LLEN', KEYS[5])
+local claimed, pending, how = 0, 0, 'counted'
+for _, value in ipairs(redis.call('HVALS', KEYS[3])) do
+  local kind, _, _, body = parse_claim(value)
+  if kind == 'm' then
+    local p, _, a, b = parse_range(body)
+    if p then claimed = claimed + b - a + 1 end
+  elseif kind == 'e' then
+    errors = errors + #cmsgpack.unpack(body)
+  end
+end
+if redis.call('LLEN', KEYS[2]) <= tonumber(ARGV[1]) then
+  for _, range in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
+    local p, _, a, b = parse_range(range)
+    if p then pending = pending + b - a + 1 end
+  end
+else
+  how = 'derived'
+  pending = last - done - failed - tonumber(stats[3] or '0')
+end
+return {last, done, failed, pending, claimed, errors, tonumber(stats[4] or '0'), how, now_ms()}

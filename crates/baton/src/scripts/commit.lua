@@ -1,0 +1,69 @@
+-- commit: ends a claim, or its first part. Outcomes, counters and effects in one step.
+--
+-- KEYS  1 claims  2 deadlines  3 packs  4 left  5 workers  6 stats  7 errors  8.. one per effect
+-- ARGV  1 slot  2 number of the claim  3 first  4 last of the messages that end
+--       5 most error records kept  6 how many failed  7.. their error records
+--       then the effects (see effects.lua)
+-- Returns
+--   {'done'}
+--   {'already'}            an earlier try of this very call did it
+--   {'lost'}               the claim is no longer this slot's
+--   {'full', records}      the errors store has no room: nothing was written
+--   {'refused', reason}    an effect would fail: nothing was written
+-- Keeps: each message ends once; the claim must hold exactly the named messages, from its start.
+-- The first write frees memory, so a full server still takes commits.
+local slot, number = ARGV[1], tonumber(ARGV[2])
+local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
+local most_errors, failed = tonumber(ARGV[5]), tonumber(ARGV[6])
+
+local settled = redis.call('HGET', KEYS[5], slot)
+if settled then
+  local settled_number, settled_first, settled_last = string.match(settled, '^(%d+) (%d+) (%d+) ')
+  if tonumber(settled_number) == number and tonumber(settled_first) == first
+    and tonumber(settled_last) == last then return {'already'} end
+end
+local held = redis.call('HGET', KEYS[1], slot)
+if not held then return {'lost'} end
+local kind, held_number, run, body = parse_claim(held)
+if kind ~= 'm' or held_number ~= number then return {'lost'} end
+local p, n, a, b, c = parse_range(body)
+if not p or a ~= first or last < first or last > b then return {'lost'} end
+
+local records = redis.call('LLEN', KEYS[7])
+if failed > 0 and records + failed > most_errors then
+  return {'full', string.format('%.0f', records)}
+end
+local effects, reason = check_effects(7 + failed, 8)
+if not effects then return {'refused', reason} end
+local pack = string.format('%.0f', p)
+local count = last - first + 1
+local left = tonumber(redis.call('HGET', KEYS[4], pack) or n) - count
+redis.call('HLEN', KEYS[3])
+redis.call('ZCARD', KEYS[2])
+redis.call('HLEN', KEYS[6])
+local now = now_ms()
+
+if last == b then
+  redis.call('HDEL', KEYS[1], slot)
+  redis.call('ZREM', KEYS[2], slot)
+else
+  redis.call('HDEL', KEYS[1], slot)
+  redis.call('HSET', KEYS[1], slot,
+    'm ' .. ARGV[2] .. ' ' .. run .. ' ' .. format_range(p, n, last + 1, b, c))
+end
+if left <= 0 then
+  redis.call('HDEL', KEYS[3], pack)
+  if count < n then redis.call('HDEL', KEYS[4], pack) end
+else
+  redis.call('HSET', KEYS[4], pack, string.format('%.0f', left))
+end
+redis.call('HINCRBY', KEYS[6], 'claimed', -count)
+if count > failed then redis.call('HINCRBY', KEYS[6], 'done', count - failed) end
+if failed > 0 then
+  redis.call('HINCRBY', KEYS[6], 'failed', failed)
+  for i = 7, 6 + failed do redis.call('RPUSH', KEYS[7], ARGV[i]) end
+end
+redis.call('HSET', KEYS[5], slot,
+  ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. string.format('%.0f', now))
+for _, effect in ipairs(effects) do redis.call(unpack(effect)) end
+return {'done'}

@@ -1,0 +1,17 @@
+-- Shared: presence. A node is subscribed to its own channel for as long as its process
+-- lives; the kernel closes the socket of a killed one. An absent subscriber proves death
+-- only if the node subscribed at this very run of the server: after a restart everybody
+-- is absent for a moment. An empty `run` drops that condition.
+local function absent(prefix, run, nodes)
+  local channels, result = {}, {}
+  for _, node in ipairs(nodes) do
+    if run == '' or node.run == run then channels[#channels + 1] = prefix .. node.name end
+  end
+  if #channels == 0 then return result end
+  local counts = redis.call('PUBSUB', 'NUMSUB', unpack(channels))
+  for i = 1, #counts, 2 do
+    if tonumber(counts[i + 1]) == 0 then result[string.sub(counts[i], #prefix + 1)] = true end
+  end
+  return result
+end
+

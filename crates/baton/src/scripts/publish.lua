@@ -1,0 +1,32 @@
+-- publish: one pack of consecutive messages, or nothing.
+--
+-- KEYS  1 fence  2 queue  3 packs  4 stats  5 bell
+-- ARGV  1 node  2 epoch  3 first sequence number  4 count  5 cursor of the schedule
+--       6 most pending messages  7 the pack
+-- Returns
+--   {'ok'}              written
+--   {'already'}         an earlier try of this very call was
+--   {'gap', last}       the fleet's last number is not first - 1
+--   {'fenced', node, epoch}   somebody else sealed
+--   {'full', pending}   backpressure
+-- Keeps: numbers are gapless; only the node and epoch of the fence publish.
+-- The first write asks for memory, so a full server refuses the whole.
+local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
+local fence = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'last')
+if fence[1] ~= ARGV[1] or fence[2] ~= ARGV[2] then
+  return {'fenced', fence[1] or '', fence[2] or '0'}
+end
+local last = tonumber(fence[3] or '0')
+if first + count - 1 <= last then return {'already'} end
+if first ~= last + 1 then return {'gap', fence[3] or '0'} end
+local stats = redis.call('HMGET', KEYS[4], 'done', 'failed', 'claimed')
+local pending = last - tonumber(stats[1] or '0') - tonumber(stats[2] or '0') - tonumber(stats[3] or '0')
+if pending + count > tonumber(ARGV[6]) then return {'full', string.format('%.0f', pending)} end
+redis.call('LLEN', KEYS[2])
+local silent = redis.call('LLEN', KEYS[5]) == 0
+
+redis.call('HSET', KEYS[3], ARGV[3], ARGV[7])
+redis.call('RPUSH', KEYS[2], format_range(first, count, first, first + count - 1, 0))
+redis.call('HSET', KEYS[1], 'last', string.format('%.0f', first + count - 1), 'cursor', ARGV[5])
+if silent then redis.call('RPUSH', KEYS[5], '1') end
+return {'ok'}

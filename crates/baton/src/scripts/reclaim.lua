@@ -1,0 +1,64 @@
+-- reclaim: returns the claims of dead workers: past their deadline, or gone from presence.
+--
+-- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 errors  6 stats  7 bell
+-- ARGV  1 run of the server ('' believes absence whatever the run)  2 prefix of presence channels
+--       3 most claims looked at
+-- Returns {'reclaimed', messages, error records, name of a dead node...}
+-- Keeps: a range enters the queue in the step in which it leaves `claims`, one crash the
+-- richer. Also re-rings a bell whose token a dying sleeper took along.
+local run, prefix, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], errors = KEYS[5],
+  stats = KEYS[6], bell = KEYS[7]}
+local WORKERS_FORGET_MS = 600000
+
+-- The earliest deadlines first: what the dead held is never extended and ends up here.
+local due = redis.call('ZRANGE', KEYS[3], 0, most - 1, 'WITHSCORES')
+local waiting = redis.call('LLEN', KEYS[1])
+redis.call('HLEN', KEYS[2])
+redis.call('HLEN', KEYS[4])
+redis.call('LLEN', KEYS[5])
+redis.call('HLEN', KEYS[6])
+redis.call('LLEN', KEYS[7])
+local now = now_ms()
+
+local holders, values = {}, {}
+for i = 1, #due, 2 do
+  local slot = due[i]
+  local value = redis.call('HGET', KEYS[2], slot)
+  values[slot] = value
+  local _, _, claim_run = nil, nil, nil
+  if value then _, _, claim_run = parse_claim(value) end
+  holders[#holders + 1] = {name = string.match(slot, '^([^:]*)'), run = claim_run or ''}
+end
+local gone = absent(prefix, run, holders)
+
+-- First write, and a harmless one that needs no memory.
+redis.call('HDEL', KEYS[2], '')
+local messages, records, names, named = 0, 0, {}, {}
+for i = 1, #due, 2 do
+  local slot = due[i]
+  local name = string.match(slot, '^([^:]*)')
+  if tonumber(due[i + 1]) <= now or gone[name] then
+    if values[slot] then
+      local m, r = put_back(keys, slot, values[slot], true)
+      messages, records = messages + m, records + r
+      if not named[name] then
+        named[name] = true
+        names[#names + 1] = name
+      end
+    else
+      redis.call('ZREM', KEYS[3], slot)
+    end
+  end
+end
+if waiting > 0 then ring(KEYS[7]) end
+
+-- Slots of the long gone: look at a few, so that `workers` does not grow without end.
+local some = redis.call('HRANDFIELD', KEYS[4], 2, 'WITHVALUES')
+for i = 1, #some, 2 do
+  local settled_at = tonumber(string.match(some[i + 1], ' (%d+)$') or '0')
+  if settled_at + WORKERS_FORGET_MS < now then redis.call('HDEL', KEYS[4], some[i]) end
+end
+local answer = {'reclaimed', messages, records}
+for _, name in ipairs(names) do answer[#answer + 1] = name end
+return answer

@@ -1,0 +1,147 @@
+//! What the server says about itself, and what of it endangers messages.
+
+use serde::Serialize;
+
+/// The facts of `INFO` that matter to a fleet.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ServerInfo {
+    /// `Redis 7.4.1` or `Valkey 9.1.2`.
+    pub version: String,
+    /// Short form of the server's run id; changes with every restart.
+    pub run: String,
+    /// Whether it is a replica that refuses writes.
+    pub read_only_replica: bool,
+    /// Replicas connected to it.
+    pub replicas: u64,
+    /// Whether the append-only file is on.
+    pub aof: bool,
+    /// When the append-only file is forced to disk, if the server tells.
+    pub appendfsync: Option<String>,
+    /// What happens to keys when memory is full.
+    pub maxmemory_policy: String,
+    /// The memory limit in bytes; 0 is none.
+    pub maxmemory: u64,
+    /// Still reading its data from disk.
+    #[serde(skip)]
+    pub(crate) loading: bool,
+}
+
+impl ServerInfo {
+    /// Reads the answer of `INFO`.
+    pub(crate) fn parse(info: &str) -> Self {
+        let field = |name: &str| {
+            info.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .unwrap_or_default()
+                .trim()
+        };
+        let version = match field("valkey_version") {
+            "" => format!("Redis {}", field("redis_version")),
+            version => format!("Valkey {version}"),
+        };
+        Self {
+            version,
+            run: field("run_id")
+                .chars()
+                .filter(char::is_ascii_hexdigit)
+                .take(8)
+                .collect(),
+            read_only_replica: field("role") == "slave" && field("slave_read_only") != "0",
+            replicas: field("connected_slaves").parse().unwrap_or_default(),
+            aof: field("aof_enabled") == "1",
+            appendfsync: None,
+            maxmemory_policy: field("maxmemory_policy").to_owned(),
+            maxmemory: field("maxmemory").parse().unwrap_or_default(),
+            loading: field("loading") == "1",
+        }
+    }
+
+    /// Whether the server may delete keys of ours when its memory is full. No key of a fleet
+    /// has a time to live, so the `volatile-*` policies never touch one.
+    pub fn evicts(&self) -> bool {
+        self.maxmemory_policy.starts_with("allkeys-")
+    }
+
+    /// What of its settings can lose messages, in plain words.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.evicts() {
+            warnings.push(format!(
+                "maxmemory-policy is {}: when memory is full, the server deletes keys, and with \
+                 them messages; set it to noeviction",
+                self.maxmemory_policy
+            ));
+        }
+        if !self.aof {
+            warnings.push(
+                "appendonly is off: if the server stops, messages since its last snapshot are \
+                 lost, or all of them; set appendonly yes"
+                    .to_owned(),
+            );
+        }
+        match self.appendfsync.as_deref() {
+            Some(policy @ ("everysec" | "no")) if self.aof => warnings.push(format!(
+                "appendfsync is {policy}: if the machine of the server loses power, {} can be \
+                 lost; set appendfsync always",
+                if policy == "no" {
+                    "the last half minute or so"
+                } else {
+                    "the last second or two"
+                }
+            )),
+            _ => {}
+        }
+        if self.replicas > 0 {
+            warnings.push(format!(
+                "{} replicas follow asynchronously: a failover can lose the last writes",
+                self.replicas
+            ));
+        }
+        if self.read_only_replica {
+            warnings
+                .push("this server is a read-only replica: a fleet cannot run on it".to_owned());
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INFO: &str = "# Server\r\nredis_version:7.2.4\r\nvalkey_version:9.1.2\r\n\
+        run_id:0123456789abcdef0123\r\nmaxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n\
+        loading:0\r\naof_enabled:1\r\nrole:slave\r\nslave_read_only:1\r\nconnected_slaves:2\r\n";
+
+    #[test]
+    fn the_facts_are_read_from_info() {
+        let server = ServerInfo::parse(INFO);
+        assert_eq!(server.version, "Valkey 9.1.2");
+        assert_eq!(server.run, "01234567");
+        assert!(server.read_only_replica && server.aof && server.evicts() && !server.loading);
+        assert_eq!((server.replicas, server.maxmemory), (2, 100));
+    }
+
+    #[test]
+    fn each_dangerous_setting_is_named() {
+        let mut server = ServerInfo::parse(INFO);
+        server.appendfsync = Some("everysec".to_owned());
+        let warnings = server.warnings().join("\n");
+        for word in ["allkeys-lru", "everysec", "2 replicas", "read-only replica"] {
+            assert!(warnings.contains(word), "{word} in {warnings}");
+        }
+        let safe = ServerInfo {
+            aof: true,
+            appendfsync: Some("always".to_owned()),
+            maxmemory_policy: "noeviction".to_owned(),
+            ..ServerInfo::default()
+        };
+        assert_eq!(safe.warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn garbage_is_read_as_nothing_known() {
+        let server = ServerInfo::parse("\u{0}:::\r\nrun_id\r\nmaxmemory:x");
+        assert_eq!((server.run.as_str(), server.maxmemory), ("", 0));
+    }
+}

@@ -1,0 +1,149 @@
+//! Which Redis to use, and with what credentials. Never shows a password.
+
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+
+use redis::io::tcp::TcpSettings;
+
+use crate::Error;
+
+/// The address of a Redis server and the credentials for it. `Debug` and `Display` show
+/// neither user nor password.
+#[derive(Clone)]
+pub struct Target {
+    info: ConnectionInfo,
+}
+
+impl Target {
+    /// Parses `redis://`, `rediss://` (TLS), `unix://` or `redis+unix://`, with user,
+    /// password and database.
+    pub fn parse(url: &str) -> Result<Self, Error> {
+        const FORMS: &str = "use redis://[user[:password]@]host[:port][/db], rediss://… for TLS, \
+             or unix:///path/to/socket[?db=N]";
+        // The text is not repeated: it may hold a password.
+        let info = url.into_connection_info().map_err(|error| {
+            let why = error
+                .detail()
+                .map(|why| format!(" ({why})"))
+                .unwrap_or_default();
+            Error::Config(format!("this is not a Redis URL{why}: {FORMS}"))
+        })?;
+        if let ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } = info.addr()
+            && host.is_empty()
+        {
+            return Err(Error::Config(format!(
+                "this Redis URL has no host: {FORMS}"
+            )));
+        }
+        let redis = info
+            .redis_settings()
+            .clone()
+            // RESP3 lets one connection carry calls and its own presence.
+            .set_protocol(ProtocolVersion::RESP3)
+            .set_lib_name("baton", env!("CARGO_PKG_VERSION"));
+        let tcp = TcpSettings::default().set_nodelay(true);
+        Ok(Self {
+            info: info.set_redis_settings(redis).set_tcp_settings(tcp),
+        })
+    }
+
+    /// The same target with this password, unless its URL had one.
+    pub fn with_default_password(mut self, password: &str) -> Self {
+        let redis = self.info.redis_settings();
+        if redis.password().is_none() {
+            let redis = redis.clone().set_password(password);
+            self.info = self.info.set_redis_settings(redis);
+        }
+        self
+    }
+
+    /// The same target with another database number.
+    pub fn with_db(mut self, db: i64) -> Self {
+        let redis = self.info.redis_settings().clone().set_db(db);
+        self.info = self.info.set_redis_settings(redis);
+        self
+    }
+
+    /// A client for it. Opens no connection.
+    pub(crate) fn client(&self) -> Result<redis::Client, Error> {
+        if matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
+            // The client library bundles no provider. An error means that one is installed.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        redis::Client::open(self.info.clone())
+            .map_err(|error| Error::Config(crate::error::plain(&error)))
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) => write!(f, "redis://{host}:{port}")?,
+            ConnectionAddr::TcpTls { host, port, .. } => write!(f, "rediss://{host}:{port}")?,
+            ConnectionAddr::Unix(path) => write!(f, "unix://{}", path.display())?,
+            _ => f.write_str("redis")?,
+        }
+        match self.info.redis_settings().db() {
+            0 => Ok(()),
+            db => write!(f, " db {db}"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Target({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_form_of_a_target_shows_its_credentials() {
+        for url in [
+            "redis://alice:s3cret@example:7000/2",
+            "rediss://:s3cret@example",
+            "unix:///tmp/x.sock?db=1&user=alice&pass=s3cret",
+        ] {
+            let target = Target::parse(url).unwrap();
+            for text in [format!("{target}"), format!("{target:?}")] {
+                assert!(
+                    !text.contains("s3cret") && !text.contains("alice"),
+                    "{text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_bad_url_is_explained_without_being_repeated() {
+        for url in [
+            "",
+            "http://:s3cret@h",
+            "redis://",
+            "localhost:6379",
+            "redis://h:99999",
+            "redis://h/x",
+        ] {
+            let error = Target::parse(url).unwrap_err().to_string();
+            assert!(
+                error.contains("redis://[user[:password]@]host"),
+                "{url}: {error}"
+            );
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_the_url_wins_over_the_default_one() {
+        let target = Target::parse("redis://:first@h")
+            .unwrap()
+            .with_default_password("second");
+        assert_eq!(target.info.redis_settings().password(), Some("first"));
+        let target = Target::parse("redis://h")
+            .unwrap()
+            .with_default_password("second");
+        assert_eq!(target.info.redis_settings().password(), Some("second"));
+    }
+}
