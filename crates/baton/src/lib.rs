@@ -41,22 +41,28 @@
 //! `worker` claims, handles and commits; [`Node`] puts them together. [`Status`] reads a
 //! fleet, [`Drain`] takes its failed messages.
 
+mod bell;
 mod config;
+mod context;
 mod drain;
 mod effects;
+mod election;
 mod error;
 mod event;
 mod failed;
+mod generator;
 mod handler;
 mod keys;
 mod link;
 mod node;
+mod outcome;
 mod pack;
 pub mod protocol;
 mod scripts;
 mod server;
 mod status;
 mod target;
+mod worker;
 
 pub use config::{Config, Missed};
 pub use drain::Drain;

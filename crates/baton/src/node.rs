@@ -1,8 +1,30 @@
 //! One running copy: beats, generates or works, and stops in good order.
 
+use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use crate::{Config, Error, Event, Handler, Source, Target};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::bell::Bell;
+use crate::context::{Clock, Context, Role};
+use crate::link::LinkState;
+use crate::protocol::Store;
+use crate::worker::{self, Lane};
+use crate::{Config, Error, Event, Handler, Source, Target, election, generator};
+
+/// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// How often a node tells how things are.
+const SNAPSHOT_EVERY: Duration = Duration::from_secs(10);
+/// How long a stopping node tries to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+type Observe = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// One copy of the program in a fleet.
 pub struct Node<S, H> {
@@ -11,7 +33,7 @@ pub struct Node<S, H> {
     source: S,
     handler: H,
     name: String,
-    observe: Box<dyn Fn(&Event) + Send + Sync>,
+    observe: Observe,
 }
 
 impl<S: Source, H: Handler> Node<S, H> {
@@ -24,14 +46,7 @@ impl<S: Source, H: Handler> Node<S, H> {
         observe: impl Fn(&Event) + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         config.check()?;
-        Ok(Self {
-            target,
-            config,
-            source,
-            handler,
-            name: new_name(),
-            observe: Box::new(observe),
-        })
+        Ok(Self { target, config, source, handler, name: new_name(), observe: Arc::new(observe) })
     }
 
     /// Its name: unique among all nodes of all times.
@@ -43,22 +58,153 @@ impl<S: Source, H: Handler> Node<S, H> {
     /// what it holds, leaves. While Redis is away it waits. Returns early only with an error
     /// that needs somebody's help.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
-        let _ = (
-            stop,
-            &self.target,
-            &self.source,
-            &self.handler,
-            &self.observe,
-            &self.config,
-        );
-        Ok(())
+        let mut stop = std::pin::pin!(stop);
+        let store = tokio::select! {
+            store = self.join() => store?,
+            () = &mut stop => {
+                (self.observe)(&Event::Stopped);
+                return Ok(());
+            }
+        };
+        let ctx = Arc::new(Context {
+            store,
+            config: self.config,
+            clock: Clock::new(),
+            role: watch::Sender::new(Role::Unknown),
+            stop: watch::Sender::new(false),
+            beat_now: Notify::new(),
+            above: AtomicU64::new(0),
+            published: AtomicU64::new(0),
+            processed: AtomicU64::new(0),
+            in_hand: Mutex::new(HashMap::new()),
+            observe: self.observe,
+        });
+
+        // What must end in good order, and what serves it until then.
+        let mut duties = JoinSet::new();
+        let mut services = JoinSet::new();
+        let bell = Arc::new(Bell::default());
+        let handler = Arc::new(self.handler);
+        for lane in 0..ctx.config.concurrency {
+            let (ctx, handler) = (Arc::clone(&ctx), Arc::clone(&handler));
+            duties.spawn(Lane::new(ctx, handler, Arc::clone(&bell), lane).run());
+        }
+        let own = Arc::clone(&ctx);
+        let source = self.source;
+        duties.spawn(async move { generator::run(&own, source).await });
+        let own = Arc::clone(&ctx);
+        duties.spawn(async move { election::run(&own).await });
+        let own = Arc::clone(&ctx);
+        services.spawn(async move { bell.listen(&own).await });
+        let own = Arc::clone(&ctx);
+        services.spawn(async move { worker::keep_claims(&own).await });
+        let own = Arc::clone(&ctx);
+        services.spawn(async move { snapshots(&own).await });
+
+        let ended = tokio::select! {
+            () = stop => Ok(()),
+            ended = first_error(&mut duties) => ended,
+            ended = first_error(&mut services) => ended,
+        };
+        ctx.stop.send_replace(true);
+        let finished = first_error(&mut duties).await;
+        services.shutdown().await;
+        // A node that cannot say goodbye is noticed by its absence.
+        let _ = tokio::time::timeout(GOODBYE, ctx.store.leave()).await;
+        ctx.emit(Event::Stopped);
+        ended.and(finished)
+    }
+
+    /// Connects, however long it takes, and makes sure that a fleet can live here.
+    async fn join(&self) -> Result<Store, Error> {
+        let (mut pause, longest) = BACKOFF;
+        let mut told = false;
+        loop {
+            let observe = Arc::clone(&self.observe);
+            let hear = move |state| observe(&redis_event(state));
+            let joined = async {
+                let store = Store::open(&self.target, &self.config.fleet, &self.name, hear).await?;
+                store.preflight(self.config.allow_eviction).await?;
+                Ok::<_, Error>(store)
+            };
+            match joined.await {
+                Ok(store) => {
+                    if told {
+                        (self.observe)(&redis_event(LinkState::Regained));
+                    }
+                    return Ok(store);
+                }
+                Err(error) if error.is_passing() => {
+                    if !std::mem::replace(&mut told, true) {
+                        let reason = format!("{}: {error}", self.target);
+                        (self.observe)(&redis_event(LinkState::Lost(reason)));
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(longest);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
-/// A name for a node or a command: ten letters and digits, about fifty random bits.
+fn redis_event(state: LinkState) -> Event {
+    match state {
+        LinkState::Lost(reason) => Event::Redis { up: false, reason: Some(reason) },
+        LinkState::Regained => Event::Redis { up: true, reason: None },
+    }
+}
+
+/// Waits for all tasks, or for the first that fails.
+async fn first_error(tasks: &mut JoinSet<Result<(), Error>>) -> Result<(), Error> {
+    while let Some(ended) = tasks.join_next().await {
+        match ended {
+            Ok(result) => result?,
+            Err(error) => match error.try_into_panic() {
+                // Ours or the source's; the handler's are caught.
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_cancelled) => {}
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Tells how things are, every ten seconds.
+async fn snapshots(ctx: &Context) -> Result<(), Error> {
+    let mut before = (Instant::now(), 0, 0);
+    loop {
+        tokio::time::sleep(SNAPSHOT_EVERY).await;
+        let census = match ctx.store.quick_census().await {
+            Ok(census) => census,
+            Err(error) if error.is_passing() => continue,
+            Err(error) => return Err(error),
+        };
+        let (at, published, processed) = before;
+        before = (
+            Instant::now(),
+            ctx.published.load(Ordering::Relaxed),
+            ctx.processed.load(Ordering::Relaxed),
+        );
+        let seconds = (before.0 - at).as_secs_f64();
+        ctx.emit(Event::Snapshot {
+            generator: ctx.role.borrow().epoch().is_some(),
+            published_per_s: (before.1 - published) as f64 / seconds,
+            processed_per_s: (before.2 - processed) as f64 / seconds,
+            pending: census.pending,
+            claimed: census.claimed,
+            errors: census.errors,
+        });
+    }
+}
+
+/// A name for a node or a command: ten letters and digits, fifty random bits.
 pub fn new_name() -> String {
     const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    (0..10)
-        .map(|_| char::from(LETTERS[rand::random_range(0..LETTERS.len())]))
-        .collect()
+    (0..10).map(|_| char::from(LETTERS[rand::random_range(0..LETTERS.len())])).collect()
+}
+
+/// The name of this machine, for people; empty if the system does not tell.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -1,0 +1,34 @@
+//! A fleet of your own: start this in several terminals and kill any of them.
+//!
+//! `cargo run --example count -- redis://localhost`
+
+use baton::{Config, Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
+
+struct Numbers;
+
+impl Source for Numbers {
+    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
+        text.extend_from_slice(format!("message {seq}").as_bytes());
+    }
+}
+
+struct Count;
+
+impl Handler for Count {
+    async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
+        if message.seq % 13 == 0 {
+            return Err("thirteen again".into());
+        }
+        // Written in the step that commits the message: the counter is exact, whatever crashes.
+        effects.incr_by("counted", 1);
+        Ok(())
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), baton::Error> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://localhost".to_owned());
+    let config = Config::new(FleetName::new("count")?);
+    let node = Node::new(Target::parse(&url)?, config, Numbers, Count, |event| println!("{event:?}"))?;
+    node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
+}

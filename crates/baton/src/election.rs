@@ -1,0 +1,108 @@
+//! Who generates.
+//!
+//! The lease is one hash in Redis with a time to live on Redis's clock. Every node beats:
+//! the holder's beat renews the lease, anybody's beat takes it when it is free. It is free
+//! when nobody has it, when its time has run out, or at once when its holder is gone from
+//! its presence channel: a killed process loses its sockets within milliseconds, and Redis
+//! sees that. Standbys queue up in the order they joined; the first two beat every 50 ms and
+//! notice a death, the others beat at the pace of the time to live, so that a thousand nodes
+//! are not a thousand polls per tick.
+//!
+//! A node's trust in its own lease ends at *attempt start + time to live − margin* on its own
+//! monotonic clock. That is politeness, not safety: what makes two generators harmless is
+//! the fence, which Redis checks with every publish.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::context::{Context, Role};
+use crate::protocol::{Beat, Reclaimed};
+use crate::status::About;
+use crate::{Error, Event};
+
+/// The share of the time to live that is kept as a margin.
+const MARGIN_SHARE: u32 = 10;
+/// Longest wait for a lost connection before the role is looked at again.
+const LOST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Beats until the node stops. Ends early only with an error that needs help.
+pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
+    let ttl = ctx.config.lease_ttl;
+    let mut about = About {
+        host: crate::node::host_name(),
+        pid: u64::from(std::process::id()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..About::default()
+    };
+    let mut generator_seen = None;
+    let mut looks_after_claims = false;
+    while !ctx.stopping() {
+        about.published = ctx.published.load(Ordering::Relaxed);
+        about.processed = ctx.processed.load(Ordering::Relaxed);
+        // Serializing strings and numbers cannot fail.
+        let text = serde_json::to_string(&about).unwrap_or_default();
+        let above = ctx.above.load(Ordering::Relaxed);
+        let sent = Instant::now();
+        let (beat, reclaimed) = tokio::join!(ctx.store.beat(ttl, &text, above), async {
+            match looks_after_claims {
+                true => ctx.store.reclaim().await,
+                false => Ok(Reclaimed::default()),
+            }
+        });
+        match reclaimed {
+            Ok(Reclaimed { messages: 1.., .. }) | Err(_) if !looks_after_claims => {}
+            Ok(Reclaimed { messages: 0, .. }) => {}
+            Ok(Reclaimed { messages, nodes, .. }) => {
+                ctx.emit(Event::Reclaimed { count: messages, nodes });
+            }
+            Err(error) if error.is_passing() => {}
+            Err(error) => return Err(error),
+        }
+        let pause = match beat {
+            Ok(Beat::Generator { epoch, next, now_ms }) => {
+                ctx.clock.set(now_ms, sent, Instant::now());
+                let until = sent + ttl - ttl / MARGIN_SHARE;
+                ctx.role.send_replace(Role::Generator { epoch, until });
+                generator_seen = None;
+                looks_after_claims = true;
+                next
+            }
+            Ok(Beat::Worker { generator, next, now_ms, first_in_line, .. }) => {
+                ctx.clock.set(now_ms, sent, Instant::now());
+                ctx.role.send_if_modified(|role| std::mem::replace(role, Role::Worker) != Role::Worker);
+                if generator_seen.as_ref() != Some(&generator) {
+                    ctx.emit(Event::Worker { generator: generator.clone() });
+                    generator_seen = Some(generator);
+                }
+                looks_after_claims = first_in_line;
+                next.mul_f64(rand::random_range(0.8..1.2))
+            }
+            Err(error) if error.is_passing() => {
+                doubt(ctx);
+                // Until the connection is back, or the lease ran out meanwhile.
+                let _ = tokio::time::timeout(LOST_PAUSE, ctx.pause_after(&error)).await;
+                Duration::ZERO
+            }
+            Err(error) => return Err(error),
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = ctx.beat_now.notified() => {}
+            () = ctx.stopped() => {}
+        }
+    }
+    Ok(())
+}
+
+/// Gives up a lease whose time has run out on this node's clock.
+fn doubt(ctx: &Context) {
+    ctx.role.send_if_modified(|role| match *role {
+        Role::Generator { until, .. } if until <= Instant::now() => {
+            *role = Role::Unknown;
+            true
+        }
+        _ => false,
+    });
+}

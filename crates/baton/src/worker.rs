@@ -1,0 +1,453 @@
+//! The worker's work: each lane claims messages, handles them one by one and commits.
+//!
+//! A lane takes about [`SLICE`] of work at a time, judged by its own measured handling time.
+//! When a slice lasts longer than that, the lane commits what it has handled and gives back
+//! the rest, so that nobody is idle while another sits on work. In the steady case the
+//! commit and the next claim share one round trip.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
+use crate::bell::Bell;
+use crate::context::{Context, Role};
+use crate::outcome::Outcomes;
+use crate::protocol::{Claim, Commit, GiveBack, Slot};
+use crate::{Effects, Error, Event, Handler, Message, Pack, Range, Rejected};
+
+/// About how much work a lane takes at a time.
+const SLICE: Duration = Duration::from_millis(50);
+/// Most messages of one claim.
+const MAX_WANT: u64 = 1000;
+/// A claim asks for at most so many times the messages of the one before.
+const WANT_GROWTH: u64 = 8;
+/// How long a handler may go on when the node is to stop.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+/// Pause before a commit is repeated for which the errors store had no room.
+const FULL_PAUSE: Duration = Duration::from_millis(500);
+
+/// What a lane holds.
+struct Held {
+    range: Range,
+    pack: Vec<u8>,
+}
+
+impl Held {
+    /// The text of a message in it.
+    fn text(&self, seq: u64) -> &[u8] {
+        let pack = Pack::parse(&self.pack).ok();
+        let at = (seq - self.range.pack) as usize;
+        pack.and_then(|pack| pack.texts.get(at).copied()).unwrap_or_default()
+    }
+}
+
+/// One lane of a worker.
+pub(crate) struct Lane<H> {
+    ctx: Arc<Context>,
+    handler: Arc<H>,
+    bell: Arc<Bell>,
+    slot: Slot,
+    /// Number of the claim that is held or was asked for last.
+    number: u64,
+    pace: Pace,
+    /// Messages of the claim at hand that failed because their effects were refused.
+    refused: Vec<u64>,
+}
+
+impl<H: Handler> Lane<H> {
+    pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, bell: Arc<Bell>, lane: usize) -> Self {
+        let slot = Slot::new(ctx.store.node(), lane);
+        Self { ctx, handler, bell, slot, number: 0, pace: Pace::default(), refused: Vec::new() }
+    }
+
+    /// Works whenever this node is a worker, until it stops.
+    pub(crate) async fn run(mut self) -> Result<(), Error> {
+        let mut held: Option<Held> = None;
+        loop {
+            let Some(holding) = held.take() else {
+                tokio::select! {
+                    () = self.ctx.stopped() => return Ok(()),
+                    () = self.ctx.role_is(|role| role == Role::Worker) => {}
+                }
+                self.number += 1;
+                match self.claim().await? {
+                    Some(claimed) => held = Some(claimed),
+                    None => tokio::select! {
+                        () = self.ctx.stopped() => return Ok(()),
+                        () = self.bell.wait() => {}
+                    },
+                }
+                continue;
+            };
+            let outcomes = self.handle(&holding).await;
+            held = self.settle(&holding, outcomes).await?;
+        }
+    }
+
+    /// Claims under the current number, repeating the call until it is answered.
+    async fn claim(&mut self) -> Result<Option<Held>, Error> {
+        loop {
+            let sent = Instant::now();
+            match self.ask().await {
+                Ok(claim) => match self.accept(claim, sent).await? {
+                    Accepted::Held(held) => return Ok(Some(held)),
+                    Accepted::Nothing => return Ok(None),
+                    Accepted::AskAgain => {}
+                },
+                Err(error) if error.is_passing() => {
+                    if self.patience(&error).await.is_none() {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn ask(&self) -> Result<Claim, Error> {
+        let want = self.pace.want();
+        self.ctx.store.claim(&self.slot, self.number, want, self.ctx.config.claim_ttl).await
+    }
+
+    async fn accept(&mut self, claim: Claim, sent: Instant) -> Result<Accepted, Error> {
+        match claim {
+            Claim::Claimed { range, pack } => {
+                let name = self.slot.name().to_owned();
+                self.ctx.in_hand().insert(name, (self.slot.clone(), self.number, sent));
+                Ok(Accepted::Held(Held { range, pack }))
+            }
+            Claim::Empty => Ok(Accepted::Nothing),
+            // A late twin of an earlier call got ahead of this one.
+            Claim::Stale => {
+                self.number += 1;
+                Ok(Accepted::AskAgain)
+            }
+            Claim::Held { number } => {
+                self.number = self.number.max(number + 1);
+                match self.ctx.store.give_back(&self.slot, number).await {
+                    Ok(GiveBack::Ok | GiveBack::Lost) => Ok(Accepted::AskAgain),
+                    Err(error) if error.is_passing() => Ok(Accepted::AskAgain),
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Handles what is held, message by message, for about a slice.
+    async fn handle(&mut self, held: &Held) -> Outcomes {
+        let Range { pack: base, first, last, crashes, .. } = held.range;
+        let node = self.ctx.store.node();
+        let mut outcomes = Outcomes::new(node, first, crashes + 1);
+        let pack = Pack::parse(&held.pack).ok();
+        let texts = pack.as_ref().and_then(|pack| {
+            pack.texts.get((first - base) as usize..=(last - base) as usize)
+        });
+        let (Some(pack), Some(texts)) = (&pack, texts) else {
+            outcomes.fail_unreadable(last, &held.pack, self.ctx.clock.now_ms());
+            return outcomes;
+        };
+        let began = Instant::now();
+        for (seq, text) in (first..).zip(texts) {
+            if self.interrupted() || (seq > first && began.elapsed() > SLICE) {
+                break;
+            }
+            let message = Message { seq, at_ms: pack.at_ms, attempt: crashes + 1, text };
+            let mut effects = Effects::default();
+            match self.handle_one(message, &mut effects).await {
+                Some(Ok(())) => outcomes.done(effects),
+                Some(Err(rejected)) => {
+                    outcomes.failed(&rejected.reason, text, self.ctx.clock.now_ms());
+                }
+                None => break,
+            }
+        }
+        self.pace.measure(outcomes.count(), began.elapsed());
+        outcomes
+    }
+
+    /// Runs the handler; `None` when the node stops and the handler does not end in time.
+    async fn handle_one(
+        &self,
+        message: Message<'_>,
+        effects: &mut Effects,
+    ) -> Option<Result<(), Rejected>> {
+        let handling = AssertUnwindSafe(self.handler.handle(message, effects)).catch_unwind();
+        let mut handling = std::pin::pin!(handling);
+        let first_poll = std::future::poll_fn(|cx| Poll::Ready(handling.as_mut().poll(cx))).await;
+        let ended = match first_poll {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => tokio::select! {
+                ended = handling => ended,
+                () = self.out_of_time() => return None,
+            },
+        };
+        Some(ended.unwrap_or_else(|_| Err("the handler panicked".into())))
+    }
+
+    async fn out_of_time(&self) {
+        self.ctx.stopped().await;
+        tokio::time::sleep(STOP_GRACE).await;
+    }
+
+    /// Whether the lane should rather stop: the node does, or has become the generator.
+    fn interrupted(&self) -> bool {
+        self.ctx.stopping() || self.ctx.role.borrow().epoch().is_some()
+    }
+
+    /// Commits, gives back what was not handled, and claims the next messages if there are
+    /// to be any.
+    async fn settle(&mut self, held: &Held, outcomes: Outcomes) -> Result<Option<Held>, Error> {
+        let whole = outcomes.last() == held.range.last;
+        if whole && !self.interrupted() {
+            let (committed, next) = self.commit_and_claim(held, &outcomes).await?;
+            self.tell(&outcomes, committed);
+            return Ok(next);
+        }
+        let mut committed = Ended::Kept;
+        if outcomes.count() > 0 {
+            committed = self.commit(held, &outcomes, None).await?;
+            self.tell(&outcomes, committed);
+        }
+        if !whole && committed == Ended::Kept {
+            self.give_back().await?;
+        }
+        self.let_go();
+        Ok(None)
+    }
+
+    /// Commit and next claim in one round trip. If the commit has to be repeated, the claim
+    /// that overtook it was answered *held* and is repeated after it.
+    async fn commit_and_claim(
+        &mut self,
+        held: &Held,
+        outcomes: &Outcomes,
+    ) -> Result<(Ended, Option<Held>), Error> {
+        let (slot, number) = (self.slot.clone(), self.number);
+        let sent = Instant::now();
+        self.number += 1;
+        let (commit, claim) = tokio::join!(
+            self.ctx.store.commit(&slot, number, outcomes.call(self.ctx.config.max_errors)),
+            self.ask()
+        );
+        self.number -= 1;
+        let settled = matches!(commit, Ok(Commit::Done | Commit::Already | Commit::Lost));
+        let ended = self.commit(held, outcomes, Some(commit)).await?;
+        self.let_go();
+        self.number += 1;
+        let next = match claim {
+            Ok(claim) if settled => match self.accept(claim, sent).await? {
+                Accepted::Held(held) => Some(held),
+                Accepted::Nothing => None,
+                Accepted::AskAgain => self.claim().await?,
+            },
+            _ => self.claim().await?,
+        };
+        Ok((ended, next))
+    }
+
+    /// Commits all outcomes, repeating the call until it is answered. `answer` is the answer
+    /// to a first try.
+    async fn commit(
+        &mut self,
+        held: &Held,
+        outcomes: &Outcomes,
+        mut answer: Option<Result<Commit, Error>>,
+    ) -> Result<Ended, Error> {
+        let mut warned = false;
+        loop {
+            let max_errors = self.ctx.config.max_errors;
+            let answered = match answer.take() {
+                Some(answered) => answered,
+                None => {
+                    let call = outcomes.call(max_errors);
+                    self.ctx.store.commit(&self.slot, self.number, call).await
+                }
+            };
+            match answered {
+                Ok(Commit::Done | Commit::Already) => return Ok(Ended::Kept),
+                Ok(Commit::Lost) => return Ok(Ended::Lost),
+                Ok(Commit::Refused { .. }) if outcomes.count() > 1 => {
+                    return self.commit_one_by_one(held, outcomes).await;
+                }
+                Ok(Commit::Refused { reason }) => {
+                    self.refused.push(outcomes.first());
+                    let text = held.text(outcomes.first());
+                    let failed = outcomes.refused(&reason, text, self.ctx.clock.now_ms());
+                    return Box::pin(self.commit(held, &failed, None)).await;
+                }
+                Ok(Commit::Full { records }) => {
+                    if !std::mem::replace(&mut warned, true) {
+                        self.ctx.emit(Event::Warning {
+                            text: format!(
+                                "the errors store is full ({records} failed messages): take them \
+                                 with `baton getErrors`, or raise --max-errors"
+                            ),
+                        });
+                    }
+                    if self.ctx.stopping() {
+                        return Ok(Ended::Lost);
+                    }
+                    tokio::time::sleep(FULL_PAUSE).await;
+                }
+                Err(error) if error.is_passing() => {
+                    if self.patience(&error).await.is_none() {
+                        return Ok(Ended::Lost);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// An effect was refused: the message it belongs to fails, its neighbours do not.
+    async fn commit_one_by_one(
+        &mut self,
+        held: &Held,
+        outcomes: &Outcomes,
+    ) -> Result<Ended, Error> {
+        for single in outcomes.singles() {
+            if Box::pin(self.commit(held, &single, None)).await? == Ended::Lost {
+                return Ok(Ended::Lost);
+            }
+        }
+        Ok(Ended::Kept)
+    }
+
+    async fn give_back(&mut self) -> Result<(), Error> {
+        loop {
+            match self.ctx.store.give_back(&self.slot, self.number).await {
+                Ok(GiveBack::Ok | GiveBack::Lost) => return Ok(()),
+                Err(error) if error.is_passing() => {
+                    if self.patience(&error).await.is_none() {
+                        return Ok(());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits until a call may be repeated; `None` when the node has been stopping for too long.
+    async fn patience(&self, error: &Error) -> Option<()> {
+        tokio::select! {
+            () = self.ctx.pause_after(error) => Some(()),
+            () = self.out_of_time() => None,
+        }
+    }
+
+    fn let_go(&self) {
+        self.ctx.in_hand().remove(self.slot.name());
+    }
+
+    /// Tells what became of the messages.
+    fn tell(&mut self, outcomes: &Outcomes, ended: Ended) {
+        let (first, last) = (outcomes.first(), outcomes.last());
+        let mut failed = outcomes.failed_numbers();
+        failed.append(&mut self.refused);
+        failed.sort_unstable();
+        match ended {
+            Ended::Kept => {
+                self.ctx.processed.fetch_add(outcomes.count(), Ordering::Relaxed);
+                self.ctx.emit(Event::Processed {
+                    first,
+                    last,
+                    failed,
+                    attempt: outcomes.attempt(),
+                });
+            }
+            Ended::Lost => self.ctx.emit(Event::Lost { first, last }),
+        }
+    }
+}
+
+enum Accepted {
+    Held(Held),
+    Nothing,
+    AskAgain,
+}
+
+/// What became of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Kept,
+    Lost,
+}
+
+/// Keeps claims whose handlers are slow; until the node stops.
+pub(crate) async fn keep_claims(ctx: &Context) -> Result<(), Error> {
+    let ttl = ctx.config.claim_ttl;
+    loop {
+        tokio::time::sleep(ttl / 6).await;
+        let now = Instant::now();
+        let due: Vec<(Slot, u64)> = ctx
+            .in_hand()
+            .values()
+            .filter(|(_, _, since)| now - *since >= ttl / 6)
+            .map(|(slot, number, _)| (slot.clone(), *number))
+            .collect();
+        if due.is_empty() {
+            continue;
+        }
+        // A claim that is lost is told by its commit.
+        match ctx.store.extend(&due, ttl).await {
+            Ok(_) => {}
+            Err(error) if error.is_passing() => ctx.pause_after(&error).await,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// How fast this lane's handler is, and so how much to claim.
+struct Pace {
+    /// Smoothed handling time of one message.
+    each: Duration,
+    /// How many messages were handled last.
+    last: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { each: SLICE, last: 1 }
+    }
+}
+
+impl Pace {
+    fn measure(&mut self, count: u64, took: Duration) {
+        if count == 0 {
+            return;
+        }
+        let each = took.div_f64(count as f64);
+        // Slower counts at once, faster by and by.
+        self.each = if each > self.each { each } else { (self.each + each) / 2 };
+        self.last = count;
+    }
+
+    fn want(&self) -> u64 {
+        let fitting = SLICE.as_nanos() / self.each.as_nanos().max(1);
+        let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);
+        fitting.min(self.last.saturating_mul(WANT_GROWTH)).clamp(1, MAX_WANT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fast_handler_soon_takes_whole_packs_and_a_slow_one_single_messages() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.want(), 1);
+        for _ in 0..30 {
+            let want = pace.want();
+            pace.measure(want, Duration::from_micros(want));
+        }
+        assert_eq!(pace.want(), MAX_WANT);
+        pace.measure(1, Duration::from_millis(80));
+        assert_eq!(pace.want(), 1);
+    }
+}

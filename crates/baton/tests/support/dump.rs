@@ -1,0 +1,181 @@
+//! The state of a fleet as text that can be compared and read.
+//!
+//! One line per key, in the order of their names; fields and members are sorted, lists are
+//! not. Packs and error records are decoded. A time becomes `TIME`, the server's run `RUN`:
+//! everything else must be the same in every run of a test.
+
+use baton::{FailedMessage, FleetName, Pack};
+use redis::FromRedisValue;
+use redis::aio::MultiplexedConnection;
+
+/// Texts longer than this are shown by their length.
+const LONG_TEXT: usize = 60;
+
+/// The lines. Compare it with an array of `&str`.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Dump(Vec<String>);
+
+impl Dump {
+    /// The lines of some keys only.
+    pub(crate) fn only(&self, keys: &[&str]) -> Self {
+        let wanted = |line: &&String| {
+            let key = line.split_once(": ").map(|(key, _)| key);
+            key.is_some_and(|key| keys.contains(&key))
+        };
+        Self(self.0.iter().filter(wanted).cloned().collect())
+    }
+}
+
+impl<const N: usize> PartialEq<[&str; N]> for Dump {
+    fn eq(&self, lines: &[&str; N]) -> bool {
+        self.0 == lines
+    }
+}
+
+impl std::fmt::Debug for Dump {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for line in &self.0 {
+            write!(f, "\n    {line:?},")?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads every key that matches the pattern.
+pub(crate) async fn dump(
+    raw: &mut MultiplexedConnection,
+    pattern: &str,
+    fleet: &FleetName,
+) -> Dump {
+    let info: String = query(raw, &["INFO", "server"]).await;
+    let run = info
+        .lines()
+        .find_map(|line| line.strip_prefix("run_id:"))
+        .map(|run| run[..8].to_owned())
+        .unwrap();
+    let mut lines = Vec::new();
+    let keys: Vec<String> = query(raw, &["KEYS", pattern]).await;
+    for key in keys {
+        let name = key
+            .replace(&format!("{{{fleet}}}:"), "")
+            .replace(&format!("{{{fleet}:0}}:"), "");
+        let name = name.strip_prefix("baton:").unwrap_or(&name);
+        lines.push(format!("{name}: {}", value(raw, &key, name, &run).await));
+    }
+    lines.sort();
+    Dump(lines)
+}
+
+async fn query<T: FromRedisValue>(raw: &mut MultiplexedConnection, words: &[&str]) -> T {
+    let mut command = redis::cmd(words[0]);
+    words[1..].iter().for_each(|word| {
+        command.arg(word);
+    });
+    command.query_async(raw).await.unwrap()
+}
+
+async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run: &str) -> String {
+    let kind: String = query(raw, &["TYPE", key]).await;
+    let braces = |mut parts: Vec<String>| {
+        parts.sort_by_key(|part| {
+            let field = part.split('=').next().unwrap_or_default();
+            (field.parse::<u64>().ok(), part.clone())
+        });
+        format!("{{{}}}", parts.join(", "))
+    };
+    match kind.as_str() {
+        "string" => {
+            let bytes: Vec<u8> = query(raw, &["GET", key]).await;
+            format!("'{}'", text(&bytes))
+        }
+        "list" => {
+            let elements: Vec<Vec<u8>> = query(raw, &["LRANGE", key, "0", "-1"]).await;
+            let show = |element: &Vec<u8>| show(name, element, run);
+            let elements: Vec<String> = elements.iter().map(show).collect();
+            format!("[{}]", elements.join(", "))
+        }
+        "hash" => {
+            let fields: Vec<(String, Vec<u8>)> = query(raw, &["HGETALL", key]).await;
+            let show = |(field, value): &(String, Vec<u8>)| {
+                format!("{field}={}", show(name, value, run))
+            };
+            braces(fields.iter().map(show).collect())
+        }
+        "zset" => {
+            let words = ["ZRANGE", key, "0", "-1", "WITHSCORES"];
+            let members: Vec<(String, f64)> = query(raw, &words).await;
+            let show = |(member, score): &(String, f64)| {
+                format!("{member}={}", mask(&format!("{score}"), run))
+            };
+            braces(members.iter().map(show).collect())
+        }
+        "set" => {
+            let members: Vec<String> = query(raw, &["SMEMBERS", key]).await;
+            braces(members)
+        }
+        other => panic!("{key} holds a {other}"),
+    }
+}
+
+/// One element or value, decoded as its key demands.
+fn show(name: &str, bytes: &[u8], run: &str) -> String {
+    match name {
+        "packs" => match Pack::parse(bytes) {
+            Ok(pack) => {
+                let texts: Vec<String> = pack.texts.iter().map(|bytes| text(bytes)).collect();
+                format!("[{}]", texts.join(" "))
+            }
+            Err(_) => text(bytes),
+        },
+        "errors" => record(bytes, run),
+        "claims" if bytes.starts_with(b"e ") => {
+            let words: Vec<&[u8]> = bytes.splitn(4, |byte| *byte == b' ').collect();
+            let head = mask(&text(&words[..3].join(&b' ')), run);
+            let records: Vec<String> = records(words[3]).iter().map(|r| record(r, run)).collect();
+            format!("{head} [{}]", records.join(", "))
+        }
+        _ => mask(&text(bytes), run),
+    }
+}
+
+/// A msgpack array of texts, as the drain's claim keeps it.
+fn records(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let count = rmp::decode::read_array_len(&mut bytes).unwrap();
+    let mut take = || {
+        let length = rmp::decode::read_str_len(&mut bytes).unwrap();
+        let (record, rest) = bytes.split_at(length as usize);
+        bytes = rest;
+        record.to_vec()
+    };
+    (0..count).map(|_| take()).collect()
+}
+
+fn record(bytes: &[u8], run: &str) -> String {
+    let failed = FailedMessage::decode(bytes);
+    format!(
+        "{} at {} by {} try {}: {}: {}",
+        failed.seq,
+        mask(&failed.at_ms.to_string(), run),
+        failed.node,
+        failed.attempt,
+        failed.reason,
+        text(&failed.text)
+    )
+}
+
+fn text(bytes: &[u8]) -> String {
+    if bytes.len() > LONG_TEXT {
+        return format!("<{} bytes>", bytes.len());
+    }
+    bytes.escape_ascii().to_string()
+}
+
+fn mask(text: &str, run: &str) -> String {
+    let is_time = |word: &str| word.len() == 13 && word.bytes().all(|b| b.is_ascii_digit());
+    let word = |word: &str| match word {
+        word if word == run => "RUN".to_owned(),
+        word if is_time(word) => "TIME".to_owned(),
+        word => word.to_owned(),
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}

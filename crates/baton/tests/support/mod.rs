@@ -1,0 +1,182 @@
+//! What every test of the protocol needs: a real server, a fleet of its own on it, nodes, and
+//! the whole state of that fleet as text.
+
+mod dump;
+mod lane;
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use baton::protocol::{Beat, Publish, PublishCall, Seal, Store};
+use baton::{Error, FleetName, Keys, PackBuilder, Target};
+use baton_server::PrivateServer;
+use redis::FromRedisValue;
+use redis::aio::MultiplexedConnection;
+
+pub(crate) use dump::Dump;
+pub(crate) use lane::{Lane, failed, text_of};
+
+/// A time to live that no test outlives.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
+/// A time to live that is over at once.
+pub(crate) const OVER: Duration = Duration::ZERO;
+/// How long a condition may take to come true.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One server for all tests that do not change its settings; each has a fleet of its own.
+static SERVER: LazyLock<PrivateServer> = LazyLock::new(start);
+
+/// A server for a test that changes settings, restarts it, or looks at every key.
+pub(crate) fn start() -> PrivateServer {
+    PrivateServer::builder().unix_socket().start().unwrap()
+}
+
+/// A fleet that no other test knows.
+pub(crate) struct Fleet {
+    pub(crate) name: FleetName,
+    pub(crate) keys: Keys,
+    url: String,
+    raw: MultiplexedConnection,
+}
+
+impl Fleet {
+    /// On the server that all tests share.
+    pub(crate) async fn new() -> Self {
+        Self::on(&SERVER.url()).await
+    }
+
+    /// On another server.
+    pub(crate) async fn on(url: &str) -> Self {
+        static FLEETS: AtomicU64 = AtomicU64::new(1);
+        let number = FLEETS.fetch_add(1, Ordering::Relaxed);
+        let name = FleetName::new(&format!("fleet-{number}")).unwrap();
+        let client = redis::Client::open(url).unwrap();
+        Self {
+            keys: Keys::new(&name),
+            name,
+            url: url.to_owned(),
+            raw: client.get_multiplexed_async_connection().await.unwrap(),
+        }
+    }
+
+    /// A node of the fleet.
+    pub(crate) async fn node(&self, name: &str) -> Store {
+        self.open(&self.url, name).await.unwrap()
+    }
+
+    /// A node that logs in as a user with the password `secret`.
+    pub(crate) async fn node_as(&self, user: &str, name: &str) -> Result<Store, Error> {
+        let url = format!("{}?user={user}&pass=secret", self.url);
+        self.open(&url, name).await
+    }
+
+    async fn open(&self, url: &str, name: &str) -> Result<Store, Error> {
+        let target = Target::parse(url)?;
+        Store::open(&target, &self.name, name, |_| {}).await
+    }
+
+    /// A node and its only lane.
+    pub(crate) async fn lane(&self, name: &str) -> Lane {
+        Lane::new(self.node(name).await)
+    }
+
+    /// The node `g`, which has sealed with epoch 1.
+    pub(crate) async fn generator(&self) -> Store {
+        let store = self.node("g").await;
+        let sealed = Seal::Sealed {
+            last: 0,
+            cursor_ms: 0,
+        };
+        assert_eq!(store.seal(1).await.unwrap(), sealed);
+        store
+    }
+
+    /// Generator and worker, and this many messages waiting in one pack.
+    pub(crate) async fn with_messages(&self, count: u64) -> (Store, Lane) {
+        let generator = self.generator().await;
+        assert_eq!(publish(&generator, 1, count).await, Publish::Ok);
+        (generator, self.lane("w").await)
+    }
+
+    /// A raw command, as an operator (or a vandal) would send it.
+    pub(crate) async fn raw<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut command = redis::cmd(words[0]);
+        words[1..].iter().for_each(|word| {
+            command.arg(word);
+        });
+        command.query_async(&mut self.raw.clone()).await.unwrap()
+    }
+
+    /// A key of the application, in the fleet's slot.
+    pub(crate) fn app(&self, name: &str) -> String {
+        format!("app:{{{}:0}}:{name}", self.name)
+    }
+
+    /// The whole state of the fleet: one line per key, times masked.
+    pub(crate) async fn dump(&self) -> Dump {
+        let pattern = format!("*{{{}[:}}]*", self.name);
+        dump::dump(&mut self.raw.clone(), &pattern, &self.name).await
+    }
+
+    /// Every key of the server, whoever's it is.
+    pub(crate) async fn dump_all(&self) -> Dump {
+        dump::dump(&mut self.raw.clone(), "*", &self.name).await
+    }
+
+    /// Waits until the server has seen the end of a node's connection.
+    pub(crate) async fn wait_absent(&self, node: &str) {
+        let channel = format!("{}{node}", self.keys.presence);
+        eventually("the node is absent", async || {
+            let (_, subscribers): (String, u64) =
+                self.raw(&["PUBSUB", "NUMSUB", &channel]).await;
+            subscribers == 0
+        })
+        .await;
+    }
+}
+
+/// Waits for a condition, with a deadline.
+pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A pack of the messages `m1`, `m2`, … from `first` on, made at time 1.
+pub(crate) fn pack(first: u64, count: u64) -> Vec<u8> {
+    let texts: Vec<String> = (first..first + count).map(|seq| format!("m{seq}")).collect();
+    pack_of(&texts)
+}
+
+/// A pack of any texts, made at time 1.
+pub(crate) fn pack_of(texts: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut builder = PackBuilder::default();
+    texts.iter().for_each(|text| builder.push(text.as_ref()));
+    builder.finish(1)
+}
+
+/// What a generator of epoch 1 with a wide queue publishes.
+pub(crate) fn call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'_> {
+    PublishCall {
+        epoch: 1,
+        first,
+        count,
+        cursor_ms: first * 10,
+        max_pending: 1_000_000,
+        pack,
+    }
+}
+
+/// Publishes `count` messages from `first` on, as epoch 1.
+pub(crate) async fn publish(generator: &Store, first: u64, count: u64) -> Publish {
+    let pack = pack(first, count);
+    generator.publish(call(first, count, &pack)).await.unwrap()
+}
+
+/// A beat with a lease that no test outlives.
+pub(crate) async fn beat(store: &Store) -> Beat {
+    store.beat(LONG, "{}", 0).await.unwrap()
+}
