@@ -77,8 +77,12 @@ impl Bell {
             None => connection.insert(ctx.store.link().blocking(LOOK_EVERY).await?),
         };
         let mut command = redis::cmd("BLPOP");
-        command.arg(&ctx.store.keys().bell).arg(LOOK_EVERY.as_secs());
-        open.send_packed_command(&command).await.map_err(crate::error::classify)?;
+        command
+            .arg(&ctx.store.keys().bell)
+            .arg(LOOK_EVERY.as_secs());
+        open.send_packed_command(&command)
+            .await
+            .map_err(crate::error::classify)?;
         Ok(())
     }
 }

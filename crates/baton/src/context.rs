@@ -21,7 +21,10 @@ pub(crate) enum Role {
     Unknown,
     Worker,
     /// It holds the lease and may believe so until then, on its own clock.
-    Generator { epoch: u64, until: Instant },
+    Generator {
+        epoch: u64,
+        until: Instant,
+    },
 }
 
 impl Role {
@@ -79,8 +82,12 @@ impl Context {
         self.store.wait_up().await;
     }
 
-    pub(crate) fn in_hand(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Slot, u64, Instant)>> {
-        self.in_hand.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub(crate) fn in_hand(
+        &self,
+    ) -> std::sync::MutexGuard<'_, HashMap<String, (Slot, u64, Instant)>> {
+        self.in_hand
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -94,14 +101,18 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self { base: Instant::now(), offset_ms: AtomicI64::new(0) }
+        Self {
+            base: Instant::now(),
+            offset_ms: AtomicI64::new(0),
+        }
     }
 
     /// Takes a reading: Redis said `now_ms` somewhere between the two local moments.
     pub(crate) fn set(&self, now_ms: u64, sent: Instant, answered: Instant) {
         let middle = sent + (answered - sent) / 2;
         let local_ms = (middle - self.base).as_millis() as i64;
-        self.offset_ms.store(now_ms as i64 - local_ms, Ordering::Relaxed);
+        self.offset_ms
+            .store(now_ms as i64 - local_ms, Ordering::Relaxed);
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

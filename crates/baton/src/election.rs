@@ -54,14 +54,23 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
         match reclaimed {
             Ok(Reclaimed { messages: 1.., .. }) | Err(_) if !looks_after_claims => {}
             Ok(Reclaimed { messages: 0, .. }) => {}
-            Ok(Reclaimed { messages, nodes, .. }) => {
-                ctx.emit(Event::Reclaimed { count: messages, nodes });
+            Ok(Reclaimed {
+                messages, nodes, ..
+            }) => {
+                ctx.emit(Event::Reclaimed {
+                    count: messages,
+                    nodes,
+                });
             }
             Err(error) if error.is_passing() => {}
             Err(error) => return Err(error),
         }
         let pause = match beat {
-            Ok(Beat::Generator { epoch, next, now_ms }) => {
+            Ok(Beat::Generator {
+                epoch,
+                next,
+                now_ms,
+            }) => {
                 ctx.clock.set(now_ms, sent, Instant::now());
                 let until = sent + ttl - ttl / MARGIN_SHARE;
                 ctx.role.send_replace(Role::Generator { epoch, until });
@@ -69,11 +78,20 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
                 looks_after_claims = true;
                 next
             }
-            Ok(Beat::Worker { generator, next, now_ms, first_in_line, .. }) => {
+            Ok(Beat::Worker {
+                generator,
+                next,
+                now_ms,
+                first_in_line,
+                ..
+            }) => {
                 ctx.clock.set(now_ms, sent, Instant::now());
-                ctx.role.send_if_modified(|role| std::mem::replace(role, Role::Worker) != Role::Worker);
+                ctx.role
+                    .send_if_modified(|role| std::mem::replace(role, Role::Worker) != Role::Worker);
                 if generator_seen.as_ref() != Some(&generator) {
-                    ctx.emit(Event::Worker { generator: generator.clone() });
+                    ctx.emit(Event::Worker {
+                        generator: generator.clone(),
+                    });
                     generator_seen = Some(generator);
                 }
                 looks_after_claims = first_in_line;

@@ -33,7 +33,9 @@ pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<
             () = ctx.role_is(|role| role.epoch().is_some()) => {}
             () = ctx.stopped() => return Ok(()),
         }
-        let Some(epoch) = ctx.role.borrow().epoch() else { continue };
+        let Some(epoch) = ctx.role.borrow().epoch() else {
+            continue;
+        };
         let reign = Reign::new(ctx, &mut source, epoch);
         let by = match reign.run().await? {
             End::Stopped => return Ok(()),
@@ -58,7 +60,10 @@ enum End {
     /// The lease ran out, or the election says so.
     Lapsed,
     /// Another generator has sealed.
-    Fenced { node: String, epoch: u64 },
+    Fenced {
+        node: String,
+        epoch: u64,
+    },
 }
 
 /// A pack on its way.
@@ -118,7 +123,9 @@ impl<'a, S: Source> Reign<'a, S> {
                 return self.finish(under_way, end).await;
             }
             while under_way.len() < WINDOW {
-                let Some(prepared) = self.next_pack().await else { break };
+                let Some(prepared) = self.next_pack().await else {
+                    break;
+                };
                 under_way.push_back(publish(Arc::clone(self.ctx), self.epoch, prepared));
             }
             let due = self.next_due();
@@ -171,7 +178,9 @@ impl<'a, S: Source> Reign<'a, S> {
         }
         match *self.ctx.role.borrow() {
             // A process that was paused may wake up here, long after its time.
-            Role::Generator { epoch, until } if epoch == self.epoch && Instant::now() < until => None,
+            Role::Generator { epoch, until } if epoch == self.epoch && Instant::now() < until => {
+                None
+            }
             _ => Some(End::Lapsed),
         }
     }
@@ -193,14 +202,19 @@ impl<'a, S: Source> Reign<'a, S> {
             return Some(prepared);
         }
         let (most, most_bytes) = PACK;
-        let wanted = self.due_messages().min(most).min(self.ctx.config.max_pending);
+        let wanted = self
+            .due_messages()
+            .min(most)
+            .min(self.ctx.config.max_pending);
         if wanted == 0 {
             return None;
         }
         let mut builder = PackBuilder::default();
         while builder.count() < wanted && builder.bytes() < most_bytes {
             self.text.clear();
-            self.source.generate(self.next + builder.count(), &mut self.text).await;
+            self.source
+                .generate(self.next + builder.count(), &mut self.text)
+                .await;
             builder.push(&self.text);
         }
         let (first, count) = (self.next, builder.count());
@@ -232,7 +246,9 @@ impl<'a, S: Source> Reign<'a, S> {
             self.cursor_ms = now_ms;
         }
         self.cursor_ms = self.cursor_ms.min(now_ms + interval_ms);
-        let Some(late_ms) = now_ms.checked_sub(self.cursor_ms) else { return 0 };
+        let Some(late_ms) = now_ms.checked_sub(self.cursor_ms) else {
+            return 0;
+        };
         match self.ctx.config.missed {
             Missed::CatchUp => allowed.min(late_ms / interval_ms + 1),
             Missed::Skip => {
@@ -257,7 +273,11 @@ impl<'a, S: Source> Reign<'a, S> {
     /// When to look for new messages again, unless an answer comes before.
     fn next_due(&self) -> Instant {
         let far = Duration::from_secs(3600);
-        let finished = self.ctx.config.messages.is_some_and(|total| self.next > total);
+        let finished = self
+            .ctx
+            .config
+            .messages
+            .is_some_and(|total| self.next > total);
         let wait = match self.interval_ms() {
             _ if finished => far,
             0 => far,
@@ -283,7 +303,9 @@ impl<'a, S: Source> Reign<'a, S> {
                 self.warned = false;
                 if !prepared.announced {
                     prepared.announced = true;
-                    self.ctx.published.fetch_add(prepared.count, Ordering::Relaxed);
+                    self.ctx
+                        .published
+                        .fetch_add(prepared.count, Ordering::Relaxed);
                     self.ctx.emit(Event::Published {
                         epoch: self.epoch,
                         first: prepared.first,
@@ -335,7 +357,9 @@ impl<'a, S: Source> Reign<'a, S> {
     /// The server's last number is lower than ours: it lost writes that it had confirmed.
     /// Sends again what is still kept, and numbers anew what comes after a real hole.
     fn close_gap(&mut self, last: u64) {
-        let kept = std::mem::take(&mut self.kept).into_iter().map(|(_, prepared)| prepared);
+        let kept = std::mem::take(&mut self.kept)
+            .into_iter()
+            .map(|(_, prepared)| prepared);
         self.kept_bytes = 0;
         let mut again: VecDeque<Prepared> = kept.filter(|prepared| prepared.first > last).collect();
         again.append(&mut self.unsent);
@@ -362,7 +386,9 @@ impl<'a, S: Source> Reign<'a, S> {
     async fn pause_after(&mut self, error: &Error) {
         if let (Error::Unavailable(why), false) = (error, self.warned) {
             self.warned = true;
-            self.ctx.emit(Event::Warning { text: format!("cannot publish for now: {why}") });
+            self.ctx.emit(Event::Warning {
+                text: format!("cannot publish for now: {why}"),
+            });
         }
         tokio::select! {
             () = self.ctx.pause_after(error) => {}

@@ -46,7 +46,14 @@ impl<S: Source, H: Handler> Node<S, H> {
         observe: impl Fn(&Event) + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         config.check()?;
-        Ok(Self { target, config, source, handler, name: new_name(), observe: Arc::new(observe) })
+        Ok(Self {
+            target,
+            config,
+            source,
+            handler,
+            name: new_name(),
+            observe: Arc::new(observe),
+        })
     }
 
     /// Its name: unique among all nodes of all times.
@@ -150,8 +157,14 @@ impl<S: Source, H: Handler> Node<S, H> {
 
 fn redis_event(state: LinkState) -> Event {
     match state {
-        LinkState::Lost(reason) => Event::Redis { up: false, reason: Some(reason) },
-        LinkState::Regained => Event::Redis { up: true, reason: None },
+        LinkState::Lost(reason) => Event::Redis {
+            up: false,
+            reason: Some(reason),
+        },
+        LinkState::Regained => Event::Redis {
+            up: true,
+            reason: None,
+        },
     }
 }
 
@@ -201,10 +214,15 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
 /// A name for a node or a command: ten letters and digits, fifty random bits.
 pub fn new_name() -> String {
     const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    (0..10).map(|_| char::from(LETTERS[rand::random_range(0..LETTERS.len())])).collect()
+    (0..10)
+        .map(|_| char::from(LETTERS[rand::random_range(0..LETTERS.len())]))
+        .collect()
 }
 
 /// The name of this machine, for people; empty if the system does not tell.
 pub(crate) fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }

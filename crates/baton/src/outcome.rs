@@ -56,7 +56,8 @@ impl Outcomes {
     /// The next message ended well.
     pub(crate) fn done(&mut self, mut effects: Effects) {
         if !effects.staged.is_empty() {
-            self.marks.push((self.first + self.count, self.effects.staged.len()));
+            self.marks
+                .push((self.first + self.count, self.effects.staged.len()));
             self.effects.staged.append(&mut effects.staged);
         }
         self.count += 1;
@@ -82,7 +83,11 @@ impl Outcomes {
     /// record keeps the bytes.
     pub(crate) fn fail_unreadable(&mut self, last: u64, bytes: &[u8], at_ms: u64) {
         let head = self.first;
-        self.failed("its pack cannot be read; these are the pack's bytes", bytes, at_ms);
+        self.failed(
+            "its pack cannot be read; these are the pack's bytes",
+            bytes,
+            at_ms,
+        );
         while self.last() < last {
             self.failed(&format!("its pack cannot be read; see #{head}"), b"", at_ms);
         }
@@ -111,7 +116,9 @@ impl Outcomes {
                 single.records.push(record.clone());
             }
             if let Some((_, from)) = marks.next_if(|(marked, _)| *marked == seq) {
-                let to = marks.peek().map_or(self.effects.staged.len(), |(_, next)| *next);
+                let to = marks
+                    .peek()
+                    .map_or(self.effects.staged.len(), |(_, next)| *next);
                 single.effects.staged = self.effects.staged[*from..to].to_vec();
             }
             single

@@ -68,6 +68,8 @@ pub struct NodeStatus {
     pub published: u64,
     /// Messages it has processed.
     pub processed: u64,
+    /// Messages in its hands.
+    pub claimed: u64,
     /// Its last sign of life, in ms on Redis's clock.
     pub seen_ms: u64,
 }
@@ -112,6 +114,11 @@ impl Status {
                     (true, false) => "worker",
                 };
                 NodeStatus {
+                    claimed: census
+                        .in_hand
+                        .get(&listed.node)
+                        .copied()
+                        .unwrap_or_default(),
                     node: listed.node,
                     role,
                     host: about.host,

@@ -42,7 +42,8 @@ impl Held {
     fn text(&self, seq: u64) -> &[u8] {
         let pack = Pack::parse(&self.pack).ok();
         let at = (seq - self.range.pack) as usize;
-        pack.and_then(|pack| pack.texts.get(at).copied()).unwrap_or_default()
+        pack.and_then(|pack| pack.texts.get(at).copied())
+            .unwrap_or_default()
     }
 }
 
@@ -62,7 +63,15 @@ pub(crate) struct Lane<H> {
 impl<H: Handler> Lane<H> {
     pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, bell: Arc<Bell>, lane: usize) -> Self {
         let slot = Slot::new(ctx.store.node(), lane);
-        Self { ctx, handler, bell, slot, number: 0, pace: Pace::default(), refused: Vec::new() }
+        Self {
+            ctx,
+            handler,
+            bell,
+            slot,
+            number: 0,
+            pace: Pace::default(),
+            refused: Vec::new(),
+        }
     }
 
     /// Works whenever this node is a worker, until it stops.
@@ -111,14 +120,19 @@ impl<H: Handler> Lane<H> {
 
     async fn ask(&self) -> Result<Claim, Error> {
         let want = self.pace.want();
-        self.ctx.store.claim(&self.slot, self.number, want, self.ctx.config.claim_ttl).await
+        self.ctx
+            .store
+            .claim(&self.slot, self.number, want, self.ctx.config.claim_ttl)
+            .await
     }
 
     async fn accept(&mut self, claim: Claim, sent: Instant) -> Result<Accepted, Error> {
         match claim {
             Claim::Claimed { range, pack } => {
                 let name = self.slot.name().to_owned();
-                self.ctx.in_hand().insert(name, (self.slot.clone(), self.number, sent));
+                self.ctx
+                    .in_hand()
+                    .insert(name, (self.slot.clone(), self.number, sent));
                 Ok(Accepted::Held(Held { range, pack }))
             }
             Claim::Empty => Ok(Accepted::Nothing),
@@ -140,12 +154,19 @@ impl<H: Handler> Lane<H> {
 
     /// Handles what is held, message by message, for about a slice.
     async fn handle(&mut self, held: &Held) -> Outcomes {
-        let Range { pack: base, first, last, crashes, .. } = held.range;
+        let Range {
+            pack: base,
+            first,
+            last,
+            crashes,
+            ..
+        } = held.range;
         let node = self.ctx.store.node();
         let mut outcomes = Outcomes::new(node, first, crashes + 1);
         let pack = Pack::parse(&held.pack).ok();
         let texts = pack.as_ref().and_then(|pack| {
-            pack.texts.get((first - base) as usize..=(last - base) as usize)
+            pack.texts
+                .get((first - base) as usize..=(last - base) as usize)
         });
         let (Some(pack), Some(texts)) = (&pack, texts) else {
             outcomes.fail_unreadable(last, &held.pack, self.ctx.clock.now_ms());
@@ -156,7 +177,12 @@ impl<H: Handler> Lane<H> {
             if self.interrupted() || (seq > first && began.elapsed() > SLICE) {
                 break;
             }
-            let message = Message { seq, at_ms: pack.at_ms, attempt: crashes + 1, text };
+            let message = Message {
+                seq,
+                at_ms: pack.at_ms,
+                attempt: crashes + 1,
+                text,
+            };
             let mut effects = Effects::default();
             match self.handle_one(message, &mut effects).await {
                 Some(Ok(())) => outcomes.done(effects),
@@ -231,7 +257,9 @@ impl<H: Handler> Lane<H> {
         let sent = Instant::now();
         self.number += 1;
         let (commit, claim) = tokio::join!(
-            self.ctx.store.commit(&slot, number, outcomes.call(self.ctx.config.max_errors)),
+            self.ctx
+                .store
+                .commit(&slot, number, outcomes.call(self.ctx.config.max_errors)),
             self.ask()
         );
         self.number -= 1;
@@ -352,7 +380,9 @@ impl<H: Handler> Lane<H> {
         failed.sort_unstable();
         match ended {
             Ended::Kept => {
-                self.ctx.processed.fetch_add(outcomes.count(), Ordering::Relaxed);
+                self.ctx
+                    .processed
+                    .fetch_add(outcomes.count(), Ordering::Relaxed);
                 self.ctx.emit(Event::Processed {
                     first,
                     last,
@@ -412,7 +442,10 @@ struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { each: SLICE, last: 1 }
+        Self {
+            each: SLICE,
+            last: 1,
+        }
     }
 }
 
@@ -423,14 +456,20 @@ impl Pace {
         }
         let each = took.div_f64(count as f64);
         // Slower counts at once, faster by and by.
-        self.each = if each > self.each { each } else { (self.each + each) / 2 };
+        self.each = if each > self.each {
+            each
+        } else {
+            (self.each + each) / 2
+        };
         self.last = count;
     }
 
     fn want(&self) -> u64 {
         let fitting = SLICE.as_nanos() / self.each.as_nanos().max(1);
         let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);
-        fitting.min(self.last.saturating_mul(WANT_GROWTH)).clamp(1, MAX_WANT)
+        fitting
+            .min(self.last.saturating_mul(WANT_GROWTH))
+            .clamp(1, MAX_WANT)
     }
 }
 

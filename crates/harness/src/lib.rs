@@ -1,1 +1,12 @@
-//! Placeholder.
+//! Fleets of real `baton` processes, watched and hurt: what the demo, the figures and the
+//! tests share.
+//!
+//! A [`Fleet`] starts copies of the program, collects the JSON lines they log, waits for
+//! named events with a deadline, and kills, pauses or stops copies. A [`History`] sorts what
+//! the copies told into messages that ended once, and those that did not.
+
+mod fleet;
+mod history;
+
+pub use fleet::{Fleet, Told};
+pub use history::History;

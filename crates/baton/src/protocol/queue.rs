@@ -210,6 +210,8 @@ pub struct Census {
     pub counted: bool,
     /// Redis's clock in ms.
     pub now_ms: u64,
+    /// How many messages are in whose hands.
+    pub in_hand: std::collections::BTreeMap<String, u64>,
 }
 
 impl Census {
@@ -542,6 +544,12 @@ impl Store {
             foreign: number(call, foreign)?,
             counted: string(call, how)? == "counted",
             now_ms: number(call, now)?,
+            in_hand: in_hand
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|[node, count]| Ok((string(call, node)?, number(call, count)?)))
+                .collect::<Result<_, Error>>()?,
         })
     }
 }

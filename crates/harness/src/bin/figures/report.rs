@@ -1,0 +1,66 @@
+//! The table of figures.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+/// Collects figures, prints each as it comes, and knows at the end whether all goals are met.
+pub(crate) struct Report {
+    quick: bool,
+    missed: usize,
+}
+
+impl Report {
+    pub(crate) fn new(quick: bool) -> Self {
+        println!("{:<58} {:>34}  goal", "figure", "measured");
+        Self { quick, missed: 0 }
+    }
+
+    /// A figure with its measured value in words and whether the goal is met.
+    pub(crate) fn add(&mut self, what: &str, measured: &str, goal: &str, met: bool) {
+        let verdict = if met { "ok" } else { "MISSED" };
+        println!("{what:<58} {measured:>34}  {goal}: {verdict}");
+        self.missed += usize::from(!met);
+    }
+
+    /// A distribution of times; the goal is on its 99th percentile.
+    pub(crate) fn times(&mut self, what: &str, times: &[Duration], goal: Duration) {
+        let p99 = percentile(times, 99);
+        let measured = format!(
+            "p50 {:.0} p99 {:.0} ms of {}",
+            ms(percentile(times, 50)),
+            ms(p99),
+            times.len()
+        );
+        self.add(
+            what,
+            &measured,
+            &format!("p99 < {:.0} ms", ms(goal)),
+            p99 < goal,
+        );
+    }
+
+    /// Fails if a goal was missed; a quick run has too few rounds to judge.
+    pub(crate) fn finish(self) -> Result<()> {
+        match (self.missed, self.quick) {
+            (0, _) => Ok(()),
+            (missed, true) => {
+                println!("{missed} goals missed; a quick run does not judge");
+                Ok(())
+            }
+            (missed, false) => bail!("{missed} goals missed"),
+        }
+    }
+}
+
+pub(crate) fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+/// The smallest value that `percent` of all do not exceed.
+pub(crate) fn percentile(times: &[Duration], percent: usize) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or_default()
+}

@@ -1,0 +1,272 @@
+//! Real processes and what they tell.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// One line that a copy logged.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// Which copy, counted from 0 in the order they were started.
+    pub copy: usize,
+    /// When it was read here.
+    pub at: Instant,
+    /// The line.
+    pub line: Value,
+}
+
+impl Told {
+    /// The name of the event.
+    pub fn event(&self) -> &str {
+        self.line["event"].as_str().unwrap_or_default()
+    }
+
+    /// A number in it; 0 if it has none by that name.
+    pub fn number(&self, name: &str) -> u64 {
+        self.line[name].as_u64().unwrap_or_default()
+    }
+
+    /// The node that told it.
+    pub fn node(&self) -> &str {
+        self.line["node"].as_str().unwrap_or_default()
+    }
+
+    /// Whether messages `first..=last` of this event include one.
+    pub fn covers(&self, seq: u64) -> bool {
+        self.number("first") <= seq && seq <= self.number("last")
+    }
+}
+
+#[derive(Default)]
+struct Heard {
+    told: Mutex<Vec<Told>>,
+    more: Condvar,
+}
+
+impl Heard {
+    fn lock(&self) -> MutexGuard<'_, Vec<Told>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Copy {
+    child: Child,
+    reader: Option<std::thread::JoinHandle<()>>,
+    gone: bool,
+}
+
+/// Copies of the program on one Redis. All are killed when this is dropped.
+pub struct Fleet {
+    program: PathBuf,
+    args: Vec<String>,
+    copies: Vec<Copy>,
+    heard: Arc<Heard>,
+}
+
+impl Fleet {
+    /// A fleet without copies. `args` go to every copy after `run --log json`.
+    pub fn new(program: impl AsRef<Path>, args: &[&str]) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            copies: Vec::new(),
+            heard: Arc::default(),
+        }
+    }
+
+    /// Starts one more copy and returns its number.
+    pub fn start(&mut self) -> Result<usize> {
+        let mut command = Command::new(&self.program);
+        // A test must not depend on what the caller's shell has set.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if (text.starts_with("BATON_") && text != "BATON_SERVER_PROGRAM")
+                || text.starts_with("REDIS_")
+            {
+                command.env_remove(&name);
+            }
+        }
+        let mut child = command
+            .args(["run", "--log", "json"])
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.program.display()))?;
+        let stdout = child.stdout.take().ok_or_else(|| anyhow!("no stdout"))?;
+        let copy = self.copies.len();
+        let heard = Arc::clone(&self.heard);
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines() {
+                // A line cut off by a kill is not a line.
+                let Ok(line) = line else { break };
+                let Ok(line) = serde_json::from_str(&line) else {
+                    continue;
+                };
+                heard.lock().push(Told {
+                    copy,
+                    at: Instant::now(),
+                    line,
+                });
+                heard.more.notify_all();
+            }
+        });
+        self.copies.push(Copy {
+            child,
+            reader: Some(reader),
+            gone: false,
+        });
+        Ok(copy)
+    }
+
+    /// The process id of a copy.
+    pub fn pid(&self, copy: usize) -> u32 {
+        self.copies[copy].child.id()
+    }
+
+    /// The copies that were not killed or stopped here.
+    pub fn alive(&self) -> Vec<usize> {
+        (0..self.copies.len())
+            .filter(|copy| !self.copies[*copy].gone)
+            .collect()
+    }
+
+    fn signal(&self, copy: usize, signal: Signal) -> Result<()> {
+        let pid = i32::try_from(self.pid(copy)).ok().and_then(Pid::from_raw);
+        Ok(kill_process(
+            pid.ok_or_else(|| anyhow!("no such process"))?,
+            signal,
+        )?)
+    }
+
+    /// Kills a copy with -9. All it told before is heard when this returns.
+    pub fn kill9(&mut self, copy: usize) -> Result<()> {
+        self.signal(copy, Signal::KILL)?;
+        self.wait(copy).map(|_| ())
+    }
+
+    /// Stops a copy in its tracks.
+    pub fn pause(&self, copy: usize) -> Result<()> {
+        self.signal(copy, Signal::STOP)
+    }
+
+    /// Lets a paused copy go on.
+    pub fn resume(&self, copy: usize) -> Result<()> {
+        self.signal(copy, Signal::CONT)
+    }
+
+    /// Asks a copy to stop in good order; does not wait.
+    pub fn terminate(&self, copy: usize) -> Result<()> {
+        self.signal(copy, Signal::TERM)
+    }
+
+    /// Waits until a copy has ended and returns its exit code, if it has one.
+    pub fn wait(&mut self, copy: usize) -> Result<Option<i32>> {
+        let copy = &mut self.copies[copy];
+        let status = copy.child.wait()?;
+        copy.gone = true;
+        if let Some(reader) = copy.reader.take() {
+            let _ = reader.join();
+        }
+        Ok(status.code())
+    }
+
+    /// All that was told so far.
+    pub fn told(&self) -> Vec<Told> {
+        self.heard.lock().clone()
+    }
+
+    /// How much was told so far: a mark for [`Fleet::wait_for`].
+    pub fn mark(&self) -> usize {
+        self.heard.lock().len()
+    }
+
+    /// Waits for the first line after `mark` that fits.
+    pub fn wait_for(
+        &self,
+        mark: usize,
+        longest: Duration,
+        what: &str,
+        fits: impl Fn(&Told) -> bool,
+    ) -> Result<Told> {
+        let deadline = Instant::now() + longest;
+        let mut told = self.heard.lock();
+        let mut next = mark;
+        loop {
+            while let Some(line) = told.get(next) {
+                if fits(line) {
+                    return Ok(line.clone());
+                }
+                next += 1;
+            }
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                let last: Vec<String> = told
+                    .iter()
+                    .rev()
+                    .take(10)
+                    .map(|told| format!("  {} {}", told.copy, told.line))
+                    .collect();
+                return Err(anyhow!(
+                    "waited {longest:?} for {what}; heard last:\n{}",
+                    last.join("\n")
+                ));
+            };
+            told = self
+                .heard
+                .more
+                .wait_timeout(told, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// Waits until a copy has told that it generates; returns the newest such.
+    pub fn wait_generator(&self, longest: Duration) -> Result<usize> {
+        self.wait_for(0, longest, "a generator", |told| {
+            told.event() == "generator"
+        })?;
+        self.generator().ok_or_else(|| anyhow!("nobody generates"))
+    }
+
+    /// The copy that generates, as far as told.
+    pub fn generator(&self) -> Option<usize> {
+        let told = self.heard.lock();
+        told.iter()
+            .rev()
+            .find(|told| told.event() == "generator")
+            .map(|told| told.copy)
+    }
+
+    /// Starts `count` copies and waits until every one of them knows its role.
+    pub fn start_many(&mut self, count: usize, longest: Duration) -> Result<()> {
+        let mark = self.mark();
+        let first = self.copies.len();
+        for _ in 0..count {
+            self.start()?;
+        }
+        for copy in first..first + count {
+            self.wait_for(
+                mark,
+                longest,
+                &format!("copy {copy} to know its role"),
+                |told| told.copy == copy && matches!(told.event(), "generator" | "worker"),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for copy in self.alive() {
+            // It may have ended by itself.
+            let _ = self.kill9(copy);
+        }
+    }
+}
