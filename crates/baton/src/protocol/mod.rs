@@ -7,12 +7,12 @@ mod answer;
 mod control;
 mod errors;
 mod queue;
+mod upkeep;
 
 pub use control::{Beat, Lease, Listed, Roster};
 pub use errors::{ErrorsClaim, ErrorsCommit};
-pub use queue::{
-    Census, Claim, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Reclaimed, Seal, Slot,
-};
+pub use queue::{Claim, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal, Slot};
+pub use upkeep::{Census, Reclaimed};
 
 use redis::Value;
 

@@ -1,0 +1,153 @@
+//! Looking after the fleet's messages: reclaim what the dead held, count where all are.
+
+use std::collections::BTreeMap;
+
+use super::Store;
+use super::answer::{array, number, string, unexpected, worded};
+use crate::{Error, scripts};
+
+/// Most claims that one reclaim looks at.
+const RECLAIM_CLAIMS: u64 = 64;
+/// Longest queue that the census counts range by range (about 30 ms of Redis's time).
+const CENSUS_RANGES: u64 = 100_000;
+
+/// What a reclaim returned to where it came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// Messages back in the queue.
+    pub messages: u64,
+    /// Error records back in the errors store.
+    pub records: u64,
+    /// The dead who held them.
+    pub nodes: Vec<String>,
+}
+
+/// Where every message is, counted in one atomic step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Messages accepted so far.
+    pub published: u64,
+    /// Ended well.
+    pub done: u64,
+    /// Ended as failed.
+    pub failed: u64,
+    /// Waiting.
+    pub pending: u64,
+    /// In workers' hands.
+    pub claimed: u64,
+    /// Error records waiting to be taken, those in a drain's hands included.
+    pub errors: u64,
+    /// Entries found in the queue that were not ours.
+    pub foreign: u64,
+    /// Whether `pending` was counted range by range, not derived from the counters.
+    pub counted: bool,
+    /// Redis's clock in ms.
+    pub now_ms: u64,
+    /// How many messages are in whose hands.
+    pub in_hand: BTreeMap<String, u64>,
+}
+
+impl Census {
+    /// The conservation check: every message is in exactly one place.
+    pub fn balanced(&self) -> bool {
+        self.published == self.done + self.failed + self.pending + self.claimed
+    }
+}
+
+impl Store {
+    /// Returns the claims of dead workers and drains.
+    pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
+        self.reclaim_from(&self.link.run()).await
+    }
+
+    /// The same, believing absence from presence whatever happened to the server since.
+    pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
+        self.reclaim_from("").await
+    }
+
+    async fn reclaim_from(&self, run: &str) -> Result<Reclaimed, Error> {
+        let call = scripts::RECLAIM.name;
+        let answer = self
+            .eval(
+                &scripts::RECLAIM,
+                &self.return_keys(),
+                &[
+                    run.as_bytes(),
+                    self.keys.presence.as_bytes(),
+                    RECLAIM_CLAIMS.to_string().as_bytes(),
+                ],
+            )
+            .await?;
+        match worded(call, &answer)? {
+            (b"reclaimed", [messages, records, nodes @ ..]) => Ok(Reclaimed {
+                messages: number(call, messages)?,
+                records: number(call, records)?,
+                nodes: nodes
+                    .iter()
+                    .map(|node| string(call, node))
+                    .collect::<Result<_, _>>()?,
+            }),
+            _ => Err(unexpected(call, &answer)),
+        }
+    }
+
+    /// Counts where every message is.
+    pub async fn census(&self) -> Result<Census, Error> {
+        self.census_up_to(CENSUS_RANGES).await
+    }
+
+    /// The same from the counters alone, at any length of the queue.
+    pub(crate) async fn quick_census(&self) -> Result<Census, Error> {
+        self.census_up_to(0).await
+    }
+
+    async fn census_up_to(&self, ranges: u64) -> Result<Census, Error> {
+        let call = scripts::CENSUS.name;
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::CENSUS,
+                &[
+                    &keys.fence,
+                    &keys.queue,
+                    &keys.claims,
+                    &keys.stats,
+                    &keys.errors,
+                ],
+                &[ranges.to_string().as_bytes()],
+            )
+            .await?;
+        let [
+            published,
+            done,
+            failed,
+            pending,
+            claimed,
+            errors,
+            foreign,
+            how,
+            now,
+            in_hand @ ..,
+        ] = array(call, &answer)?
+        else {
+            return Err(unexpected(call, &answer));
+        };
+        Ok(Census {
+            published: number(call, published)?,
+            done: number(call, done)?,
+            failed: number(call, failed)?,
+            pending: number(call, pending)?,
+            claimed: number(call, claimed)?,
+            errors: number(call, errors)?,
+            foreign: number(call, foreign)?,
+            counted: string(call, how)? == "counted",
+            now_ms: number(call, now)?,
+            in_hand: in_hand
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|[node, count]| Ok((string(call, node)?, number(call, count)?)))
+                .collect::<Result<_, Error>>()?,
+        })
+    }
+}
