@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,21 @@ impl Told {
 struct Heard {
     told: Mutex<Vec<Told>>,
     more: Condvar,
+    interrupted: AtomicBool,
+}
+
+/// Ends the waits of a [`Fleet`] from another thread, so that its owner can clean up.
+#[derive(Clone)]
+pub struct Interrupt(Arc<Heard>);
+
+impl Interrupt {
+    /// From now on every wait of the fleet fails at once.
+    pub fn interrupt(&self) {
+        // Under the lock, so that no wait can miss it.
+        let _told = self.0.lock();
+        self.0.interrupted.store(true, Ordering::Relaxed);
+        self.0.more.notify_all();
+    }
 }
 
 impl Heard {
@@ -78,6 +94,11 @@ impl Fleet {
             copies: Vec::new(),
             heard: Arc::default(),
         }
+    }
+
+    /// A way to end this fleet's waits.
+    pub fn interrupt(&self) -> Interrupt {
+        Interrupt(Arc::clone(&self.heard))
     }
 
     /// Starts one more copy and returns its number.
@@ -166,6 +187,11 @@ impl Fleet {
         self.signal(copy, Signal::TERM)
     }
 
+    /// What Ctrl-C sends; does not wait.
+    pub fn interrupt_copy(&self, copy: usize) -> Result<()> {
+        self.signal(copy, Signal::INT)
+    }
+
     /// Waits until a copy has ended and returns its exit code, if it has one.
     pub fn wait(&mut self, copy: usize) -> Result<Option<i32>> {
         let copy = &mut self.copies[copy];
@@ -205,6 +231,9 @@ impl Fleet {
                 }
                 next += 1;
             }
+            if self.heard.interrupted.load(Ordering::Relaxed) {
+                return Err(anyhow!("interrupted"));
+            }
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
                 let last: Vec<String> = told
                     .iter()
@@ -223,6 +252,15 @@ impl Fleet {
                 .wait_timeout(told, left)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
+        }
+    }
+
+    /// Lets the copies go on for a while.
+    pub fn watch_for(&self, time: Duration) -> Result<()> {
+        match self.wait_for(self.mark(), time, "nothing", |_| false) {
+            Err(_) if !self.heard.interrupted.load(Ordering::Relaxed) => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Ok(()),
         }
     }
 

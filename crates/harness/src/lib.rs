@@ -7,6 +7,8 @@
 
 mod fleet;
 mod history;
+mod look;
 
-pub use fleet::{Fleet, Told};
+pub use fleet::{Fleet, Interrupt, Told};
 pub use history::History;
+pub use look::{status, wait_status};

@@ -13,6 +13,8 @@ local node, run, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local protocol, prefix, about = ARGV[4], ARGV[5], ARGV[6]
 local above, fast = tonumber(ARGV[7]), tonumber(ARGV[8])
 local FIRST_STANDBYS = 2
+local LINE_LOOK = 8
+local SLOW_MS = 2000
 local FORGET_MS = 600000
 
 local version = redis.call('HGET', KEYS[5], 'protocol')
@@ -25,8 +27,8 @@ local fleet_size = redis.call('ZCARD', KEYS[3])
 redis.call('ZCARD', KEYS[4])
 
 -- Who of the first in line is dead: gone from its channel, or silent for three slow beats.
-local slow = math.max(ttl, fleet_size * 2)
-local line = redis.call('ZRANGE', KEYS[3], 0, FIRST_STANDBYS + 5)
+local slow = math.max(math.min(ttl, SLOW_MS), fleet_size * 2)
+local line = redis.call('ZRANGE', KEYS[3], 0, LINE_LOOK - 1)
 local watched = {}
 for _, name in ipairs(line) do
   local record = redis.call('HGET', KEYS[2], name) or ''
@@ -45,6 +47,9 @@ for _, name in ipairs(line) do
     if name == node then rank = position end
   end
 end
+
+-- A node that joins with this beat goes to the end of the line.
+if not rank and fleet_size < LINE_LOOK then rank = position + 1 end
 
 -- First write: one that needs no memory, so that a full server still hears a beat.
 redis.call('ZREM', KEYS[4], node)

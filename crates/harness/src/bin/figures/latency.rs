@@ -1,6 +1,7 @@
 //! From the making of a message to the start of its handler, beside the PING round trip.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,7 @@ impl Handler for Stopwatch {
 
 /// Runs a generator and an idle worker, each on a thread of its own, and measures PING with
 /// the same client between the messages.
-pub(crate) fn publish_to_handler(rounds: Rounds, report: &mut Report) -> Result<()> {
+pub(crate) fn publish_to_handler(_: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
     let server = server()?;
     let watch = Stopwatch::default();
     let (stop, _) = tokio::sync::watch::channel(false);

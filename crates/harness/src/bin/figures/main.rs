@@ -1,7 +1,7 @@
 //! Measures what README promises about time: takeover, recovery, latency, idle cost, speed.
 //!
-//! `make figures` runs it all (about five minutes); `--quick` takes a few rounds of each, and
-//! then only completeness counts, not the times. Every figure comes from real processes and a
+//! `make figures` runs it all (about five minutes). `--quick` takes a few rounds of each, and
+//! then only completeness counts, not the times; names take some figures only. Every figure comes from real processes and a
 //! private server on this machine; compare figures within one run only.
 
 mod idle;
@@ -9,7 +9,8 @@ mod latency;
 mod report;
 mod takeover;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use baton_server::PrivateServer;
@@ -41,23 +42,48 @@ const QUICK: Rounds = Rounds {
     seconds: 2,
 };
 
-fn main() -> Result<()> {
-    let quick = match std::env::args().nth(1).as_deref() {
-        None => false,
-        Some("--quick") => true,
-        Some(other) => bail!("unknown argument {other:?}; there is only --quick"),
-    };
+type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
+
+const EXPERIMENTS: [(&str, Experiment); 8] = [
+    ("kill", takeover::at_full_speed),
+    ("beat", takeover::on_the_beat),
+    ("pause", takeover::of_a_paused_generator),
+    ("worker-kill", takeover::of_a_dead_worker),
+    ("worker-pause", takeover::of_a_paused_worker),
+    ("latency", latency::publish_to_handler),
+    ("idle", idle::cost),
+    ("speed", idle::full_speed),
+];
+
+fn main() -> ExitCode {
+    match measure() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("figures: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure() -> Result<()> {
+    let mut wanted: Vec<String> = std::env::args().skip(1).collect();
+    let quick = wanted.iter().any(|arg| arg == "--quick");
+    wanted.retain(|arg| arg != "--quick");
+    let names = EXPERIMENTS.map(|(name, _)| name);
+    if let Some(unknown) = wanted.iter().find(|arg| !names.contains(&arg.as_str())) {
+        bail!(
+            "unknown figure {unknown:?}; there are --quick and {}",
+            names.join(", ")
+        );
+    }
     let rounds = if quick { QUICK } else { FULL };
     let program = program()?;
     let mut report = Report::new(quick);
-    takeover::at_full_speed(&program, rounds, &mut report)?;
-    takeover::on_the_beat(&program, rounds, &mut report)?;
-    takeover::of_a_paused_generator(&program, rounds, &mut report)?;
-    takeover::of_a_dead_worker(&program, rounds, &mut report)?;
-    takeover::of_a_paused_worker(&program, rounds, &mut report)?;
-    latency::publish_to_handler(rounds, &mut report)?;
-    idle::cost(&program, rounds, &mut report)?;
-    idle::full_speed(&program, rounds, &mut report)?;
+    for (name, experiment) in EXPERIMENTS {
+        if wanted.is_empty() || wanted.iter().any(|arg| arg == name) {
+            experiment(&program, rounds, &mut report)?;
+        }
+    }
     report.finish()
 }
 

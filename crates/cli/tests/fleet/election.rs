@@ -1,0 +1,274 @@
+//! Exactly one generator, and another one when it is gone.
+
+use std::time::{Duration, Instant};
+
+use baton_harness::{History, status, wait_status};
+
+use crate::support::{PATIENCE, durable_server, fleet_of, server, workers};
+
+/// A lease that no test waits for: whoever takes over before it ends saw the death itself.
+const ENDLESS_LEASE: [&str; 2] = ["--lease-ttl", "10m"];
+
+#[test]
+fn fifty_nodes_starting_at_the_same_moment_elect_exactly_one() {
+    let server = server();
+    let fleet = fleet_of(50, &server, &["--interval", "50ms"]);
+    let elected: Vec<_> = fleet
+        .told()
+        .into_iter()
+        .filter(|told| told.event() == "generator")
+        .collect();
+    assert_eq!(elected.len(), 1, "{elected:?}");
+    let status = status(&server.url(), "default").unwrap();
+    let generators: Vec<_> = status
+        .nodes
+        .iter()
+        .filter(|node| node.role == "generator")
+        .collect();
+    assert_eq!(generators.len(), 1);
+    assert_eq!(
+        status
+            .nodes
+            .iter()
+            .filter(|node| node.role == "worker")
+            .count(),
+        49
+    );
+    assert_eq!(status.generator.node.as_deref(), Some(elected[0].node()));
+    assert_eq!(status.generator.epoch, 1);
+}
+
+#[test]
+fn a_killed_generator_is_replaced_long_before_its_lease_ends() {
+    let server = server();
+    let mut fleet = fleet_of(
+        4,
+        &server,
+        &["--interval", "20ms", ENDLESS_LEASE[0], ENDLESS_LEASE[1]],
+    );
+    for epoch in 2..5 {
+        let generator = fleet.generator().unwrap();
+        let mark = fleet.mark();
+        fleet.kill9(generator).unwrap();
+        let next = fleet
+            .wait_for(mark, PATIENCE, "a successor", |told| {
+                told.event() == "generator" && told.copy != generator
+            })
+            .unwrap();
+        assert_eq!(next.number("epoch"), epoch);
+        fleet
+            .wait_for(mark, PATIENCE, "its messages", |told| {
+                told.event() == "published" && told.number("epoch") == epoch
+            })
+            .unwrap();
+        fleet.start_many(1, PATIENCE).unwrap();
+    }
+    let status = status(&server.url(), "default").unwrap();
+    assert!(status.balanced, "{status:?}");
+    assert_eq!(
+        History::new(&fleet.told()).published_twice(),
+        Vec::<u64>::new()
+    );
+}
+
+#[test]
+fn takeover_also_works_when_most_of_the_fleet_dies_at_the_same_moment() {
+    let server = server();
+    let mut fleet = fleet_of(12, &server, &["--interval", "20ms"]);
+    let generator = fleet.generator().unwrap();
+    // Everybody but the two who joined last: all who are first in line die too.
+    let mut doomed = fleet.alive();
+    let survivors = [10, 11].map(|copy| if copy == generator { 9 } else { copy });
+    doomed.retain(|copy| !survivors.contains(copy));
+    let mark = fleet.mark();
+    for copy in &doomed {
+        fleet.pause(*copy).unwrap();
+    }
+    for copy in doomed {
+        fleet.kill9(copy).unwrap();
+    }
+    let next = fleet
+        .wait_for(mark, PATIENCE, "a survivor to generate", |told| {
+            told.event() == "generator"
+        })
+        .unwrap();
+    assert!(survivors.contains(&next.copy));
+    fleet
+        .wait_for(mark, PATIENCE, "the other to work", |told| {
+            told.event() == "processed" && survivors.contains(&told.copy)
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_generator_paused_past_its_lease_wakes_up_fenced() {
+    let server = server();
+    let fleet = fleet_of(
+        3,
+        &server,
+        &[
+            "--interval",
+            "0",
+            "--lease-ttl",
+            "500ms",
+            "--max-pending",
+            "5000",
+        ],
+    );
+    for _ in 0..3 {
+        let generator = fleet.generator().unwrap();
+        let mark = fleet.mark();
+        fleet.pause(generator).unwrap();
+        let next = fleet
+            .wait_for(mark, PATIENCE, "a successor", |told| {
+                told.event() == "generator" && told.copy != generator
+            })
+            .unwrap();
+        let mark = fleet.mark();
+        fleet.resume(generator).unwrap();
+        fleet
+            .wait_for(mark, PATIENCE, "the old one to notice", |told| {
+                told.copy == generator && told.event() == "fenced"
+            })
+            .unwrap();
+        fleet
+            .wait_for(mark, PATIENCE, "the old one to work", |told| {
+                told.copy == generator && told.event() == "processed"
+            })
+            .unwrap();
+        // Nothing of the old one was accepted after the seal: the numbers under each epoch
+        // end where the next one's begin.
+        let told = fleet.told();
+        let numbers = |epoch: u64| {
+            let of = told
+                .iter()
+                .filter(move |told| told.event() == "published" && told.number("epoch") == epoch);
+            of.map(|told| (told.number("first"), told.number("last")))
+                .collect::<Vec<_>>()
+        };
+        let epoch = next.number("epoch");
+        let first_of_new = numbers(epoch)
+            .iter()
+            .map(|(first, _)| *first)
+            .min()
+            .unwrap();
+        assert!(
+            numbers(epoch - 1)
+                .iter()
+                .all(|(_, last)| *last < first_of_new)
+        );
+    }
+    let status = status(&server.url(), "default").unwrap();
+    assert!(status.balanced, "{status:?}");
+    assert_eq!(
+        History::new(&fleet.told()).published_twice(),
+        Vec::<u64>::new()
+    );
+}
+
+#[test]
+fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
+    for (missed, caught_up) in [("catch-up", true), ("skip", false)] {
+        let server = durable_server();
+        let args = ["--interval", "20ms", "--missed", missed];
+        let mut fleet = fleet_of(2, &server, &args);
+        fleet
+            .wait_for(0, PATIENCE, "messages", |told| {
+                told.event() == "published" && told.covers(3)
+            })
+            .unwrap();
+        for copy in fleet.alive() {
+            fleet.kill9(copy).unwrap();
+        }
+        let before = status(&server.url(), "default").unwrap();
+        // Nobody generates until many ticks have passed on Redis's clock.
+        let later = before.now_ms + 2_000;
+        wait_status(
+            &server.url(),
+            "default",
+            PATIENCE,
+            "two seconds",
+            |status| status.now_ms >= later,
+        )
+        .unwrap();
+        let mark = fleet.mark();
+        fleet.start_many(1, PATIENCE).unwrap();
+        let first = fleet
+            .wait_for(mark, PATIENCE, "a message", |told| {
+                told.event() == "published"
+            })
+            .unwrap();
+        let size = first.number("last") - first.number("first") + 1;
+        assert_eq!(first.number("first"), before.published + 1);
+        assert_eq!(size >= 90, caught_up, "{missed}: {size} messages at once");
+        assert!(caught_up || size == 1, "{missed}: {size} messages at once");
+    }
+}
+
+#[test]
+fn a_successor_keeps_the_beat() {
+    let server = server();
+    let mut fleet = fleet_of(3, &server, &["--interval", "200ms"]);
+    fleet
+        .wait_for(0, PATIENCE, "messages", |told| told.event() == "published")
+        .unwrap();
+    let (began, at_start) = (Instant::now(), status(&server.url(), "default").unwrap());
+    for _ in 0..3 {
+        let generator = fleet.generator().unwrap();
+        let mark = fleet.mark();
+        fleet.kill9(generator).unwrap();
+        fleet
+            .wait_for(mark, PATIENCE, "the next", |told| {
+                told.event() == "published" && told.copy != generator
+            })
+            .unwrap();
+        fleet.start_many(1, PATIENCE).unwrap();
+    }
+    let at_end = status(&server.url(), "default").unwrap();
+    let ticks = (at_end.now_ms - at_start.now_ms) / 200;
+    let made = at_end.published - at_start.published;
+    assert!(
+        made.abs_diff(ticks) <= 1,
+        "{made} messages in {ticks} ticks, {:?}",
+        began.elapsed()
+    );
+    assert!(!workers(&fleet).is_empty());
+}
+
+#[test]
+fn a_resigning_generator_hands_over_within_a_beat() {
+    let server = server();
+    let mut fleet = fleet_of(
+        3,
+        &server,
+        &["--interval", "20ms", ENDLESS_LEASE[0], ENDLESS_LEASE[1]],
+    );
+    let generator = fleet.generator().unwrap();
+    let mark = fleet.mark();
+    fleet.terminate(generator).unwrap();
+    fleet
+        .wait_for(mark, PATIENCE, "a successor", |told| {
+            told.event() == "generator" && told.copy != generator
+        })
+        .unwrap();
+    assert_eq!(fleet.wait(generator).unwrap(), Some(0));
+    let name = fleet
+        .told()
+        .iter()
+        .find(|told| told.copy == generator)
+        .map(|told| told.node().to_owned());
+    let status = wait_status(
+        &server.url(),
+        "default",
+        Duration::from_secs(5),
+        "it to be gone",
+        |status| status.nodes.len() == 2,
+    )
+    .unwrap();
+    assert!(
+        status
+            .nodes
+            .iter()
+            .all(|node| Some(&node.node) != name.as_ref())
+    );
+}

@@ -1,0 +1,148 @@
+//! How messages flow: bounds, backpressure, the errors store, what nodes tell.
+
+use baton_harness::{status, wait_status};
+
+use crate::support::{PATIENCE, assert_each_once, fleet_of, server};
+
+#[test]
+fn generating_stops_after_the_given_number_in_total() {
+    let server = server();
+    let mut fleet = fleet_of(3, &server, &["--interval", "0", "--messages", "1234"]);
+    assert_each_once(&fleet, &server, 1234);
+    // A successor does not begin anew.
+    let generator = fleet.generator().unwrap();
+    let mark = fleet.mark();
+    fleet.kill9(generator).unwrap();
+    fleet
+        .wait_for(mark, PATIENCE, "a successor", |told| {
+            told.event() == "generator"
+        })
+        .unwrap();
+    assert_eq!(status(&server.url(), "default").unwrap().published, 1234);
+}
+
+#[test]
+fn a_full_queue_holds_the_generator_back_and_drops_nothing() {
+    let server = server();
+    let mut fleet = fleet_of(
+        1,
+        &server,
+        &[
+            "--interval",
+            "0",
+            "--max-pending",
+            "1000",
+            "--messages",
+            "20000",
+        ],
+    );
+    let full = wait_status(
+        &server.url(),
+        "default",
+        PATIENCE,
+        "a full queue",
+        |status| status.pending == 1000,
+    )
+    .unwrap();
+    assert_eq!(full.published, 1000);
+    fleet.start_many(2, PATIENCE).unwrap();
+    assert_each_once(&fleet, &server, 20_000);
+}
+
+#[test]
+fn a_full_errors_store_is_an_error_and_no_failed_message_is_dropped() {
+    let server = server();
+    let args = [
+        "--interval",
+        "0",
+        "--error-rate",
+        "1",
+        "--max-errors",
+        "100",
+        "--messages",
+        "250",
+        "--max-pending",
+        "60",
+    ];
+    let fleet = fleet_of(3, &server, &args);
+    fleet
+        .wait_for(0, PATIENCE, "a warning", |told| {
+            told.event() == "warning" && told.line["text"].as_str().unwrap().contains("getErrors")
+        })
+        .unwrap();
+    let mut taken = 0;
+    while taken < 250 {
+        let status = status(&server.url(), "default").unwrap();
+        assert!(status.errors <= 100 && status.balanced, "{status:?}");
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
+            .args(["getErrors", "--redis", &server.url()])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        taken += output.stdout.iter().filter(|byte| **byte == b'\n').count();
+    }
+    assert_eq!(taken, 250);
+    let status = status(&server.url(), "default").unwrap();
+    assert_eq!((status.failed, status.done, status.errors), (250, 0, 0));
+}
+
+#[test]
+fn about_five_percent_fail_and_all_of_them_are_in_the_errors_store() {
+    const MESSAGES: u64 = 20_000;
+    let server = server();
+    let fleet = fleet_of(3, &server, &["--interval", "0", "--messages", "20000"]);
+    assert_each_once(&fleet, &server, MESSAGES);
+    let status = status(&server.url(), "default").unwrap();
+    // Six standard deviations of the binomial around 1000.
+    assert!(status.failed.abs_diff(1000) < 185, "{}", status.failed);
+    let history = baton_harness::History::new(&fleet.told());
+    assert_eq!(history.failed().len() as u64, status.failed);
+    assert_eq!(history.processed(), MESSAGES);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
+        .args(["getErrors", "--json", "--redis", &server.url()])
+        .output()
+        .unwrap();
+    let mut printed: Vec<u64> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"]
+                .as_u64()
+                .unwrap()
+        })
+        .collect();
+    printed.sort_unstable();
+    assert_eq!(printed, history.failed());
+}
+
+#[test]
+fn workers_share_slow_work_and_none_sits_on_more_than_it_can_do() {
+    let server = server();
+    let args = [
+        "--interval",
+        "0",
+        "--messages",
+        "400",
+        "--work",
+        "10ms",
+        "--concurrency",
+        "4",
+        "--error-rate",
+        "0",
+    ];
+    let fleet = fleet_of(4, &server, &args);
+    assert_each_once(&fleet, &server, 400);
+    let mut per_copy = std::collections::BTreeMap::new();
+    for told in fleet
+        .told()
+        .iter()
+        .filter(|told| told.event() == "processed")
+    {
+        let size = told.number("last") - told.number("first") + 1;
+        // 50 ms of work at a time, once a lane knows its handler; a little more on a busy machine.
+        assert!(size <= 10, "{size} messages of 10 ms in one claim");
+        *per_copy.entry(told.copy).or_insert(0) += size;
+    }
+    assert_eq!(per_copy.len(), 3);
+    assert!(per_copy.values().all(|count| *count >= 60), "{per_copy:?}");
+}

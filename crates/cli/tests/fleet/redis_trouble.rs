@@ -1,0 +1,255 @@
+//! Redis itself goes away, forgets, or is full.
+
+use std::time::Duration;
+
+use baton_harness::{Fleet, wait_status};
+use baton_server::PrivateServer;
+use redis::Commands;
+
+use crate::support::{PATIENCE, assert_each_once, durable_server, fleet_of, keys, redis, server};
+
+fn wait_ended(server: &PrivateServer, messages: u64) {
+    wait_status(&server.url(), "default", PATIENCE, "progress", |status| {
+        status.done + status.failed >= messages
+    })
+    .unwrap();
+}
+
+#[test]
+fn scripts_forgotten_and_connections_killed_under_load_lose_and_repeat_nothing() {
+    const MESSAGES: u64 = 40_000;
+    let server = server();
+    let args = [
+        "--interval",
+        "0",
+        "--messages",
+        "40000",
+        "--max-pending",
+        "2000",
+    ];
+    let fleet = fleet_of(4, &server, &args);
+    let mut connection = redis(&server);
+    for round in 1..=8 {
+        wait_ended(&server, MESSAGES * round / 10);
+        if round % 2 == 0 {
+            let _: () = ::redis::cmd("SCRIPT")
+                .arg("FLUSH")
+                .query(&mut connection)
+                .unwrap();
+        } else {
+            let kill = ["NORMAL", "PUBSUB"];
+            for kind in kill {
+                let _: i64 = ::redis::cmd("CLIENT")
+                    .arg("KILL")
+                    .arg("TYPE")
+                    .arg(kind)
+                    .arg("SKIPME")
+                    .arg("yes")
+                    .query(&mut connection)
+                    .unwrap();
+            }
+        }
+    }
+    assert_each_once(&fleet, &server, MESSAGES);
+    assert!(
+        fleet
+            .told()
+            .iter()
+            .any(|told| told.event() == "redis" && told.line["state"] == "lost")
+    );
+    assert!(
+        fleet
+            .told()
+            .iter()
+            .any(|told| told.event() == "redis" && told.line["state"] == "regained")
+    );
+}
+
+#[test]
+fn redis_killed_and_restarted_with_its_append_only_file_under_load_loses_and_repeats_nothing() {
+    const MESSAGES: u64 = 20_000;
+    let mut server = durable_server();
+    let args = [
+        "--interval",
+        "0",
+        "--messages",
+        "20000",
+        "--max-pending",
+        "2000",
+    ];
+    let fleet = fleet_of(4, &server, &args);
+    for round in 1..=3 {
+        wait_ended(&server, MESSAGES * round / 5);
+        server.kill9();
+        server.restart().unwrap();
+    }
+    assert_each_once(&fleet, &server, MESSAGES);
+}
+
+#[test]
+fn a_node_without_redis_waits_says_so_and_joins_when_it_comes() {
+    let mut server = server();
+    let url = server.url();
+    server.kill9();
+    let mut fleet = Fleet::new(
+        env!("CARGO_BIN_EXE_baton"),
+        &["--redis", &url, "--interval", "20ms"],
+    );
+    fleet.start().unwrap();
+    fleet
+        .wait_for(0, PATIENCE, "it to say so", |told| {
+            told.event() == "redis" && told.line["state"] == "lost"
+        })
+        .unwrap();
+    server.restart().unwrap();
+    fleet
+        .wait_for(0, PATIENCE, "it to generate", |told| {
+            told.event() == "published"
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_full_redis_refuses_new_messages_whole_and_still_takes_commits() {
+    let server = server();
+    let mut connection = redis(&server);
+    let used: String = ::redis::cmd("INFO")
+        .arg("memory")
+        .query(&mut connection)
+        .unwrap();
+    let used: u64 = used
+        .lines()
+        .find_map(|line| line.strip_prefix("used_memory:"))
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let set = |connection: &mut ::redis::Connection, limit: u64| {
+        let _: () = ::redis::cmd("CONFIG")
+            .arg("SET")
+            .arg("maxmemory")
+            .arg(limit)
+            .query(connection)
+            .unwrap();
+    };
+    // Room for the nodes, not for all messages: they take more than 4 MB.
+    set(&mut connection, used + 2 * 1024 * 1024);
+    let mut fleet = fleet_of(
+        1,
+        &server,
+        &[
+            "--interval",
+            "0",
+            "--messages",
+            "60000",
+            "--max-errors",
+            "100000",
+        ],
+    );
+    fleet
+        .wait_for(0, PATIENCE, "a warning", |told| {
+            told.event() == "warning" && told.line["text"].as_str().unwrap().contains("OOM")
+        })
+        .unwrap();
+    // Workers drain a server that is full to the brim.
+    fleet.start_many(2, PATIENCE).unwrap();
+    fleet
+        .wait_for(0, PATIENCE, "commits", |told| told.event() == "processed")
+        .unwrap();
+    set(&mut connection, 0);
+    assert_each_once(&fleet, &server, 60_000);
+}
+
+#[test]
+fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_workers_live_on() {
+    let server = server();
+    let fleet = fleet_of(3, &server, &["--interval", "20ms", "--error-rate", "0"]);
+    let mut connection = redis(&server);
+    for garbage in [
+        &b"garbage"[..],
+        b"\xff\x00\x1b[31m",
+        b"1 1 1 1 0 x",
+        b"99999999 1 99999999 99999999 0",
+    ] {
+        let _: () = connection.rpush(keys().queue, garbage).unwrap();
+    }
+    let status = wait_status(
+        &server.url(),
+        "default",
+        PATIENCE,
+        "it to be sorted out",
+        |status| status.errors == 4,
+    )
+    .unwrap();
+    assert!(status.balanced, "{status:?}");
+    assert_eq!((status.foreign, status.failed), (4, 0));
+    let kept: Vec<Vec<u8>> = connection.lrange(keys().errors, 0, -1).unwrap();
+    let kept: Vec<_> = kept
+        .iter()
+        .map(|record| baton::FailedMessage::decode(record).text)
+        .collect();
+    assert_eq!(
+        kept,
+        [
+            &b"garbage"[..],
+            b"\xff\x00\x1b[31m",
+            b"1 1 1 1 0 x",
+            b"99999999 1 99999999 99999999 0"
+        ]
+    );
+    let mark = fleet.mark();
+    fleet
+        .wait_for(mark, PATIENCE, "work to go on", |told| {
+            told.event() == "processed"
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
+    let server = server();
+    let fleet = fleet_of(
+        1,
+        &server,
+        &["--interval", "20ms", "--messages", "5", "--error-rate", "0"],
+    );
+    fleet
+        .wait_for(0, PATIENCE, "all published", |told| {
+            told.event() == "published" && told.covers(5)
+        })
+        .unwrap();
+    let mut connection = redis(&server);
+    let _: () = connection.hset(keys().packs, 3, "not a pack").unwrap();
+    let mut fleet = fleet;
+    fleet.start_many(1, PATIENCE).unwrap();
+    assert_each_once(&fleet, &server, 5);
+    let kept: Vec<Vec<u8>> = connection.lrange(keys().errors, 0, -1).unwrap();
+    let kept = baton::FailedMessage::decode(&kept[0]);
+    assert_eq!((kept.seq, kept.text.as_slice()), (3, &b"not a pack"[..]));
+}
+
+#[test]
+fn a_lost_bell_token_delays_nobody_for_long() {
+    let server = server();
+    // One idle worker is first in line and rings again within a beat.
+    let fleet = fleet_of(2, &server, &["--interval", "300ms", "--error-rate", "0"]);
+    let mut connection = redis(&server);
+    let mut stolen = 0;
+    while stolen < 3 {
+        // Steal the token the way a dying sleeper does.
+        let token: Option<(String, String)> = connection.blpop(keys().bell, 5.0).unwrap();
+        stolen += u32::from(token.is_some());
+    }
+    let published = fleet
+        .wait_for(fleet.mark(), PATIENCE, "a message", |told| {
+            told.event() == "published"
+        })
+        .unwrap();
+    let processed = fleet
+        .wait_for(0, PATIENCE, "its end", |told| {
+            told.event() == "processed" && told.covers(published.number("first"))
+        })
+        .unwrap();
+    // The look by itself comes after five seconds only.
+    assert!(processed.at.saturating_duration_since(published.at) < Duration::from_secs(3));
+}
