@@ -27,8 +27,13 @@ impl Handler for Count {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), baton::Error> {
-    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://localhost".to_owned());
+    let url = std::env::args()
+        .nth(1)
+        .unwrap_or_else(|| "redis://localhost".to_owned());
     let config = Config::new(FleetName::new("count")?);
-    let node = Node::new(Target::parse(&url)?, config, Numbers, Count, |event| println!("{event:?}"))?;
-    node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
+    let node = Node::new(Target::parse(&url)?, config, Numbers, Count, |event| {
+        println!("{event:?}")
+    })?;
+    node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() })
+        .await
 }

@@ -103,16 +103,7 @@ impl Fleet {
 
     /// Starts one more copy and returns its number.
     pub fn start(&mut self) -> Result<usize> {
-        let mut command = Command::new(&self.program);
-        // A test must not depend on what the caller's shell has set.
-        for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            if (text.starts_with("BATON_") && text != "BATON_SERVER_PROGRAM")
-                || text.starts_with("REDIS_")
-            {
-                command.env_remove(&name);
-            }
-        }
+        let mut command = command(&self.program);
         let mut child = command
             .args(["run", "--log", "json"])
             .args(&self.args)
@@ -298,6 +289,19 @@ impl Fleet {
         }
         Ok(())
     }
+}
+
+/// A command that does not depend on what the caller's shell has set for the program.
+pub fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        let ours = text.starts_with("BATON_") || text.starts_with("REDIS_");
+        if ours && text != "BATON_SERVER_PROGRAM" {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 impl Drop for Fleet {

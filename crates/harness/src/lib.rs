@@ -9,6 +9,6 @@ mod fleet;
 mod history;
 mod look;
 
-pub use fleet::{Fleet, Interrupt, Told};
+pub use fleet::{Fleet, Interrupt, Told, command};
 pub use history::History;
 pub use look::{status, wait_status};

@@ -1,0 +1,218 @@
+//! The command line: every command, every flag, and their help.
+
+mod connection;
+mod help;
+mod run;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::builder::FalseyValueParser;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+pub(crate) use connection::ConnectionArgs;
+pub(crate) use run::{LogFormat, RunArgs};
+
+use crate::{compat, demo};
+
+/// One generator, any number of workers, every message exactly once, on one Redis.
+///
+/// Start as many copies as you like against the same Redis: one of them generates messages,
+/// all others handle them, and any of them may be killed at any moment.
+#[derive(Parser)]
+#[command(
+    name = "baton",
+    version,
+    override_usage = "baton [COMMAND] [OPTIONS]\n       baton                 the same as baton run",
+    after_help = help::SHORT,
+    after_long_help = help::LONG,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run one node of the fleet (the default)
+    #[command(after_help = help::RUN)]
+    Run(RunArgs),
+    /// Print all failed messages, and remove what was printed
+    ///
+    /// One line per message: time, sequence number, node, reason and text, separated by tabs.
+    /// Control characters are escaped, so that one message is one line; a field that is not
+    /// known is a dash. Nothing that was not printed is removed: not if this command dies, not
+    /// if the reader of a pipe ends early, not if the disk is full.
+    #[command(
+        name = "getErrors",
+        aliases = ["get-errors", "geterrors"],
+        after_help = help::GET_ERRORS
+    )]
+    GetErrors(FormatArgs),
+    /// Print all failed messages, and leave them where they are
+    #[command(after_help = help::ERRORS)]
+    Errors(FormatArgs),
+    /// Show who generates, who works, and where every message is
+    #[command(after_help = help::STATUS)]
+    Status(FormatArgs),
+    /// Put back at once what dead workers held, and forget dead nodes
+    ///
+    /// Loses nothing, and is never needed: the fleet does the same by itself a little later.
+    Clean,
+    /// Look after the server that `baton run` starts when there is no other
+    #[command(subcommand)]
+    Server(ServerCommand),
+    /// Watch a fleet survive kill -9, on a private server
+    Demo(demo::DemoArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = help::COMPLETIONS)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    #[command(after_help = "Example:\n  baton man | man -l -")]
+    Man,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ServerCommand {
+    /// Tell whether it runs, where, and where its data is (exit 1 if it does not run)
+    Status,
+    /// End it; its data stays
+    Stop,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct FormatArgs {
+    /// Print JSON, one object per line
+    #[arg(long, env = "BATON_JSON", value_parser = FalseyValueParser::new())]
+    pub(crate) json: bool,
+}
+
+/// The definition of the whole command line.
+pub(crate) fn definition() -> clap::Command {
+    tidy(Args::command())
+}
+
+/// Reads a command line. The error is what the process is to exit with: help and complaints
+/// are printed.
+pub(crate) fn parse(argv: Vec<OsString>) -> Result<Args, ExitCode> {
+    let definition = definition();
+    let argv = compat::canonical(argv, &definition).map_err(|complaint| {
+        eprintln!("error: {complaint}\n\nFor more information, try '--help'.");
+        ExitCode::from(2)
+    })?;
+    let parsed = definition.try_get_matches_from(argv).and_then(|matches| {
+        let mut args = Args::from_arg_matches(&matches)?;
+        args.connection.typed = connection::Typed::new(|flag| is_typed(&matches, flag));
+        Ok(args)
+    });
+    parsed.map_err(|error| {
+        if error.use_stderr() {
+            let text = error.render();
+            match redact(&text.to_string()) {
+                Some(redacted) => eprint!("{redacted}"),
+                None => drop(error.print()),
+            }
+            return ExitCode::from(2);
+        }
+        // Help for a reader that is gone helps nobody.
+        drop(error.print());
+        ExitCode::SUCCESS
+    })
+}
+
+/// Whether a flag was typed, not taken from the environment.
+fn is_typed(matches: &ArgMatches, flag: &str) -> bool {
+    matches.value_source(flag) == Some(ValueSource::CommandLine)
+}
+
+/// Lets an empty variable count as none, and keeps the values of variables out of the help:
+/// a URL may hold a password.
+fn tidy(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let empty = arg
+            .get_env()
+            .and_then(std::env::var_os)
+            .is_some_and(|value| value.is_empty());
+        let arg = arg.hide_env_values(true);
+        if empty {
+            arg.env(clap::builder::Resettable::Reset)
+        } else {
+            arg
+        }
+    });
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|command| command.get_name().to_owned())
+        .collect();
+    names
+        .into_iter()
+        .fold(command, |command, name| command.mut_subcommand(name, tidy))
+}
+
+/// The text without the credentials of URLs in it, if it has any.
+fn redact(text: &str) -> Option<String> {
+    let mut redacted = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("://").map(|at| at + 3) {
+        let (before, after) = rest.split_at(start);
+        redacted.push_str(before);
+        let word = after.split_whitespace().next().unwrap_or_default();
+        rest = match word.rfind('@') {
+            Some(at) => {
+                redacted.push('…');
+                &after[at..]
+            }
+            None => after,
+        };
+    }
+    (!redacted.is_empty()).then(|| redacted + rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_reads_a_variable_of_its_name() {
+        fn check(command: &clap::Command) {
+            for arg in command.get_arguments() {
+                let Some(long) = arg
+                    .get_long()
+                    .filter(|long| !["help", "version"].contains(long))
+                else {
+                    continue;
+                };
+                let variable = match long {
+                    "redis" => "REDIS_URL".to_owned(),
+                    long => format!("BATON_{}", long.to_uppercase().replace('-', "_")),
+                };
+                let reads = arg.get_env().and_then(|name| name.to_str());
+                assert_eq!(reads, Some(variable.as_str()), "--{long}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&definition());
+    }
+
+    #[test]
+    fn credentials_in_a_url_are_left_out_of_complaints() {
+        assert_eq!(redact("no URL here"), None);
+        assert_eq!(
+            redact("bad 'redis://u:p@ss@h:1/2' and 'redis://h'").as_deref(),
+            Some("bad 'redis://…@h:1/2' and 'redis://h'")
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! What the help teaches beside the flags.
+
+/// Below `baton -h`.
+pub(crate) const SHORT: &str = "\
+Examples:
+  baton                          start a node; type it again in other terminals
+  baton getErrors                print the failed messages and remove them
+  baton status                   who generates, who works, where every message is
+
+Try `baton --help` for more, and `baton run --help` for the flags of a node.";
+
+/// Below `baton --help` and in the manual page.
+pub(crate) const LONG: &str = "\
+Examples:
+  baton
+      Start a node. If no Redis answers on localhost:6379, one is started, and says so.
+      Type the same in other terminals: the copies find each other.
+  baton --redis redis://:secret@db.example:6380/2 --fleet orders
+      Start a node of another fleet on another Redis.
+  baton run --interval 0 --concurrency 8 --log json
+      Generate at full speed, handle eight at a time, log for programs.
+  baton getErrors > failed.txt
+      Take all failed messages. `baton errors` looks at them and takes none.
+  baton status --json | jq .generator.node
+      Ask who generates.
+  baton -addr localhost:6379 -getErrors
+  baton --host localhost --port 6379 --db 2 --getErrors
+  baton --cleanTemp
+      Spellings of older programs work too.
+
+Which Redis:
+  The first of these: --redis, --addr, or --host and --port; BATON_ADDR, or BATON_HOST and
+  BATON_PORT; REDIS_URL; localhost:6379 if a server answers there; for `run`, a server that is
+  started on 127.0.0.1:6379. That one keeps its data in the user's data folder and goes on when
+  the node ends: `baton server status` and `baton server stop` look after it.
+  A password comes from the URL, or --password-file, or REDIS_PASSWORD. It is never printed.
+
+Environment:
+  Every flag reads a variable, shown in its help; a flag that is typed comes first. An empty
+  variable counts as none. REDIS_PASSWORD holds a password; BATON_SERVER_PROGRAM names the
+  server program to start instead of valkey-server or redis-server.
+
+Exit codes:
+  0    all went well; a node was asked to stop and did
+  1    something failed, said in one line on stderr; also: `status` found the books not
+       balanced, `server status` found no server, `getErrors` could not print everything
+  2    the command line is wrong
+  130  ended by SIGINT     } at once by the second signal; `getErrors` by the first, after it
+  143  ended by SIGTERM    } has removed what it printed";
+
+/// Below `baton run --help`.
+pub(crate) const RUN: &str = "\
+Examples:
+  baton run --interval 100ms --work-per-char 1ms
+      Ten messages a second, handled in proportion to the length of their text.
+  baton run --interval 0 --messages 1000000
+      Full speed, until the fleet has published a million in total.
+  BATON_INTERVAL=1s baton run
+      The same flag from the environment.
+
+Times are written with a unit: 500ms, 1.5s, 2min. SIGINT or SIGTERM stops the node in good
+order, with exit code 0; a second one ends it at once, with 130 or 143.
+
+With --log json every line has at, event and node; events are generator (epoch), worker
+(generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
+fenced (epoch, by), lost (first, last), reclaimed (count, nodes), redis (state, reason),
+warning (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, errors)
+and stopped.";
+
+/// Below `baton getErrors --help`.
+pub(crate) const GET_ERRORS: &str = "\
+Examples:
+  baton getErrors > failed.txt
+  baton getErrors | head -1        takes exactly the one that is printed
+  baton getErrors --json | jq -r .reason | sort | uniq -c
+
+With --json every line has seq, at, node, reason, attempt and text. If the text is not valid
+UTF-8, `text` has replacement characters and `text_hex` has all its bytes.
+
+Exit codes: 0 all printed and removed; 1 not everything could be printed, or Redis failed;
+130 or 143 interrupted. What was not printed stays in every case.";
+
+/// Below `baton errors --help`.
+pub(crate) const ERRORS: &str = "\
+The format is that of `baton getErrors`.
+
+Examples:
+  baton errors | less
+  baton errors --json | jq -r .text";
+
+/// Below `baton status --help`.
+pub(crate) const STATUS: &str = "\
+Examples:
+  baton status
+  watch -n1 baton status
+  baton status --json | jq '.nodes[] | {node, role, seen}'
+
+Exit codes: 0 the books are balanced: published = done + failed + pending + claimed, counted in
+one step; 1 they are not, or Redis did not answer.";
+
+/// Below `baton completions --help`.
+pub(crate) const COMPLETIONS: &str = "\
+Examples:
+  source <(baton completions bash)
+  baton completions zsh > ~/.zfunc/_baton
+  baton completions fish > ~/.config/fish/completions/baton.fish";

@@ -1,0 +1,237 @@
+//! Flags of `baton run`: how a node behaves.
+
+use std::time::Duration;
+
+use baton::{Config, FleetName, Missed};
+use clap::ValueEnum;
+use clap::builder::FalseyValueParser;
+
+/// Longest pretended work, and longest interval: beyond, somebody mistook a unit.
+const LONGEST_WORK: Duration = Duration::from_secs(24 * 3600);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// How a node behaves. Give every copy of a fleet the same.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Node")]
+pub(crate) struct RunArgs {
+    /// Time between two messages; 0 is full speed
+    #[arg(long, value_name = "TIME", env = "BATON_INTERVAL", default_value = "500ms",
+          value_parser = interval)]
+    pub(crate) interval: Duration,
+    /// Share of messages that the handler rejects, from 0 to 1
+    #[arg(long, value_name = "SHARE", env = "BATON_ERROR_RATE", default_value = "0.05",
+          value_parser = error_rate)]
+    pub(crate) error_rate: f64,
+    /// Stop generating when the fleet has published so many in total [default: never]
+    #[arg(long, value_name = "N", env = "BATON_MESSAGES", value_parser = messages)]
+    pub(crate) messages: Option<u64>,
+    /// How long a silent generator keeps its right to generate
+    #[arg(long, value_name = "TIME", env = "BATON_LEASE_TTL", default_value = "1500ms",
+          value_parser = lease_ttl)]
+    pub(crate) lease_ttl: Duration,
+    /// How long a silent worker keeps its messages
+    #[arg(long, value_name = "TIME", env = "BATON_CLAIM_TTL", default_value = "5s",
+          value_parser = claim_ttl)]
+    pub(crate) claim_ttl: Duration,
+    /// How many messages a worker handles at the same time
+    #[arg(long, value_name = "N", env = "BATON_CONCURRENCY", default_value = "1",
+          value_parser = concurrency)]
+    pub(crate) concurrency: usize,
+    /// Pretended handling time of every message
+    #[arg(long, value_name = "TIME", env = "BATON_WORK", default_value = "0ms",
+          value_parser = work)]
+    pub(crate) work: Duration,
+    /// Pretended handling time of every character of a message's text
+    #[arg(long, value_name = "TIME", env = "BATON_WORK_PER_CHAR", default_value = "0ms",
+          value_parser = work)]
+    pub(crate) work_per_char: Duration,
+    /// What becomes of messages that were due while nobody generated
+    #[arg(
+        long,
+        value_name = "HOW",
+        env = "BATON_MISSED",
+        default_value = "catch-up"
+    )]
+    pub(crate) missed: MissedArg,
+    /// Generate no more while so many messages wait
+    #[arg(long, value_name = "N", env = "BATON_MAX_PENDING", default_value = "1000000",
+          value_parser = max_pending)]
+    pub(crate) max_pending: u64,
+    /// Handle no more while so many failed messages are kept
+    #[arg(long, value_name = "N", env = "BATON_MAX_ERRORS", default_value = "1000000",
+          value_parser = max_errors)]
+    pub(crate) max_errors: u64,
+    /// Form of the lines on stdout, one per event
+    #[arg(long, value_name = "FORM", env = "BATON_LOG", default_value = "text")]
+    pub(crate) log: LogFormat,
+    /// Run even on a server that deletes keys when its memory is full
+    #[arg(long, env = "BATON_ALLOW_EVICTION", value_parser = FalseyValueParser::new())]
+    pub(crate) allow_eviction: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MissedArg {
+    /// Make up for them at once
+    CatchUp,
+    /// Leave them out
+    Skip,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+impl RunArgs {
+    /// The settings of the node.
+    pub(crate) fn config(&self, fleet: FleetName) -> Config {
+        Config {
+            interval: self.interval,
+            messages: self.messages,
+            lease_ttl: self.lease_ttl,
+            claim_ttl: self.claim_ttl,
+            concurrency: self.concurrency,
+            missed: match self.missed {
+                MissedArg::CatchUp => Missed::CatchUp,
+                MissedArg::Skip => Missed::Skip,
+            },
+            max_pending: self.max_pending,
+            max_errors: self.max_errors,
+            allow_eviction: self.allow_eviction,
+            ..Config::new(fleet)
+        }
+    }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text, LONGEST_INTERVAL)?;
+    checked(interval, |config| config.interval = interval)
+}
+
+fn lease_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = duration(text, Duration::MAX)?;
+    checked(ttl, |config| config.lease_ttl = ttl)
+}
+
+fn claim_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = duration(text, Duration::MAX)?;
+    checked(ttl, |config| config.claim_ttl = ttl)
+}
+
+fn work(text: &str) -> Result<Duration, String> {
+    duration(text, LONGEST_WORK)
+}
+
+fn concurrency(text: &str) -> Result<usize, String> {
+    let concurrency = number(text)?;
+    checked(concurrency, |config| config.concurrency = concurrency)
+}
+
+fn messages(text: &str) -> Result<u64, String> {
+    let messages = number(text)?;
+    checked(messages, |config| config.messages = Some(messages))
+}
+
+fn max_pending(text: &str) -> Result<u64, String> {
+    let most = number(text)?;
+    checked(most, |config| config.max_pending = most)
+}
+
+fn max_errors(text: &str) -> Result<u64, String> {
+    let most = number(text)?;
+    checked(most, |config| config.max_errors = most)
+}
+
+/// Asks the library about one setting, so that its limits are known in one place and the
+/// complaint names the flag.
+fn checked<T>(value: T, set: impl FnOnce(&mut Config)) -> Result<T, String> {
+    let words = |error: baton::Error| error.to_string();
+    let mut config = Config::new(FleetName::new("any").map_err(words)?);
+    set(&mut config);
+    config.check().map_err(words)?;
+    Ok(value)
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| "a whole number is needed, and not too large a one".to_owned())
+}
+
+fn error_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        // NaN lies in no range.
+        Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
+        _ => Err("a number from 0 (none) to 1 (all) is needed, such as 0.05".to_owned()),
+    }
+}
+
+fn duration(text: &str, longest: Duration) -> Result<Duration, String> {
+    if text != "0" && text.parse::<f64>().is_ok() {
+        return Err(format!("a unit is missing: {text}ms, {text}s or {text}min"));
+    }
+    let duration = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write it like 500ms, 1.5s or 2min"))?;
+    if duration > longest {
+        let longest = humantime::format_duration(longest);
+        return Err(format!("at most {longest}"));
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            run: RunArgs,
+        }
+        let fleet = FleetName::new("f").unwrap();
+        let args = <Only as clap::Parser>::try_parse_from(["run"]).unwrap().run;
+        let (ours, theirs) = (args.config(fleet.clone()), Config::new(fleet));
+        assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+        assert_eq!(
+            (args.error_rate, args.work, args.work_per_char),
+            (0.05, Duration::ZERO, Duration::ZERO)
+        );
+    }
+
+    #[test]
+    fn a_time_needs_a_unit_unless_it_is_zero() {
+        let read = |text| duration(text, LONGEST_WORK);
+        assert_eq!(read("0"), Ok(Duration::ZERO));
+        assert_eq!(read("0ms"), Ok(Duration::ZERO));
+        assert_eq!(read("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(read("1m 30s"), Ok(Duration::from_secs(90)));
+        assert!(read("500").unwrap_err().contains("500ms"));
+        for bad in [
+            "",
+            "-1s",
+            "1.5",
+            "soon",
+            "1e9s",
+            "99999999999999999999s",
+            "25h",
+            "NaN",
+            "inf",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_share_lies_between_none_and_all() {
+        for good in ["0", "1", "0.05", "1e-3"] {
+            assert!(error_rate(good).is_ok(), "{good}");
+        }
+        for bad in ["", "-0.1", "1.1", "NaN", "inf", "5%", "0,05"] {
+            assert!(error_rate(bad).is_err(), "{bad}");
+        }
+    }
+}

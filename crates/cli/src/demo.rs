@@ -1,0 +1,61 @@
+//! `baton demo`: a fleet of real processes on a private server, hurt and counted.
+
+mod story;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use baton_harness::Fleet;
+use baton_server::{Fsync, PrivateServer};
+
+use crate::stop::{Cause, Stop, exit_code};
+use story::Story;
+
+/// Flags of the demo: it has none.
+#[derive(clap::Args, Debug)]
+pub(crate) struct DemoArgs {}
+
+/// How many messages the demo's fleet makes, and how fast.
+const MESSAGES: u64 = 170;
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How long a worker pretends to handle one: long enough to be killed meanwhile.
+const WORK: Duration = Duration::from_millis(150);
+
+/// Shows a fleet at work on a private server. Leaves nothing behind, also on Ctrl-C.
+pub(crate) fn run(_args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_signals().context("cannot listen to signals")?;
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let server = PrivateServer::builder()
+        .appendonly(Fsync::EverySec)
+        .start()?;
+    let url = server.url();
+    let fleet = Fleet::new(
+        &program,
+        &[
+            "--redis",
+            &url,
+            "--messages",
+            &MESSAGES.to_string(),
+            "--interval",
+            &humantime::format_duration(INTERVAL).to_string(),
+            "--work",
+            &humantime::format_duration(WORK).to_string(),
+        ],
+    );
+    let interrupt = fleet.interrupt();
+    let heard = stop.clone();
+    std::thread::spawn(move || {
+        let asked = crate::runtime::block_on(async { Ok(heard.asked().await) });
+        if asked.is_ok() {
+            interrupt.interrupt();
+        }
+    });
+    match Story::new(program, server, fleet).tell() {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => match stop.cause() {
+            Some(Cause::Signal(signal)) => Ok(ExitCode::from(exit_code(signal))),
+            _ => Err(error),
+        },
+    }
+}

@@ -1,0 +1,217 @@
+//! `baton getErrors` takes failed messages, `baton errors` looks at them.
+//!
+//! Taking goes in batches: claim, print, commit what was printed. While a slow reader is
+//! printed to, the claim is kept alive; whatever ends the printing early, the commit names
+//! exactly the lines that are certainly printed, and the rest returns to the store.
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use baton::protocol::{ErrorsCommit, Extend, Store};
+use baton::{Drain, FailedMessage};
+use tokio::time::{MissedTickBehavior, interval_at, sleep};
+
+use crate::args::{ConnectionArgs, FormatArgs};
+use crate::output::{Output, Progress};
+use crate::stop::{Cause, Stop, exit_code};
+use crate::{connect, output, record, runtime};
+
+/// How long what this command holds stays its own without a sign of life.
+const TTL: Duration = Duration::from_secs(15);
+/// How long an interrupted print may take to come to its end: a write may block for ever.
+const GRACE: Duration = Duration::from_millis(500);
+/// Bytes that a page of a look should have.
+const PAGE_BYTES: usize = 1 << 20;
+/// Records of the first page of a look, and most of any.
+const PAGE_RECORDS: (u64, u64) = (16, 1024);
+
+/// Why taking ended.
+enum End {
+    /// Everything is printed and removed.
+    All,
+    /// The output takes no more.
+    Unwritable(io::Error),
+    /// Somebody asked to stop.
+    Asked(Cause),
+    /// The claim on this many printed messages ran out: they are in the store again.
+    Lost(u64),
+}
+
+/// Prints all failed messages and removes what was printed.
+pub(crate) fn take(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::Result<ExitCode> {
+    let target = connect::for_command(connection)?;
+    let output = Arc::new(Output::stdout());
+    if output.is_closed() {
+        bail!(
+            "stdout is closed, so nothing was taken; `> /dev/null` throws failed messages away \
+             on purpose"
+        );
+    }
+    let stop = Stop::on_signals().context("cannot listen for signals")?;
+    runtime::block_on(async {
+        let store = connect::open(connection, &target).await?;
+        // A script that lacks a permission halfway could lose what it holds.
+        store.preflight(true).await?;
+        let mut drain = Drain::start(store.clone(), TTL).await?;
+        let mut taken = 0;
+        let end = drain_all(&mut drain, format, &output, &stop, &mut taken).await;
+        let end = end
+            .with_context(|| format!("stopped after {} were printed and removed", count(taken)))?;
+        report(&store, end, taken).await
+    })
+}
+
+async fn drain_all(
+    drain: &mut Drain,
+    format: &FormatArgs,
+    output: &Arc<Output>,
+    stop: &Stop,
+    taken: &mut u64,
+) -> anyhow::Result<End> {
+    loop {
+        let batch = tokio::select! {
+            biased;
+            cause = stop.asked() => return Ok(End::Asked(cause)),
+            batch = drain.next() => batch?,
+        };
+        if batch.is_empty() {
+            return Ok(End::All);
+        }
+        let (printed, end) = print(drain, &batch, format, output, stop).await?;
+        let committed = drain.commit(printed).await.with_context(|| {
+            format!(
+                "{} more were printed, but are not known to be removed",
+                count(printed)
+            )
+        })?;
+        match committed {
+            ErrorsCommit::Done | ErrorsCommit::Already => *taken += printed,
+            ErrorsCommit::Lost => return Ok(End::Lost(printed)),
+        }
+        if let Some(end) = end {
+            return Ok(end);
+        }
+    }
+}
+
+/// Prints a batch and keeps it claimed meanwhile. Returns how many are certainly printed,
+/// and why there shall be no next batch.
+async fn print(
+    drain: &Drain,
+    batch: &[FailedMessage],
+    format: &FormatArgs,
+    output: &Arc<Output>,
+    stop: &Stop,
+) -> anyhow::Result<(u64, Option<End>)> {
+    let lines = batch
+        .iter()
+        .map(|failed| record::line(failed, format))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let progress = Arc::new(Progress::default());
+    let (on, shown) = (Arc::clone(output), Arc::clone(&progress));
+    let mut printing = tokio::task::spawn_blocking(move || on.print(&lines, &shown));
+
+    let mut keep = interval_at(tokio::time::Instant::now() + TTL / 3, TTL / 3);
+    keep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut end = None;
+    loop {
+        tokio::select! {
+            printed = &mut printing => {
+                if let Err(error) = printed? {
+                    end = Some(End::Unwritable(error));
+                }
+                break;
+            }
+            cause = stop.asked(), if end.is_none() => {
+                progress.halt();
+                end = Some(End::Asked(cause));
+            }
+            () = sleep(GRACE), if end.is_some() => break,
+            _ = keep.tick() => match drain.extend().await {
+                Ok(Extend::Held) => {}
+                // The commit will say the same.
+                Ok(Extend::Lost) => progress.halt(),
+                Err(error) if error.is_passing() => {}
+                Err(error) => return Err(error.into()),
+            },
+        }
+    }
+    Ok((progress.printed() as u64, end))
+}
+
+async fn report(store: &Store, end: End, taken: u64) -> anyhow::Result<ExitCode> {
+    let removed = count(taken);
+    if let End::All = end {
+        match taken {
+            0 => eprintln!("baton: no failed messages"),
+            _ => eprintln!("baton: {removed} printed and removed"),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let left = match store.errors_len().await {
+        Ok(left) => left.to_string(),
+        Err(_) => "the others".to_owned(),
+    };
+    match end {
+        End::All => Ok(ExitCode::SUCCESS),
+        End::Unwritable(error) => bail!(
+            "cannot write to stdout ({}): {removed} printed and removed, {left} remain",
+            output::plain(&error)
+        ),
+        End::Lost(printed) => bail!(
+            "{} more printed, but the claim on them ran out: they will be printed again; \
+             {removed} printed and removed, {left} remain",
+            count(printed)
+        ),
+        End::Asked(cause) => {
+            eprintln!("baton: interrupted: {removed} printed and removed, {left} remain");
+            Ok(match cause {
+                Cause::Signal(signal) => ExitCode::from(exit_code(signal)),
+                Cause::OutputClosed => ExitCode::FAILURE,
+            })
+        }
+    }
+}
+
+fn count(messages: u64) -> String {
+    match messages {
+        1 => "1 failed message".to_owned(),
+        _ => format!("{messages} failed messages"),
+    }
+}
+
+/// Prints all failed messages and removes none.
+pub(crate) fn look(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::Result<ExitCode> {
+    let target = connect::for_command(connection)?;
+    let output = Output::stdout();
+    runtime::block_on(async {
+        let store = connect::open(connection, &target).await?;
+        let mut left = store.errors_len().await?;
+        if left == 0 {
+            eprintln!("baton: no failed messages");
+        }
+        let (mut from, (mut most, most_ever)) = (0, PAGE_RECORDS);
+        while left > 0 {
+            let page = store.errors_look(from, most.min(left)).await?;
+            let records = page.len() as u64;
+            if records == 0 {
+                break;
+            }
+            let mut lines = Vec::new();
+            for record in &page {
+                lines.extend(record::line(&FailedMessage::decode(record), format)?);
+            }
+            match output.write(&lines) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+                written => written.context("cannot write to stdout")?,
+            }
+            (from, left) = (from + records, left - records.min(left));
+            let bytes = page.iter().map(Vec::len).sum::<usize>() as u64 / records;
+            most = (PAGE_BYTES as u64 / bytes.max(1)).clamp(1, most_ever);
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}

@@ -1,0 +1,103 @@
+//! Showing bytes that came from anywhere: one line stays one line, and no terminal obeys them.
+
+use std::fmt::{self, Write};
+
+/// Bytes as printable text. What could move a cursor, change a colour, break or turn round a
+/// line is escaped, and so are backslashes, so that the bytes can be told from the result:
+/// `\n`, `\t`, `\r`, `\\`, `\xNN` for a byte, `\u{NN}` for a character.
+pub(crate) struct Escaped<'a>(pub(crate) &'a [u8]);
+
+/// The same in double quotes, with those inside escaped, and with `…` for everything beyond
+/// the first characters.
+pub(crate) struct Excerpt<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) most_chars: usize,
+}
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(f, self.0, false, usize::MAX)
+    }
+}
+
+impl fmt::Display for Excerpt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        write(f, self.bytes, true, self.most_chars)?;
+        f.write_char('"')
+    }
+}
+
+fn write(to: &mut impl Write, bytes: &[u8], quoted: bool, mut most: usize) -> fmt::Result {
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            let Some(left) = most.checked_sub(1) else {
+                return to.write_char('…');
+            };
+            most = left;
+            match c {
+                '\n' => to.write_str("\\n")?,
+                '\t' => to.write_str("\\t")?,
+                '\r' => to.write_str("\\r")?,
+                '\\' => to.write_str("\\\\")?,
+                '"' if quoted => to.write_str("\\\"")?,
+                c if c.is_ascii_control() => write!(to, "\\x{:02x}", u32::from(c))?,
+                c if is_unsafe(c) => write!(to, "\\u{{{:x}}}", u32::from(c))?,
+                c => to.write_char(c)?,
+            }
+        }
+        for byte in chunk.invalid() {
+            let Some(left) = most.checked_sub(1) else {
+                return to.write_char('…');
+            };
+            most = left;
+            write!(to, "\\x{byte:02x}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Characters that a terminal may obey instead of showing: controls (some terminals take
+/// U+009B for an escape sequence), line breaks of Unicode, and those that turn text round.
+pub(crate) fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+                | '\u{feff}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_terminal_could_obey_is_escaped() {
+        for (bytes, shown) in [
+            (&b"plain text"[..], "plain text"),
+            ("grün ✓ 🙂".as_bytes(), "grün ✓ 🙂"),
+            (b"\x1b[31mred\x07", "\\x1b[31mred\\x07"),
+            ("\u{9b}31m".as_bytes(), "\\u{9b}31m"),
+            ("\u{202e}txet\u{2028}".as_bytes(), "\\u{202e}txet\\u{2028}"),
+            (b"two\nlines\r\tand \x7f", "two\\nlines\\r\\tand \\x7f"),
+            (b"\xff\xfehalf \xc3", "\\xff\\xfehalf \\xc3"),
+            (b"C:\\x1b \"q\"", "C:\\\\x1b \"q\""),
+        ] {
+            assert_eq!(Escaped(bytes).to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn an_excerpt_says_that_it_is_one_and_ends_at_its_last_quote() {
+        let excerpt = |bytes, most_chars| Excerpt { bytes, most_chars }.to_string();
+        assert_eq!(excerpt(b"say \"hi\"\\", 20), r#""say \"hi\"\\""#);
+        assert_eq!(excerpt(b"12345", 5), "\"12345\"");
+        assert_eq!(excerpt(b"123456", 5), "\"12345…\"");
+        assert_eq!(excerpt(b"\xff\xff", 1), "\"\\xff…\"");
+    }
+}

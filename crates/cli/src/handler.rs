@@ -1,0 +1,146 @@
+//! What `baton run` generates and how it handles it: random text, pretended work.
+
+use std::time::Duration;
+
+use baton::{Effects, Handler, Message, Rejected, Source};
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+/// How many words there are: one for each value of a byte.
+const WORDS: usize = 256;
+/// Fewest and most words of a message.
+const WORDS_PER_TEXT: (u64, u64) = (3, 12);
+
+/// Random readable text: three to twelve words, about 60 bytes on average.
+pub(crate) struct RandomText {
+    words: [&'static [u8]; WORDS],
+    rng: SmallRng,
+}
+
+impl RandomText {
+    pub(crate) fn new() -> Self {
+        let mut lines = include_str!("words.txt").lines();
+        Self {
+            words: std::array::from_fn(|_| lines.next().unwrap_or_default().as_bytes()),
+            rng: rand::make_rng(),
+        }
+    }
+
+    fn append(&mut self, text: &mut Vec<u8>) {
+        let (fewest, most) = WORDS_PER_TEXT;
+        let count = fewest + (self.rng.next_u64() >> 32) % (most - fewest + 1);
+        let mut random = 0;
+        for word in 0..count {
+            // Eight words from one random number.
+            if word % 8 == 0 {
+                random = self.rng.next_u64();
+            }
+            if word > 0 {
+                text.push(b' ');
+            }
+            text.extend_from_slice(self.words[usize::from(random.to_le_bytes()[0])]);
+            random >>= 8;
+        }
+    }
+}
+
+impl Source for RandomText {
+    async fn generate(&mut self, _seq: u64, text: &mut Vec<u8>) {
+        self.append(text);
+    }
+}
+
+/// Pretends to work: takes its time, and finds some messages faulty by chance.
+pub(crate) struct PretendedWork {
+    /// Time that every message takes.
+    pub(crate) work: Duration,
+    /// Time that every character of its text takes.
+    pub(crate) work_per_char: Duration,
+    /// Probability of a rejection.
+    pub(crate) error_rate: f64,
+}
+
+impl PretendedWork {
+    fn time(&self, text: &[u8]) -> Duration {
+        if self.work_per_char.is_zero() {
+            return self.work;
+        }
+        // A character begins with a byte that continues no other.
+        let chars = text.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+        let chars = u32::try_from(chars).unwrap_or(u32::MAX);
+        self.work
+            .saturating_add(self.work_per_char.saturating_mul(chars))
+    }
+}
+
+impl Handler for PretendedWork {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+        let time = self.time(message.text);
+        if !time.is_zero() {
+            tokio::time::sleep(time).await;
+        }
+        if self.error_rate > 0.0 && rand::random_bool(self.error_rate) {
+            let percent = (self.error_rate * 1e6).round() / 1e4;
+            return Err(format!("found faulty by chance ({percent} %)").into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_words_of_our_list_and_about_64_bytes_long() {
+        let words: Vec<&str> = include_str!("words.txt").lines().collect();
+        assert_eq!(words.len(), WORDS);
+        let mut source = RandomText::new();
+        let mut text = Vec::new();
+        let (mut bytes, mut counts) = (0, std::collections::BTreeSet::new());
+        for _ in 0..10_000 {
+            text.clear();
+            source.append(&mut text);
+            bytes += text.len();
+            let said: Vec<&str> = std::str::from_utf8(&text).unwrap().split(' ').collect();
+            assert!(said.iter().all(|word| words.contains(word)), "{said:?}");
+            counts.insert(said.len());
+        }
+        assert!((56..=70).contains(&(bytes / 10_000)), "{}", bytes / 10_000);
+        assert_eq!(counts, (3..=12).collect());
+    }
+
+    #[test]
+    fn handling_takes_longer_for_longer_texts() {
+        let handler = PretendedWork {
+            work: Duration::from_millis(10),
+            work_per_char: Duration::from_millis(2),
+            error_rate: 0.0,
+        };
+        assert_eq!(handler.time("grün".as_bytes()), Duration::from_millis(18));
+        assert_eq!(handler.time(b""), Duration::from_millis(10));
+    }
+
+    #[tokio::test]
+    async fn the_error_rate_is_the_share_of_rejected_messages() {
+        let message = Message {
+            seq: 1,
+            at_ms: 0,
+            attempt: 1,
+            text: b"x",
+        };
+        for (error_rate, expected) in [(0.0, 0..=0), (1.0, 1000..=1000), (0.3, 200..=400)] {
+            let handler = PretendedWork {
+                work: Duration::ZERO,
+                work_per_char: Duration::ZERO,
+                error_rate,
+            };
+            let mut rejected = 0;
+            for _ in 0..1000 {
+                let outcome = handler.handle(message, &mut Effects::default()).await;
+                rejected += u32::from(outcome.is_err());
+            }
+            assert!(expected.contains(&rejected), "{error_rate}: {rejected}");
+        }
+    }
+}

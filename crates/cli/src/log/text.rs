@@ -1,0 +1,162 @@
+//! Events for people.
+
+use std::fmt::{self, Display};
+use std::io::Write;
+
+use baton::Event;
+use humantime::Rfc3339Timestamp;
+
+use crate::escape::{Escaped, Excerpt};
+
+/// Longest excerpt of a text.
+const EXCERPT_CHARS: usize = 60;
+
+/// Appends the line of an event.
+pub(crate) fn write(to: &mut Vec<u8>, at: Rfc3339Timestamp, node: &str, event: &Event) {
+    // Writing to a vector cannot fail.
+    let _ = writeln!(to, "{at} {node:10}  {}", Words(event));
+}
+
+struct Words<'a>(&'a Event);
+
+impl Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Event::Generator { epoch } => write!(f, "became generator, epoch {epoch}"),
+            Event::Worker { generator } => write!(f, "works for {}", Escaped(generator.as_bytes())),
+            Event::Published {
+                first, last, text, ..
+            } => {
+                write!(f, "published {}", Numbers(*first, *last))?;
+                match text {
+                    Some(bytes) => {
+                        write!(
+                            f,
+                            " {}",
+                            Excerpt {
+                                bytes,
+                                most_chars: EXCERPT_CHARS
+                            }
+                        )
+                    }
+                    None => Ok(()),
+                }
+            }
+            Event::Processed {
+                first,
+                last,
+                failed,
+                attempt,
+            } => {
+                write!(f, "processed {}", Numbers(*first, *last))?;
+                match failed.len() as u64 {
+                    0 => f.write_str(" done")?,
+                    all if all > last - first => f.write_str(" failed")?,
+                    some => write!(f, " done, {some} failed")?,
+                }
+                match attempt {
+                    0 | 1 => Ok(()),
+                    _ => write!(f, ", attempt {attempt}"),
+                }
+            }
+            Event::Fenced { epoch, by } => {
+                write!(f, "lost its lease (epoch {epoch})")?;
+                match by {
+                    Some(node) => write!(f, " to {}", Escaped(node.as_bytes())),
+                    None => Ok(()),
+                }
+            }
+            Event::Lost { first, last } => write!(
+                f,
+                "lost its claim on {}: another worker takes over",
+                Numbers(*first, *last)
+            ),
+            Event::Reclaimed { count, nodes } => {
+                let messages = if *count == 1 { "message" } else { "messages" };
+                let workers = if nodes.len() == 1 {
+                    "worker"
+                } else {
+                    "workers"
+                };
+                let nodes = nodes.join(", ");
+                let nodes = Escaped(nodes.as_bytes());
+                write!(f, "took back {count} {messages} of dead {workers} {nodes}")
+            }
+            Event::Redis { up: true, .. } => f.write_str("regained Redis"),
+            Event::Redis { up: false, reason } => {
+                let reason = reason.as_deref().unwrap_or("no answer");
+                write!(f, "lost Redis: {}", Escaped(reason.as_bytes()))
+            }
+            Event::Warning { text } => write!(f, "warning: {}", Escaped(text.as_bytes())),
+            Event::Snapshot {
+                generator,
+                published_per_s,
+                processed_per_s,
+                pending,
+                claimed,
+                errors,
+            } => write!(
+                f,
+                "{}: {published_per_s:.1} published/s, {processed_per_s:.1} processed/s; \
+                 pending {pending}, claimed {claimed}, errors {errors}",
+                if *generator { "generator" } else { "worker" }
+            ),
+            Event::Stopped => f.write_str("stopped"),
+            // A newer library may tell more.
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+/// `#17`, or `#1–#500`.
+struct Numbers(u64, u64);
+
+impl Display for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0, self.1) {
+            (first, last) if first == last => write!(f, "#{first}"),
+            (first, last) => write!(f, "#{first}–#{last}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::lines;
+
+    #[test]
+    fn every_event_is_one_readable_line() {
+        let lines = lines(super::write);
+        let words: Vec<&str> = lines
+            .iter()
+            .map(|line| {
+                line.strip_prefix("2023-11-14T22:13:20.123Z n0de        ")
+                    .unwrap()
+            })
+            .collect();
+        assert_eq!(
+            words,
+            [
+                "became generator, epoch 3",
+                "works for k3v9x0a7qm",
+                r#"published #17 "two\nlines\xff""#,
+                "published #1–#500",
+                "processed #17 done",
+                "processed #17 failed, attempt 2",
+                "processed #1–#500 done",
+                "processed #1–#500 done, 2 failed",
+                "processed #1–#2 failed",
+                "lost its lease (epoch 3)",
+                "lost its lease (epoch 3) to k3v9x0a7qm",
+                "lost its claim on #5–#6: another worker takes over",
+                "took back 1 message of dead worker k3v9x0a7qm",
+                "took back 3 messages of dead workers k3v9x0a7qm, b",
+                "lost Redis: connection refused",
+                "regained Redis",
+                "warning: the errors store is full",
+                "generator: 2.0 published/s, 0.0 processed/s; pending 3, claimed 1, errors 6",
+                "stopped",
+            ]
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! A failed message as one line.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use baton::FailedMessage;
+use serde::Serialize;
+
+use crate::args::FormatArgs;
+use crate::escape::Escaped;
+use crate::{json, time};
+
+/// The line of a failed message, with its end.
+pub(crate) fn line(failed: &FailedMessage, format: &FormatArgs) -> anyhow::Result<Vec<u8>> {
+    let mut line = Vec::with_capacity(failed.text.len() + failed.reason.len() + 64);
+    match format.json {
+        true => json::write_line(&mut line, &Json::new(failed))?,
+        false => text(&mut line, failed)?,
+    }
+    Ok(line)
+}
+
+/// Time, sequence number, node, reason and text. No field has a tab or a line break of its
+/// own, and a dash stands for what is not known.
+fn text(line: &mut Vec<u8>, failed: &FailedMessage) -> std::io::Result<()> {
+    let at = time::moment(failed.at_ms).unwrap_or_else(|| "-".to_owned());
+    let seq = match failed.seq {
+        0 => "-".to_owned(),
+        seq => format!("#{seq}"),
+    };
+    let node = match failed.node.as_str() {
+        "" => "-",
+        node => node,
+    };
+    writeln!(
+        line,
+        "{at}\t{seq}\t{}\t{}\t{}",
+        Escaped(node.as_bytes()),
+        Escaped(failed.reason.as_bytes()),
+        Escaped(&failed.text)
+    )
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    seq: u64,
+    at: Option<String>,
+    node: &'a str,
+    reason: &'a str,
+    attempt: u64,
+    text: std::borrow::Cow<'a, str>,
+    /// All bytes of a text that is not valid UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_hex: Option<String>,
+}
+
+impl<'a> Json<'a> {
+    fn new(failed: &'a FailedMessage) -> Self {
+        let text_hex = std::str::from_utf8(&failed.text)
+            .is_err()
+            .then(|| hex(&failed.text));
+        Self {
+            seq: failed.seq,
+            at: time::moment(failed.at_ms),
+            node: &failed.node,
+            reason: &failed.reason,
+            attempt: failed.attempt,
+            text: String::from_utf8_lossy(&failed.text),
+            text_hex,
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut hex = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(text: &[u8]) -> FailedMessage {
+        FailedMessage {
+            seq: 17,
+            at_ms: 1_700_000_000_123,
+            node: "k3v9x0a7qm".to_owned(),
+            reason: "no\tsuch \u{1b}[1mcustomer".to_owned(),
+            attempt: 2,
+            text: text.to_vec(),
+        }
+    }
+
+    fn shown(failed: &FailedMessage, json: bool) -> String {
+        String::from_utf8(line(failed, &FormatArgs { json }).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_line_has_five_fields_whatever_is_in_them() {
+        assert_eq!(
+            shown(&failed(b"a\tb\nc\xff\\"), false),
+            "2023-11-14T22:13:20.123Z\t#17\tk3v9x0a7qm\tno\\tsuch \\x1b[1mcustomer\t\
+             a\\tb\\nc\\xff\\\\\n"
+        );
+        let foreign = FailedMessage::decode(b"garbage");
+        assert_eq!(
+            shown(&foreign, false),
+            "-\t-\t-\tnot an error record of this fleet\tgarbage\n"
+        );
+    }
+
+    #[test]
+    fn json_keeps_every_byte_of_the_text() {
+        assert_eq!(
+            shown(&failed(b"valid"), true),
+            concat!(
+                r#"{"seq":17,"at":"2023-11-14T22:13:20.123Z","node":"k3v9x0a7qm","#,
+                r#""reason":"no\tsuch \u001b[1mcustomer","attempt":2,"text":"valid"}"#,
+                "\n"
+            )
+        );
+        let line: serde_json::Value =
+            serde_json::from_str(&shown(&failed(b"\xff\x00a"), true)).unwrap();
+        assert_eq!(line["text"], "\u{fffd}\u{0}a");
+        assert_eq!(line["text_hex"], "ff0061");
+        let foreign = FailedMessage::decode(b"garbage");
+        assert!(shown(&foreign, true).starts_with(r#"{"seq":0,"at":null,"node":"","#));
+    }
+}

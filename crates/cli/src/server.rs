@@ -1,0 +1,65 @@
+//! `baton server`: looks after the server that `baton run` starts when there is no other.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use baton_server::{EmbeddedState, EmbeddedStatus, Stopped};
+
+use crate::args::{ConnectionArgs, ServerCommand};
+use crate::connect;
+use crate::output::Output;
+
+/// Runs one of its commands.
+pub(crate) fn run(
+    connection: &ConnectionArgs,
+    command: &ServerCommand,
+) -> anyhow::Result<ExitCode> {
+    let port = connection.embedded_port;
+    let embedded = connect::embedded(port)?;
+    match command {
+        ServerCommand::Status => {
+            let status = embedded.status();
+            crate::print(&Output::stdout(), table(&status).as_bytes())?;
+            Ok(match status.is_running() {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
+            })
+        }
+        ServerCommand::Stop => {
+            match embedded.stop()? {
+                Stopped::Ended { pid } => println(&format!("stopped the server, pid {pid}"))?,
+                Stopped::NotRunning => println("the server does not run")?,
+                Stopped::NotOurs => bail!(
+                    "the server on port {port} was not started by `baton run`: it is left alone"
+                ),
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn println(text: &str) -> anyhow::Result<()> {
+    crate::print(&Output::stdout(), format!("{text}\n").as_bytes())
+}
+
+fn table(status: &EmbeddedStatus) -> String {
+    let state = match &status.state {
+        EmbeddedState::Running { pid } => format!("running, pid {pid}"),
+        EmbeddedState::NotAnswering { pid } => format!("pid {pid} does not answer"),
+        EmbeddedState::Down => "not running".to_owned(),
+        EmbeddedState::NotOurs => "not running; another server answers on its port".to_owned(),
+    };
+    let program = match &status.program {
+        Some(program) => program.display().to_string(),
+        None => "none found".to_owned(),
+    };
+    let mut table = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(table, "server   {state}");
+    let _ = writeln!(table, "address  127.0.0.1:{}", status.port);
+    let _ = writeln!(table, "program  {program}");
+    let _ = writeln!(table, "data     {}", status.data_dir.display());
+    let _ = writeln!(table, "size     {} bytes", status.aof_bytes);
+    table
+}

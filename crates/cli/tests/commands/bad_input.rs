@@ -1,0 +1,127 @@
+//! Servers that are not there, not fit, or not ours: a clear line, exit code 1, nothing lost.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use baton_server::PrivateServer;
+use redis::Commands;
+
+use crate::seed::{Seed, texts};
+use crate::support::{baton, dead_port, on, redis, run, send, server, wait_until};
+
+const COMMANDS: [&str; 4] = ["getErrors", "errors", "status", "clean"];
+
+#[track_caller]
+fn assert_fails_fast(args: &[&str], parts: &[&str]) {
+    let began = Instant::now();
+    let ended = run(baton(args));
+    assert!(began.elapsed() < Duration::from_secs(6), "{args:?}: {:?}", began.elapsed());
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{args:?}: {}", ended.stderr);
+    assert_eq!(ended.stderr.matches('\n').count(), 1, "{args:?}: {}", ended.stderr);
+    for part in parts {
+        assert!(ended.stderr.contains(part), "{args:?}: {part:?} is not in {}", ended.stderr);
+    }
+}
+
+#[test]
+fn without_a_redis_commands_fail_within_seconds() {
+    let url = format!("redis://127.0.0.1:{}", dead_port());
+    for command in COMMANDS {
+        assert_fails_fast(&[command, "--redis", &url], &["baton: ", &url, "refused"]);
+        assert_fails_fast(&[command], &["no Redis answers on localhost:", "--redis", "baton run"]);
+    }
+    assert_fails_fast(&["status", "--redis", "unix:///no/such.sock"], &["unix:///no/such.sock"]);
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    assert_fails_fast(&["status", "--redis", &url], &[&url]);
+}
+
+#[test]
+fn something_that_is_not_redis_is_no_redis() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", other.local_addr().unwrap());
+    let answer = std::thread::spawn(move || {
+        let (mut stream, _) = other.accept().unwrap();
+        std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        // The other side ends it.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    assert_fails_fast(&["status", "--redis", &url], &[&url]);
+    answer.join().unwrap();
+}
+
+#[test]
+fn a_key_of_another_type_is_named_and_left_alone() {
+    let server = server();
+    let seed = Seed::new(&server);
+    let key = &seed.store.keys().errors;
+    send(&server, &["SET", key, "mine"]);
+    for command in ["getErrors", "clean", "run"] {
+        let ended = on(&server, &[command]);
+        assert_eq!(ended.code, Some(1), "{command}");
+        assert!(ended.stderr.contains(key), "{command}: {}", ended.stderr);
+    }
+    assert_eq!(redis(&server).get(key), Ok("mine".to_owned()));
+}
+
+#[test]
+fn a_read_only_replica_is_refused_and_its_primary_untouched() {
+    let primary = server();
+    let mut seed = Seed::new(&primary);
+    seed.fail(&texts(1..=3));
+    let replica = PrivateServer::builder()
+        .config("replicaof", format!("127.0.0.1 {}", primary.port().unwrap()))
+        .config("repl-diskless-sync-delay", "0")
+        .start()
+        .unwrap();
+    let key = &seed.store.keys().errors;
+    wait_until("the replica to follow", || redis(&replica).llen(key) == Ok(3_u64));
+    for command in ["getErrors", "clean", "run"] {
+        let ended = on(&replica, &[command]);
+        assert_eq!(ended.code, Some(1), "{command}");
+        assert!(ended.stderr.contains("read-only replica"), "{command}: {}", ended.stderr);
+    }
+    // Looking is allowed, and tells.
+    assert_eq!(on(&replica, &["errors"]).lines().len(), 3);
+    assert!(on(&replica, &["status"]).stdout.contains("warning: this server is a read-only replica"));
+    assert_eq!(seed.waiting(), texts(1..=3));
+}
+
+#[test]
+fn a_user_without_a_needed_command_is_told_which_and_nothing_is_lost() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&texts(1..=3));
+    send(&server, &["ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-hset", "-lpush"]);
+    let url = format!("redis://poor:pw@127.0.0.1:{}", server.port().unwrap());
+    for command in ["getErrors", "clean", "run"] {
+        let ended = run(baton(&[command, "--redis", &url]));
+        assert_eq!(ended.code, Some(1), "{command}");
+        for name in ["hset", "lpush"] {
+            assert!(ended.stderr.contains(name), "{command}: {}", ended.stderr);
+        }
+    }
+    assert_eq!(seed.waiting(), texts(1..=3));
+}
+
+#[test]
+fn a_node_refuses_a_fleet_of_another_protocol() {
+    let server = server();
+    let seed = Seed::new(&server);
+    send(&server, &["HSET", &seed.store.keys().meta, "protocol", "99"]);
+    let ended = on(&server, &["run"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("protocol 99"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_server_that_deletes_keys_is_refused_unless_one_insists() {
+    let server = PrivateServer::builder().config("maxmemory-policy", "allkeys-lru").start().unwrap();
+    let ended = on(&server, &["run"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("--allow-eviction"), "{}", ended.stderr);
+}

@@ -1,0 +1,157 @@
+//! Flags and variables: good ones are used, bad ones are named, with exit code 2.
+
+use crate::seed::{Seed, line, texts};
+use crate::support::{baton, dead_port, on, run, server};
+
+#[test]
+fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
+    for (flag, values) in [
+        ("--interval", &["500", "-1s", "soon", "1us", "1000y", ""][..]),
+        ("--error-rate", &["1.5", "-0.1", "NaN", "inf", "5%"]),
+        ("--messages", &["-1", "1.5", "99999999999999999999", "9007199254740993"]),
+        ("--lease-ttl", &["0", "1ms", "2h", "1500"]),
+        ("--claim-ttl", &["0", "1ms", "2h", "5"]),
+        ("--concurrency", &["0", "-1", "1000000"]),
+        ("--work", &["10", "2d"]),
+        ("--work-per-char", &["-5ms", "x"]),
+        ("--missed", &["never"]),
+        ("--max-pending", &["0", "-1", "9007199254740993"]),
+        ("--max-errors", &["0", "x"]),
+        ("--log", &["xml"]),
+        ("--fleet", &["", "a b", "a{b}", "a:b"]),
+        ("--port", &["0", "65536", "x"]),
+        ("--db", &["-1", "x", "99999999999"]),
+        ("--addr", &["h:0", "h:x", "", "user:s3cret@h:1"]),
+        ("--host", &["h:1", "", "a/b"]),
+        ("--redis", &["", "localhost:6379", "http://h", "redis://", "redis://h:99999"]),
+        ("--embedded-port", &["0"]),
+    ] {
+        for value in values {
+            let ended = run(baton(&["run", &format!("{flag}={value}")]));
+            assert_eq!(ended.code, Some(2), "{flag}={value}: {}", ended.stderr);
+            assert!(ended.stderr.contains(flag), "{flag}={value}: {}", ended.stderr);
+            assert_eq!(ended.stdout, "", "{flag}={value}");
+        }
+    }
+}
+
+#[test]
+fn a_time_without_a_unit_is_answered_with_the_units() {
+    let ended = run(baton(&["--interval", "500"]));
+    assert!(ended.stderr.contains("a unit is missing: 500ms, 500s or 500min"), "{}", ended.stderr);
+}
+
+#[test]
+fn unknown_words_are_refused() {
+    for args in [
+        &["frobnicate"][..],
+        &["--frobnicate"],
+        &["run", "extra"],
+        &["status", "--interval", "1s"],
+        &["getErrors", "--cleanTemp"],
+        &["server"],
+        &["server", "start"],
+        &["completions", "tcsh"],
+    ] {
+        assert_eq!(run(baton(args)).code, Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn a_server_is_named_in_one_way_at_a_time() {
+    for (args, flags) in [
+        (&["--redis", "redis://h", "--addr", "h:1"][..], ["--redis", "--addr"]),
+        (&["--redis", "redis://h", "--host", "h"], ["--redis", "--host"]),
+        (&["--redis", "redis://h", "--port", "1"], ["--redis", "--port"]),
+        (&["--addr", "h:1", "--port", "1"], ["--addr", "--port"]),
+        (&["-addr", "h:1", "-host", "h", "-port", "1"], ["--addr", "--host"]),
+    ] {
+        let ended = run(baton(args));
+        assert_eq!(ended.code, Some(2), "{args:?}");
+        assert!(flags.iter().all(|flag| ended.stderr.contains(flag)), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_is_typed_comes_before_the_environment() {
+    let server = server();
+    Seed::new(&server).fail(&texts(1..=1));
+    let port = server.port().unwrap().to_string();
+    let (addr, dead) = (format!("127.0.0.1:{port}"), format!("redis://127.0.0.1:{}", dead_port()));
+    for (args, variables) in [
+        (vec!["--addr", &addr], vec![("REDIS_URL", dead.as_str())]),
+        (vec!["--port", &port], vec![("REDIS_URL", dead.as_str()), ("BATON_ADDR", "dead:1")]),
+        (vec![], vec![("BATON_ADDR", addr.as_str()), ("REDIS_URL", dead.as_str())]),
+        (vec![], vec![("BATON_PORT", port.as_str()), ("BATON_HOST", "127.0.0.1")]),
+        (vec![], vec![("BATON_EMBEDDED_PORT", port.as_str())]),
+    ] {
+        let mut command = baton(&["errors"]);
+        command.args(&args).envs(variables.clone());
+        let ended = run(command);
+        assert_eq!(ended.lines(), [line(1, "m1")], "{args:?} {variables:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn an_empty_variable_counts_as_none() {
+    let server = server();
+    Seed::new(&server).fail(&texts(1..=1));
+    let mut command = baton(&["errors", "--redis", &server.url()]);
+    for variable in [
+        "REDIS_URL", "REDIS_PASSWORD", "BATON_ADDR", "BATON_HOST", "BATON_PORT", "BATON_DB", "BATON_PASSWORD_FILE",
+        "BATON_FLEET", "BATON_NO_EMBEDDED", "BATON_JSON",
+    ] {
+        command.env(variable, "");
+    }
+    assert_eq!(run(command).lines(), [line(1, "m1")]);
+}
+
+#[test]
+fn flags_work_before_and_after_the_command() {
+    let server = server();
+    let mut seed = Seed::at(&format!("{}/2", server.url()));
+    seed.fail(&texts(1..=1));
+    let url = server.url();
+    for args in [
+        ["--redis", &url, "--db", "2", "errors"],
+        ["errors", "--redis", &url, "--db", "2"],
+        ["--db", "2", "errors", "--redis", &url],
+    ] {
+        assert_eq!(run(baton(&args)).lines(), [line(1, "m1")], "{args:?}");
+    }
+    assert_eq!(on(&server, &["--fleet", "other", "--db", "2", "errors"]).stdout, "");
+    let mut command = baton(&["errors", "--redis", &url]);
+    command.env("BATON_DB", "2").env("BATON_JSON", "1");
+    assert!(run(command).stdout.starts_with(r#"{"seq":1,"#));
+}
+
+#[test]
+fn help_teaches_without_showing_what_the_environment_holds() {
+    let mut command = baton(&["--help"]);
+    command.env("REDIS_URL", "redis://:s3cret@h");
+    let help = run(command);
+    assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
+    for part in [
+        "baton --redis", "getErrors", "status", "clean", "server", "demo", "completions", "man",
+        "Exit codes:", "Environment:", "[env: REDIS_URL]", "baton -addr localhost:6379 -getErrors",
+    ] {
+        assert!(help.stdout.contains(part), "{part}");
+    }
+    assert!(!help.stdout.contains("s3cret"));
+    let run_help = run(baton(&["run", "--help"]));
+    assert!(run_help.stdout.contains("[env: BATON_ERROR_RATE]"), "{}", run_help.stdout);
+    assert!(run(baton(&["--version"])).stdout.starts_with("baton 0."));
+}
+
+#[test]
+fn completions_and_the_manual_page_are_printed() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = run(baton(&["completions", shell]));
+        assert_eq!(script.code, Some(0), "{shell}");
+        assert!(script.stdout.contains("getErrors"), "{shell}");
+    }
+    let page = run(baton(&["man"]));
+    for part in [".TH baton 1", ".SH \"EXIT CODES\"", ".SH \"BATON GETERRORS\"", "BATON_INTERVAL"] {
+        assert!(page.stdout.contains(part), "{part} is not in\n{}", page.stdout);
+    }
+}

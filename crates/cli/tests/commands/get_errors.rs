@@ -1,0 +1,201 @@
+//! `baton getErrors`: prints, removes, and loses nothing on the way.
+
+use std::io::Read;
+use std::process::Stdio;
+use std::thread;
+
+use redis::Commands;
+use rustix::process::Signal;
+
+use crate::seed::{Seed, line, texts};
+use crate::support::{baton, end, on, read_line, redis, run, send, server, signal};
+
+#[test]
+fn all_failed_messages_are_printed_in_their_order_and_removed() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&texts(1..=600));
+
+    let first = on(&server, &["getErrors"]);
+    let expected: Vec<String> = (1..=600).map(|seq| line(seq, &format!("m{seq}"))).collect();
+    assert_eq!(first.lines(), expected);
+    assert_eq!(first.stderr, "baton: 600 failed messages printed and removed\n");
+    assert_eq!((first.code, seed.waiting().len()), (Some(0), 0));
+
+    let second = on(&server, &["getErrors"]);
+    assert_eq!((second.code, second.stdout.as_str()), (Some(0), ""));
+    assert_eq!(second.stderr, "baton: no failed messages\n");
+}
+
+#[test]
+fn json_has_all_fields_and_all_bytes() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&[&b"plain"[..], b"\xff\x1b[31m", b"two\nlines"]);
+    let taken = on(&server, &["getErrors", "--json"]);
+    let head = r#""at":"2023-11-14T22:13:20.123Z","node":"seeder","reason":"no such customer","attempt":1"#;
+    assert_eq!(
+        taken.lines(),
+        [
+            format!(r#"{{"seq":1,{head},"text":"plain"}}"#),
+            format!(r#"{{"seq":2,{head},"text":"{}\u001b[31m","text_hex":"ff1b5b33316d"}}"#, '\u{fffd}'),
+            format!(r#"{{"seq":3,{head},"text":"two\nlines"}}"#),
+        ]
+    );
+}
+
+#[test]
+fn a_text_of_a_mebibyte_passes_through_a_pipe() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    let long = "x".repeat(1 << 20);
+    seed.fail(&[long.as_str(), "short"]);
+    let taken = on(&server, &["getErrors"]);
+    assert_eq!(taken.lines(), [line(1, &long), line(2, "short")]);
+    assert_eq!(seed.waiting(), Vec::<String>::new());
+}
+
+#[test]
+fn whatever_lies_in_the_errors_store_is_printed_escaped_and_removed() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&["\u{1b}]0;owned\u{7}\ttab\\".as_bytes(), b"\xc3half"]);
+    let key = &seed.store.keys().errors;
+    for garbage in [&b"garbage"[..], b"", b"\x96\x01\x02", b"\x00\xff\x1b[2J"] {
+        let _: u64 = redis(&server).rpush(key, garbage).unwrap();
+    }
+    let taken = on(&server, &["getErrors"]);
+    let foreign = |text: &str| format!("-\t-\t-\tnot an error record of this fleet\t{text}");
+    assert_eq!(
+        taken.lines(),
+        [
+            line(1, "\\x1b]0;owned\\x07\\ttab\\\\"),
+            line(2, "\\xc3half"),
+            foreign("garbage"),
+            foreign(""),
+            foreign("\\x96\\x01\\x02"),
+            foreign("\\x00\\xff\\x1b[2J"),
+        ]
+    );
+    assert_eq!((taken.code, redis(&server).exists(key)), (Some(0), Ok(false)));
+}
+
+#[test]
+fn two_at_once_print_each_message_once() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&texts(1..=3000));
+    let url = server.url();
+    let takers: Vec<_> = (0..2)
+        .map(|_| {
+            let command = baton(&["getErrors", "--redis", &url]);
+            thread::spawn(move || run(command))
+        })
+        .collect();
+    let mut lines: Vec<String> = Vec::new();
+    for taker in takers {
+        let taken = taker.join().unwrap();
+        assert_eq!(taken.code, Some(0), "{}", taken.stderr);
+        lines.extend(taken.lines().into_iter().map(str::to_owned));
+    }
+    let mut expected: Vec<String> = (1..=3000).map(|seq| line(seq, &format!("m{seq}"))).collect();
+    lines.sort();
+    expected.sort();
+    assert_eq!(lines, expected);
+    assert_eq!(seed.waiting().len(), 0);
+}
+
+#[test]
+fn failures_that_arrive_meanwhile_do_not_keep_it_running() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&texts(1..=10));
+    let mut child = baton(&["getErrors", "--redis", &server.url()]).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    for seq in 1..=10 {
+        assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
+        seed.fail(&[format!("m{}", 10 + seq)]);
+    }
+    assert_eq!(read_line(&mut stdout), "");
+    assert_eq!(end(child).code, Some(0));
+    assert_eq!(seed.waiting(), texts(11..=20));
+}
+
+#[test]
+fn killed_in_the_middle_it_has_removed_nothing_that_was_not_read() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&texts(1..=400));
+    let mut child = baton(&["getErrors", "--redis", &server.url()]).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut read = std::collections::BTreeSet::new();
+    for _ in 0..300 {
+        read.insert(read_line(&mut stdout));
+    }
+    child.kill().unwrap();
+    end(child);
+
+    let second = on(&server, &["getErrors"]);
+    assert_eq!(second.code, Some(0), "{}", second.stderr);
+    // What was committed before the kill was read; what was not is printed again.
+    assert!(second.lines().len() >= 100, "{}", second.lines().len());
+    read.extend(second.lines().into_iter().map(str::to_owned));
+    let expected = (1..=400).map(|seq| line(seq, &format!("m{seq}"))).collect();
+    assert_eq!(read, expected);
+    assert_eq!(seed.waiting().len(), 0);
+}
+
+#[test]
+fn interrupted_it_removes_what_was_read_and_gives_back_the_rest() {
+    for (sent, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let server = server();
+        let mut seed = Seed::new(&server);
+        seed.fail(&texts(1..=10));
+        let mut child = baton(&["getErrors", "--redis", &server.url()]).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        for seq in 1..=3 {
+            assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
+        }
+        signal(&child, sent);
+        let ended = end(child);
+        assert_eq!(ended.code, Some(code));
+        assert_eq!(
+            ended.stderr,
+            "baton: interrupted: 3 failed messages printed and removed, 7 remain\n"
+        );
+        assert_eq!(seed.waiting(), texts(4..=10));
+        drop(stdout);
+    }
+}
+
+#[test]
+fn it_works_on_a_server_whose_memory_is_full() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&texts(1..=10));
+    send(&server, &["CONFIG", "SET", "maxmemory", "1"]);
+    let taken = on(&server, &["getErrors"]);
+    assert_eq!((taken.code, taken.lines().len()), (Some(0), 10), "{}", taken.stderr);
+    assert_eq!(seed.waiting().len(), 0);
+}
+
+#[test]
+fn a_slow_reader_gets_everything() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&texts(1..=5));
+    let mut child = baton(&["getErrors", "--redis", &server.url()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    // The first line stays in the pipe until the program has long been waiting for its reader.
+    crate::support::wait_until("the first line", || {
+        rustix::io::ioctl_fionread(&stdout).unwrap() > 0
+    });
+    assert!(child.try_wait().unwrap().is_none());
+    let mut text = String::new();
+    stdout.read_to_string(&mut text).unwrap();
+    assert_eq!(text.lines().count(), 5);
+    assert_eq!((end(child).code, seed.waiting().len()), (Some(0), 0));
+}

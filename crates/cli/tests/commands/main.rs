@@ -1,0 +1,15 @@
+//! The commands as people type them: real processes on a real server, failed messages that
+//! are put there by hand.
+
+mod bad_input;
+mod clean;
+mod embedded;
+mod flags;
+mod get_errors;
+mod get_errors_output;
+mod look;
+mod node;
+mod old_spellings;
+mod passwords;
+mod seed;
+mod support;

@@ -1,0 +1,135 @@
+//! A worker of the tests' own: it publishes, claims and fails messages by hand.
+
+use std::time::Duration;
+
+use baton::protocol::{Claim, Commit, Outcomes, Publish, PublishCall, Seal, Slot, Store};
+use baton::{Effects, FailedMessage, FleetName, PackBuilder, Target};
+use baton_server::PrivateServer;
+use tokio::runtime::Runtime;
+
+/// When seeded messages fail.
+pub(crate) const AT_MS: u64 = 1_700_000_000_123;
+/// The same in words.
+pub(crate) const AT: &str = "2023-11-14T22:13:20.123Z";
+/// Longer than any test.
+const TTL: Duration = Duration::from_secs(600);
+/// Most messages in a pack.
+const PACK: usize = 500;
+
+/// Somebody who generates and works in a fleet.
+pub(crate) struct Seed {
+    runtime: Runtime,
+    pub(crate) store: Store,
+    next: u64,
+    claim: u64,
+}
+
+impl Seed {
+    /// In the fleet `default` of a server.
+    pub(crate) fn new(server: &PrivateServer) -> Self {
+        Self::at(&server.url_with_password())
+    }
+
+    /// The same by its URL.
+    pub(crate) fn at(url: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let store = runtime.block_on(async {
+            let (target, fleet) = (Target::parse(url).unwrap(), FleetName::new("default").unwrap());
+            let store = Store::open(&target, &fleet, "seeder", |_| {}).await.unwrap();
+            assert!(matches!(store.seal(1).await.unwrap(), Seal::Sealed { last: 0, .. }));
+            store
+        });
+        Self { runtime, store, next: 1, claim: 0 }
+    }
+
+    /// Publishes these texts; they wait.
+    pub(crate) fn publish(&mut self, texts: &[impl AsRef<[u8]>]) {
+        let mut builder = PackBuilder::default();
+        texts.iter().for_each(|text| builder.push(text.as_ref()));
+        let pack = builder.finish(AT_MS);
+        let publish = self.store.publish(PublishCall {
+            epoch: 1,
+            first: self.next,
+            count: builder.count(),
+            cursor_ms: 0,
+            max_pending: u64::MAX >> 12,
+            pack: &pack,
+        });
+        assert_eq!(self.runtime.block_on(publish).unwrap(), Publish::Ok);
+        self.next += builder.count();
+    }
+
+    /// Takes the oldest waiting messages into its hands.
+    pub(crate) fn claim(&mut self, want: u64) -> (u64, u64) {
+        self.claim += 1;
+        let slot = self.slot();
+        let claim = self.store.claim(&slot, self.claim, want, TTL);
+        match self.runtime.block_on(claim).unwrap() {
+            Claim::Claimed { range, .. } => (range.first, range.last),
+            other => panic!("nothing to claim: {other:?}"),
+        }
+    }
+
+    /// Publishes these texts, handles and rejects every one of them.
+    pub(crate) fn fail(&mut self, texts: &[impl AsRef<[u8]>]) {
+        for texts in texts.chunks(PACK) {
+            self.publish(texts);
+            let (first, last) = self.claim(texts.len() as u64);
+            let failed: Vec<Vec<u8>> = texts
+                .iter()
+                .zip(first..)
+                .map(|(text, seq)| record(seq, text.as_ref()).encode())
+                .collect();
+            let (slot, effects) = (self.slot(), Effects::default());
+            let commit = self.store.commit(
+                &slot,
+                self.claim,
+                Outcomes {
+                    first,
+                    last,
+                    failed: &failed,
+                    effects: &effects,
+                    max_errors: 1_000_000,
+                },
+            );
+            assert_eq!(self.runtime.block_on(commit).unwrap(), Commit::Done);
+        }
+    }
+
+    /// The texts of all failed messages that wait, in their order.
+    pub(crate) fn waiting(&self) -> Vec<String> {
+        let records = self.runtime.block_on(self.store.errors_look(0, 1_000_000)).unwrap();
+        let text = |record: &Vec<u8>| String::from_utf8(FailedMessage::decode(record).text).unwrap();
+        records.iter().map(text).collect()
+    }
+
+    fn slot(&self) -> Slot {
+        Slot::new(self.store.node(), 0)
+    }
+}
+
+/// A failed message as seeded.
+pub(crate) fn record(seq: u64, text: &[u8]) -> FailedMessage {
+    FailedMessage {
+        seq,
+        at_ms: AT_MS,
+        node: "seeder".to_owned(),
+        reason: "no such customer".to_owned(),
+        attempt: 1,
+        text: text.to_vec(),
+    }
+}
+
+/// Texts `m1`, `m2` and so on.
+pub(crate) fn texts(numbers: std::ops::RangeInclusive<u64>) -> Vec<String> {
+    numbers.map(|number| format!("m{number}")).collect()
+}
+
+/// The line that `getErrors` prints for a seeded message.
+pub(crate) fn line(seq: u64, text: &str) -> String {
+    format!("{AT}\t#{seq}\tseeder\tno such customer\t{text}")
+}

@@ -1,0 +1,141 @@
+//! Running the program.
+
+use std::io::Read;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use baton_server::PrivateServer;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longest wait for anything. Generous: a busy machine must not fail a test.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A port on which nobody listens. It is not Redis's own, so that a test never meets the
+/// server of the machine it runs on.
+pub(crate) fn dead_port() -> u16 {
+    baton_server::free_port().unwrap()
+}
+
+/// The program, untouched by what the caller's shell has set.
+pub(crate) fn baton(args: &[&str]) -> Command {
+    clean(Command::new(env!("CARGO_BIN_EXE_baton")), args)
+}
+
+/// A shell command line in which `$BATON` is the program.
+pub(crate) fn shell(line: &str) -> Command {
+    let mut command = clean(Command::new("sh"), &["-c", line]);
+    command.env("BATON", env!("CARGO_BIN_EXE_baton"));
+    command
+}
+
+fn clean(mut command: Command, args: &[&str]) -> Command {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("BATON_") && text != "BATON_SERVER_PROGRAM" || text.starts_with("REDIS_")
+        {
+            command.env_remove(&name);
+        }
+    }
+    command
+        .args(args)
+        .env("BATON_EMBEDDED_PORT", dead_port().to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A server that keeps nothing.
+pub(crate) fn server() -> PrivateServer {
+    PrivateServer::builder().start().unwrap()
+}
+
+/// What a process left behind.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    pub(crate) fn lines(&self) -> Vec<&str> {
+        self.stdout.lines().collect()
+    }
+}
+
+/// Runs a command to its end.
+#[track_caller]
+pub(crate) fn run(mut command: Command) -> Ended {
+    let child = command.spawn().unwrap();
+    end(child)
+}
+
+/// Runs the program on a server.
+#[track_caller]
+pub(crate) fn on(server: &PrivateServer, args: &[&str]) -> Ended {
+    let url = server.url_with_password();
+    let mut all = vec!["--redis", url.as_str()];
+    all.extend(args);
+    run(baton(&all))
+}
+
+/// Waits for the end of a process; kills it if it takes too long.
+#[track_caller]
+pub(crate) fn end(child: Child) -> Ended {
+    let pid = Pid::from_child(&child);
+    let waiter = thread::spawn(move || child.wait_with_output());
+    let deadline = Instant::now() + PATIENCE;
+    while !waiter.is_finished() {
+        if Instant::now() > deadline {
+            let _ = kill_process(pid, Signal::KILL);
+            panic!("the program did not end: {:?}", waiter.join().unwrap());
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let Output { status, stdout, stderr } = waiter.join().unwrap().unwrap();
+    Ended {
+        code: status.code(),
+        stdout: String::from_utf8(stdout).unwrap(),
+        stderr: String::from_utf8(stderr).unwrap(),
+    }
+}
+
+/// Sends a signal to a process.
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Reads one line, byte by byte, so that nothing more is taken from the reader.
+pub(crate) fn read_line(from: &mut impl Read) -> String {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while from.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        line.push(byte[0]);
+    }
+    String::from_utf8(line).unwrap()
+}
+
+/// Waits for something to become true.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_true() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A raw connection to a server.
+pub(crate) fn redis(server: &PrivateServer) -> redis::Connection {
+    let client = redis::Client::open(server.url_with_password()).unwrap();
+    client.get_connection().unwrap()
+}
+
+/// Sends one command in words, and does not care for its answer.
+pub(crate) fn send(server: &PrivateServer, words: &[&str]) {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command.exec(&mut redis(server)).unwrap();
+}

