@@ -27,8 +27,7 @@ use crate::{compat, demo};
     override_usage = "baton [COMMAND] [OPTIONS]\n       baton                 the same as baton run",
     after_help = help::SHORT,
     after_long_help = help::LONG,
-    max_term_width = 100,
-    disable_help_subcommand = true
+    max_term_width = 100
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -123,7 +123,7 @@ fn is_named(definition: &clap::Command, word: &OsStr, command: &str) -> bool {
 }
 
 fn is_about_the_program(word: &OsStr) -> bool {
-    ["-h", "--help", "-help", "-V", "--version", "-version"]
+    ["-h", "--help", "-help", "-V", "--version"]
         .iter()
         .any(|flag| word == *flag)
 }
@@ -181,6 +181,7 @@ mod tests {
             ("--fleet x server stop", "server --fleet x stop"),
             ("--help", "--help"),
             ("-V", "-V"),
+            ("help run", "help run"),
             ("run --help", "run --help"),
             (
                 "--redis redis://h completions bash",

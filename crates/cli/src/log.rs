@@ -114,7 +114,12 @@ mod tests {
                 failed: vec![3, 4],
                 attempt: 1,
             },
-            Event::Processed { first: 1, last: 2, failed: vec![1, 2], attempt: 1 },
+            Event::Processed {
+                first: 1,
+                last: 2,
+                failed: vec![1, 2],
+                attempt: 1,
+            },
             Event::Fenced { epoch: 3, by: None },
             Event::Fenced {
                 epoch: 3,

@@ -25,7 +25,7 @@ pub(crate) fn page() -> io::Result<Vec<u8>> {
     let mut roff = Roff::new();
     teaching(&mut roff, "SH", &definition);
     roff.to_writer(&mut page)?;
-    for command in definition.get_subcommands() {
+    for command in subcommands(&definition) {
         section(&mut page, command)?;
     }
     Ok(page)
@@ -41,7 +41,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Vec<u8> {
 /// What there is to do, a line for each command.
 fn commands(roff: &mut Roff, definition: &Command) {
     roff.control("SH", ["COMMANDS"]);
-    for command in definition.get_subcommands() {
+    for command in subcommands(definition) {
         let about = command.get_about().map(ToString::to_string);
         roff.control("TP", []);
         roff.text([roman(name(command))]);
@@ -66,7 +66,7 @@ fn section(page: &mut Vec<u8>, command: &Command) -> io::Result<()> {
         roff.control("PP", []);
         roff.text([roman(paragraph)]);
     }
-    for command in own.get_subcommands() {
+    for command in subcommands(&own) {
         let about = command.get_about().map(ToString::to_string);
         roff.control("TP", []);
         roff.text([roman(name(command))]);
@@ -104,6 +104,13 @@ fn teaching(roff: &mut Roff, heading: &str, command: &Command) {
         });
         roff.control("fi", []);
     }
+}
+
+/// The commands below one, without the one that shows their help.
+fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
+    command
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help")
 }
 
 /// `baton run`.

@@ -15,11 +15,29 @@ const COMMANDS: [&str; 4] = ["getErrors", "errors", "status", "clean"];
 fn assert_fails_fast(args: &[&str], parts: &[&str]) {
     let began = Instant::now();
     let ended = run(baton(args));
-    assert!(began.elapsed() < Duration::from_secs(6), "{args:?}: {:?}", began.elapsed());
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{args:?}: {}", ended.stderr);
-    assert_eq!(ended.stderr.matches('\n').count(), 1, "{args:?}: {}", ended.stderr);
+    assert!(
+        began.elapsed() < Duration::from_secs(6),
+        "{args:?}: {:?}",
+        began.elapsed()
+    );
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(1), ""),
+        "{args:?}: {}",
+        ended.stderr
+    );
+    assert_eq!(
+        ended.stderr.matches('\n').count(),
+        1,
+        "{args:?}: {}",
+        ended.stderr
+    );
     for part in parts {
-        assert!(ended.stderr.contains(part), "{args:?}: {part:?} is not in {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(part),
+            "{args:?}: {part:?} is not in {}",
+            ended.stderr
+        );
     }
 }
 
@@ -28,9 +46,15 @@ fn without_a_redis_commands_fail_within_seconds() {
     let url = format!("redis://127.0.0.1:{}", dead_port());
     for command in COMMANDS {
         assert_fails_fast(&[command, "--redis", &url], &["baton: ", &url, "refused"]);
-        assert_fails_fast(&[command], &["no Redis answers on localhost:", "--redis", "baton run"]);
+        assert_fails_fast(
+            &[command],
+            &["no Redis answers on localhost:", "--redis", "baton run"],
+        );
     }
-    assert_fails_fast(&["status", "--redis", "unix:///no/such.sock"], &["unix:///no/such.sock"]);
+    assert_fails_fast(
+        &["status", "--redis", "unix:///no/such.sock"],
+        &["unix:///no/such.sock"],
+    );
 }
 
 #[test]
@@ -74,20 +98,33 @@ fn a_read_only_replica_is_refused_and_its_primary_untouched() {
     let mut seed = Seed::new(&primary);
     seed.fail(&texts(1..=3));
     let replica = PrivateServer::builder()
-        .config("replicaof", format!("127.0.0.1 {}", primary.port().unwrap()))
+        .config(
+            "replicaof",
+            format!("127.0.0.1 {}", primary.port().unwrap()),
+        )
         .config("repl-diskless-sync-delay", "0")
         .start()
         .unwrap();
     let key = &seed.store.keys().errors;
-    wait_until("the replica to follow", || redis(&replica).llen(key) == Ok(3_u64));
+    wait_until("the replica to follow", || {
+        redis(&replica).llen(key) == Ok(3_u64)
+    });
     for command in ["getErrors", "clean", "run"] {
         let ended = on(&replica, &[command]);
         assert_eq!(ended.code, Some(1), "{command}");
-        assert!(ended.stderr.contains("read-only replica"), "{command}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("read-only replica"),
+            "{command}: {}",
+            ended.stderr
+        );
     }
     // Looking is allowed, and tells.
     assert_eq!(on(&replica, &["errors"]).lines().len(), 3);
-    assert!(on(&replica, &["status"]).stdout.contains("warning: this server is a read-only replica"));
+    assert!(
+        on(&replica, &["status"])
+            .stdout
+            .contains("warning: this server is a read-only replica")
+    );
     assert_eq!(seed.waiting(), texts(1..=3));
 }
 
@@ -96,7 +133,12 @@ fn a_user_without_a_needed_command_is_told_which_and_nothing_is_lost() {
     let server = server();
     let mut seed = Seed::new(&server);
     seed.fail(&texts(1..=3));
-    send(&server, &["ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-hset", "-lpush"]);
+    send(
+        &server,
+        &[
+            "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-hset", "-lpush",
+        ],
+    );
     let url = format!("redis://poor:pw@127.0.0.1:{}", server.port().unwrap());
     for command in ["getErrors", "clean", "run"] {
         let ended = run(baton(&[command, "--redis", &url]));
@@ -112,7 +154,10 @@ fn a_user_without_a_needed_command_is_told_which_and_nothing_is_lost() {
 fn a_node_refuses_a_fleet_of_another_protocol() {
     let server = server();
     let seed = Seed::new(&server);
-    send(&server, &["HSET", &seed.store.keys().meta, "protocol", "99"]);
+    send(
+        &server,
+        &["HSET", &seed.store.keys().meta, "protocol", "99"],
+    );
     let ended = on(&server, &["run"]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("protocol 99"), "{}", ended.stderr);
@@ -120,8 +165,15 @@ fn a_node_refuses_a_fleet_of_another_protocol() {
 
 #[test]
 fn a_server_that_deletes_keys_is_refused_unless_one_insists() {
-    let server = PrivateServer::builder().config("maxmemory-policy", "allkeys-lru").start().unwrap();
+    let server = PrivateServer::builder()
+        .config("maxmemory-policy", "allkeys-lru")
+        .start()
+        .unwrap();
     let ended = on(&server, &["run"]);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("--allow-eviction"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("--allow-eviction"),
+        "{}",
+        ended.stderr
+    );
 }

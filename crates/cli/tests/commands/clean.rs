@@ -20,7 +20,10 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
     let ttl = Duration::from_secs(600);
     let url = server.url();
     let open = async |name: &str| {
-        let (target, fleet) = (Target::parse(&url).unwrap(), FleetName::new("default").unwrap());
+        let (target, fleet) = (
+            Target::parse(&url).unwrap(),
+            FleetName::new("default").unwrap(),
+        );
         Store::open(&target, &fleet, name, |_| {}).await.unwrap()
     };
     let living = runtime.block_on(async {
@@ -31,7 +34,16 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
             assert!(matches!(claim.unwrap(), Claim::Claimed { .. }));
         }
         drop(dying);
-        while living.roster().await.unwrap().nodes.iter().filter(|node| node.present).count() > 1 {
+        while living
+            .roster()
+            .await
+            .unwrap()
+            .nodes
+            .iter()
+            .filter(|node| node.present)
+            .count()
+            > 1
+        {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         living
@@ -48,9 +60,24 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
         cleaned.stderr
     );
     let status = runtime.block_on(Status::read(&living)).unwrap();
-    assert_eq!((status.published, status.pending, status.claimed, status.failed), (6, 3, 2, 1));
+    assert_eq!(
+        (
+            status.published,
+            status.pending,
+            status.claimed,
+            status.failed
+        ),
+        (6, 3, 2, 1)
+    );
     assert!(status.balanced);
-    assert_eq!(status.nodes.iter().map(|node| node.node.as_str()).collect::<Vec<_>>(), ["living"]);
+    assert_eq!(
+        status
+            .nodes
+            .iter()
+            .map(|node| node.node.as_str())
+            .collect::<Vec<_>>(),
+        ["living"]
+    );
 
     let again = on(&server, &["clean"]);
     assert_eq!(

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support::{baton, dead_port, end, read_line, run, signal};
+use crate::support::{baton, end, read_line, run, signal};
 
 /// A machine of its own: a port and a folder for data. Its server ends with it.
 struct Machine {
@@ -17,14 +17,16 @@ struct Machine {
 impl Machine {
     fn new() -> Self {
         Self {
-            port: dead_port().to_string(),
+            port: baton_server::free_port().unwrap().to_string(),
             data: tempfile::tempdir().unwrap(),
         }
     }
 
     fn baton(&self, args: &[&str]) -> Command {
         let mut command = baton(args);
-        command.env("BATON_EMBEDDED_PORT", &self.port).env("XDG_DATA_HOME", self.data.path());
+        command
+            .env("BATON_EMBEDDED_PORT", &self.port)
+            .env("XDG_DATA_HOME", self.data.path());
         command
     }
 
@@ -54,13 +56,20 @@ fn a_node_starts_a_server_that_others_join_and_that_outlives_it() {
     for part in ["one was started", &machine.port, "baton server stop"] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
-    assert!(said.contains(machine.data.path().join("baton").to_str().unwrap()), "{said}");
+    assert!(
+        said.contains(machine.data.path().join("baton").to_str().unwrap()),
+        "{said}"
+    );
     // A password that is meant for another server does not lock anybody out of this one.
     let mut status = machine.baton(&["status"]);
     status.env("REDIS_PASSWORD", "for another server");
     let status = run(status);
     assert_eq!(status.code, Some(0), "{}", status.stderr);
-    assert!(status.stdout.contains("appendonly yes"), "{}", status.stdout);
+    assert!(
+        status.stdout.contains("appendonly yes"),
+        "{}",
+        status.stdout
+    );
 
     let stdout = second.stdout.as_mut().unwrap();
     while !read_line(stdout).contains("became generator, epoch 2") {}
@@ -70,12 +79,26 @@ fn a_node_starts_a_server_that_others_join_and_that_outlives_it() {
 
     let running = run(machine.baton(&["server", "status"]));
     assert_eq!(running.code, Some(0));
-    assert!(running.stdout.starts_with("server   running, pid "), "{}", running.stdout);
+    assert!(
+        running.stdout.starts_with("server   running, pid "),
+        "{}",
+        running.stdout
+    );
     let stopped = run(machine.baton(&["server", "stop"]));
-    assert!(stopped.stdout.starts_with("stopped the server, pid "), "{}", stopped.stdout);
+    assert!(
+        stopped.stdout.starts_with("stopped the server, pid "),
+        "{}",
+        stopped.stdout
+    );
     let down = run(machine.baton(&["server", "status"]));
-    assert_eq!((down.code, down.stdout.starts_with("server   not running\n")), (Some(1), true));
-    assert_eq!(run(machine.baton(&["server", "stop"])).stdout, "the server does not run\n");
+    assert_eq!(
+        (down.code, down.stdout.starts_with("server   not running\n")),
+        (Some(1), true)
+    );
+    assert_eq!(
+        run(machine.baton(&["server", "stop"])).stdout,
+        "the server does not run\n"
+    );
     // The data stays.
     assert!(Path::new(machine.data.path()).join("baton/server").is_dir());
 }
@@ -88,7 +111,11 @@ fn a_server_that_is_not_ours_is_not_stopped() {
     command.env("BATON_EMBEDDED_PORT", other.port().unwrap().to_string());
     let ended = run(command);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("it is left alone"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("it is left alone"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

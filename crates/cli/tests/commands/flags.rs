@@ -6,9 +6,15 @@ use crate::support::{baton, dead_port, on, run, server};
 #[test]
 fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
     for (flag, values) in [
-        ("--interval", &["500", "-1s", "soon", "1us", "1000y", ""][..]),
+        (
+            "--interval",
+            &["500", "-1s", "soon", "1us", "1000y", ""][..],
+        ),
         ("--error-rate", &["1.5", "-0.1", "NaN", "inf", "5%"]),
-        ("--messages", &["-1", "1.5", "99999999999999999999", "9007199254740993"]),
+        (
+            "--messages",
+            &["-1", "1.5", "99999999999999999999", "9007199254740993"],
+        ),
         ("--lease-ttl", &["0", "1ms", "2h", "1500"]),
         ("--claim-ttl", &["0", "1ms", "2h", "5"]),
         ("--concurrency", &["0", "-1", "1000000"]),
@@ -23,13 +29,26 @@ fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
         ("--db", &["-1", "x", "99999999999"]),
         ("--addr", &["h:0", "h:x", "", "user:s3cret@h:1"]),
         ("--host", &["h:1", "", "a/b"]),
-        ("--redis", &["", "localhost:6379", "http://h", "redis://", "redis://h:99999"]),
+        (
+            "--redis",
+            &[
+                "",
+                "localhost:6379",
+                "http://h",
+                "redis://",
+                "redis://h:99999",
+            ],
+        ),
         ("--embedded-port", &["0"]),
     ] {
         for value in values {
             let ended = run(baton(&["run", &format!("{flag}={value}")]));
             assert_eq!(ended.code, Some(2), "{flag}={value}: {}", ended.stderr);
-            assert!(ended.stderr.contains(flag), "{flag}={value}: {}", ended.stderr);
+            assert!(
+                ended.stderr.contains(flag),
+                "{flag}={value}: {}",
+                ended.stderr
+            );
             assert_eq!(ended.stdout, "", "{flag}={value}");
         }
     }
@@ -38,7 +57,13 @@ fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
 #[test]
 fn a_time_without_a_unit_is_answered_with_the_units() {
     let ended = run(baton(&["--interval", "500"]));
-    assert!(ended.stderr.contains("a unit is missing: 500ms, 500s or 500min"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("a unit is missing: 500ms, 500s or 500min"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -60,15 +85,31 @@ fn unknown_words_are_refused() {
 #[test]
 fn a_server_is_named_in_one_way_at_a_time() {
     for (args, flags) in [
-        (&["--redis", "redis://h", "--addr", "h:1"][..], ["--redis", "--addr"]),
-        (&["--redis", "redis://h", "--host", "h"], ["--redis", "--host"]),
-        (&["--redis", "redis://h", "--port", "1"], ["--redis", "--port"]),
+        (
+            &["--redis", "redis://h", "--addr", "h:1"][..],
+            ["--redis", "--addr"],
+        ),
+        (
+            &["--redis", "redis://h", "--host", "h"],
+            ["--redis", "--host"],
+        ),
+        (
+            &["--redis", "redis://h", "--port", "1"],
+            ["--redis", "--port"],
+        ),
         (&["--addr", "h:1", "--port", "1"], ["--addr", "--port"]),
-        (&["-addr", "h:1", "-host", "h", "-port", "1"], ["--addr", "--host"]),
+        (
+            &["-addr", "h:1", "-host", "h", "-port", "1"],
+            ["--addr", "--host"],
+        ),
     ] {
         let ended = run(baton(args));
         assert_eq!(ended.code, Some(2), "{args:?}");
-        assert!(flags.iter().all(|flag| ended.stderr.contains(flag)), "{}", ended.stderr);
+        assert!(
+            flags.iter().all(|flag| ended.stderr.contains(flag)),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
@@ -77,18 +118,35 @@ fn what_is_typed_comes_before_the_environment() {
     let server = server();
     Seed::new(&server).fail(&texts(1..=1));
     let port = server.port().unwrap().to_string();
-    let (addr, dead) = (format!("127.0.0.1:{port}"), format!("redis://127.0.0.1:{}", dead_port()));
+    let (addr, dead) = (
+        format!("127.0.0.1:{port}"),
+        format!("redis://127.0.0.1:{}", dead_port()),
+    );
     for (args, variables) in [
         (vec!["--addr", &addr], vec![("REDIS_URL", dead.as_str())]),
-        (vec!["--port", &port], vec![("REDIS_URL", dead.as_str()), ("BATON_ADDR", "dead:1")]),
-        (vec![], vec![("BATON_ADDR", addr.as_str()), ("REDIS_URL", dead.as_str())]),
-        (vec![], vec![("BATON_PORT", port.as_str()), ("BATON_HOST", "127.0.0.1")]),
+        (
+            vec!["--port", &port],
+            vec![("REDIS_URL", dead.as_str()), ("BATON_ADDR", "dead:1")],
+        ),
+        (
+            vec![],
+            vec![("BATON_ADDR", addr.as_str()), ("REDIS_URL", dead.as_str())],
+        ),
+        (
+            vec![],
+            vec![("BATON_PORT", port.as_str()), ("BATON_HOST", "127.0.0.1")],
+        ),
         (vec![], vec![("BATON_EMBEDDED_PORT", port.as_str())]),
     ] {
         let mut command = baton(&["errors"]);
         command.args(&args).envs(variables.clone());
         let ended = run(command);
-        assert_eq!(ended.lines(), [line(1, "m1")], "{args:?} {variables:?}: {}", ended.stderr);
+        assert_eq!(
+            ended.lines(),
+            [line(1, "m1")],
+            "{args:?} {variables:?}: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -98,8 +156,16 @@ fn an_empty_variable_counts_as_none() {
     Seed::new(&server).fail(&texts(1..=1));
     let mut command = baton(&["errors", "--redis", &server.url()]);
     for variable in [
-        "REDIS_URL", "REDIS_PASSWORD", "BATON_ADDR", "BATON_HOST", "BATON_PORT", "BATON_DB", "BATON_PASSWORD_FILE",
-        "BATON_FLEET", "BATON_NO_EMBEDDED", "BATON_JSON",
+        "REDIS_URL",
+        "REDIS_PASSWORD",
+        "BATON_ADDR",
+        "BATON_HOST",
+        "BATON_PORT",
+        "BATON_DB",
+        "BATON_PASSWORD_FILE",
+        "BATON_FLEET",
+        "BATON_NO_EMBEDDED",
+        "BATON_JSON",
     ] {
         command.env(variable, "");
     }
@@ -119,7 +185,10 @@ fn flags_work_before_and_after_the_command() {
     ] {
         assert_eq!(run(baton(&args)).lines(), [line(1, "m1")], "{args:?}");
     }
-    assert_eq!(on(&server, &["--fleet", "other", "--db", "2", "errors"]).stdout, "");
+    assert_eq!(
+        on(&server, &["--fleet", "other", "--db", "2", "errors"]).stdout,
+        ""
+    );
     let mut command = baton(&["errors", "--redis", &url]);
     command.env("BATON_DB", "2").env("BATON_JSON", "1");
     assert!(run(command).stdout.starts_with(r#"{"seq":1,"#));
@@ -132,14 +201,28 @@ fn help_teaches_without_showing_what_the_environment_holds() {
     let help = run(command);
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
     for part in [
-        "baton --redis", "getErrors", "status", "clean", "server", "demo", "completions", "man",
-        "Exit codes:", "Environment:", "[env: REDIS_URL]", "baton -addr localhost:6379 -getErrors",
+        "baton --redis",
+        "getErrors",
+        "status",
+        "clean",
+        "server",
+        "demo",
+        "completions",
+        "man",
+        "Exit codes:",
+        "Environment:",
+        "[env: REDIS_URL]",
+        "baton -addr localhost:6379 -getErrors",
     ] {
         assert!(help.stdout.contains(part), "{part}");
     }
     assert!(!help.stdout.contains("s3cret"));
     let run_help = run(baton(&["run", "--help"]));
-    assert!(run_help.stdout.contains("[env: BATON_ERROR_RATE]"), "{}", run_help.stdout);
+    assert!(
+        run_help.stdout.contains("[env: BATON_ERROR_RATE]"),
+        "{}",
+        run_help.stdout
+    );
     assert!(run(baton(&["--version"])).stdout.starts_with("baton 0."));
 }
 
@@ -151,7 +234,16 @@ fn completions_and_the_manual_page_are_printed() {
         assert!(script.stdout.contains("getErrors"), "{shell}");
     }
     let page = run(baton(&["man"]));
-    for part in [".TH baton 1", ".SH \"EXIT CODES\"", ".SH \"BATON GETERRORS\"", "BATON_INTERVAL"] {
-        assert!(page.stdout.contains(part), "{part} is not in\n{}", page.stdout);
+    for part in [
+        ".TH baton 1",
+        ".SH \"EXIT CODES\"",
+        ".SH \"BATON GETERRORS\"",
+        "BATON_INTERVAL",
+    ] {
+        assert!(
+            page.stdout.contains(part),
+            "{part} is not in\n{}",
+            page.stdout
+        );
     }
 }

@@ -19,7 +19,10 @@ fn all_failed_messages_are_printed_in_their_order_and_removed() {
     let first = on(&server, &["getErrors"]);
     let expected: Vec<String> = (1..=600).map(|seq| line(seq, &format!("m{seq}"))).collect();
     assert_eq!(first.lines(), expected);
-    assert_eq!(first.stderr, "baton: 600 failed messages printed and removed\n");
+    assert_eq!(
+        first.stderr,
+        "baton: 600 failed messages printed and removed\n"
+    );
     assert_eq!((first.code, seed.waiting().len()), (Some(0), 0));
 
     let second = on(&server, &["getErrors"]);
@@ -38,7 +41,10 @@ fn json_has_all_fields_and_all_bytes() {
         taken.lines(),
         [
             format!(r#"{{"seq":1,{head},"text":"plain"}}"#),
-            format!(r#"{{"seq":2,{head},"text":"{}\u001b[31m","text_hex":"ff1b5b33316d"}}"#, '\u{fffd}'),
+            format!(
+                r#"{{"seq":2,{head},"text":"{}\u001b[31m","text_hex":"ff1b5b33316d"}}"#,
+                '\u{fffd}'
+            ),
             format!(r#"{{"seq":3,{head},"text":"two\nlines"}}"#),
         ]
     );
@@ -77,7 +83,10 @@ fn whatever_lies_in_the_errors_store_is_printed_escaped_and_removed() {
             foreign("\\x00\\xff\\x1b[2J"),
         ]
     );
-    assert_eq!((taken.code, redis(&server).exists(key)), (Some(0), Ok(false)));
+    assert_eq!(
+        (taken.code, redis(&server).exists(key)),
+        (Some(0), Ok(false))
+    );
 }
 
 #[test]
@@ -98,7 +107,9 @@ fn two_at_once_print_each_message_once() {
         assert_eq!(taken.code, Some(0), "{}", taken.stderr);
         lines.extend(taken.lines().into_iter().map(str::to_owned));
     }
-    let mut expected: Vec<String> = (1..=3000).map(|seq| line(seq, &format!("m{seq}"))).collect();
+    let mut expected: Vec<String> = (1..=3000)
+        .map(|seq| line(seq, &format!("m{seq}")))
+        .collect();
     lines.sort();
     expected.sort();
     assert_eq!(lines, expected);
@@ -110,7 +121,9 @@ fn failures_that_arrive_meanwhile_do_not_keep_it_running() {
     let server = server();
     let mut seed = Seed::new(&server);
     seed.fail(&texts(1..=10));
-    let mut child = baton(&["getErrors", "--redis", &server.url()]).spawn().unwrap();
+    let mut child = baton(&["getErrors", "--redis", &server.url()])
+        .spawn()
+        .unwrap();
     let mut stdout = child.stdout.take().unwrap();
     for seq in 1..=10 {
         assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
@@ -126,7 +139,9 @@ fn killed_in_the_middle_it_has_removed_nothing_that_was_not_read() {
     let server = server();
     let mut seed = Seed::new(&server);
     seed.fail(&texts(1..=400));
-    let mut child = baton(&["getErrors", "--redis", &server.url()]).spawn().unwrap();
+    let mut child = baton(&["getErrors", "--redis", &server.url()])
+        .spawn()
+        .unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let mut read = std::collections::BTreeSet::new();
     for _ in 0..300 {
@@ -151,7 +166,9 @@ fn interrupted_it_removes_what_was_read_and_gives_back_the_rest() {
         let server = server();
         let mut seed = Seed::new(&server);
         seed.fail(&texts(1..=10));
-        let mut child = baton(&["getErrors", "--redis", &server.url()]).spawn().unwrap();
+        let mut child = baton(&["getErrors", "--redis", &server.url()])
+            .spawn()
+            .unwrap();
         let mut stdout = child.stdout.take().unwrap();
         for seq in 1..=3 {
             assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
@@ -175,7 +192,12 @@ fn it_works_on_a_server_whose_memory_is_full() {
     seed.fail(&texts(1..=10));
     send(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let taken = on(&server, &["getErrors"]);
-    assert_eq!((taken.code, taken.lines().len()), (Some(0), 10), "{}", taken.stderr);
+    assert_eq!(
+        (taken.code, taken.lines().len()),
+        (Some(0), 10),
+        "{}",
+        taken.stderr
+    );
     assert_eq!(seed.waiting().len(), 0);
 }
 

@@ -11,7 +11,9 @@ fn a_reader_that_ends_early_takes_exactly_what_it_read() {
     let server = server();
     let mut seed = Seed::new(&server);
     seed.fail(&texts(1..=300));
-    let mut child = baton(&["getErrors", "--redis", &server.url()]).spawn().unwrap();
+    let mut child = baton(&["getErrors", "--redis", &server.url()])
+        .spawn()
+        .unwrap();
     let mut stdout = child.stdout.take().unwrap();
     for seq in 1..=260 {
         assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
@@ -72,11 +74,23 @@ fn a_file_that_takes_no_more_has_every_message_that_was_removed() {
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
 
     let mut text = String::new();
-    File::open(&path).unwrap().read_to_string(&mut text).unwrap();
-    let whole: Vec<&str> = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
+    File::open(&path)
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    let whole: Vec<&str> = text
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .collect();
     let printed = whole.len() as u64;
     assert!((1..100).contains(&printed), "{printed}");
-    assert!(ended.stderr.contains(&format!("{printed} failed messages printed")), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains(&format!("{printed} failed messages printed")),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(seed.waiting(), texts(printed + 1..=100));
 }
 
@@ -89,7 +103,11 @@ fn without_a_stdout_nothing_is_taken() {
     command.env("REDIS_URL", server.url());
     let ended = run(command);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.starts_with("baton: stdout is closed"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.starts_with("baton: stdout is closed"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(seed.waiting(), texts(1..=5));
 
     let mut command = shell("exec $BATON getErrors > /dev/null");

@@ -12,12 +12,20 @@ fn errors_prints_what_get_errors_would_and_leaves_it() {
     seed.fail(&texts(1..=1500));
     for _ in 0..2 {
         let looked = on(&server, &["errors"]);
-        let expected: Vec<String> = (1..=1500).map(|seq| line(seq, &format!("m{seq}"))).collect();
-        assert_eq!((looked.code, looked.lines()), (Some(0), expected.iter().map(String::as_str).collect()));
+        let expected: Vec<String> = (1..=1500)
+            .map(|seq| line(seq, &format!("m{seq}")))
+            .collect();
+        assert_eq!(
+            (looked.code, looked.lines()),
+            (Some(0), expected.iter().map(String::as_str).collect())
+        );
     }
     let json = on(&server, &["errors", "--json"]);
     let last: Value = serde_json::from_str(json.lines()[1499]).unwrap();
-    assert_eq!((&last["seq"], &last["text"]), (&json!(1500), &json!("m1500")));
+    assert_eq!(
+        (&last["seq"], &last["text"]),
+        (&json!(1500), &json!("m1500"))
+    );
     assert_eq!(seed.waiting().len(), 1500);
 
     let mut command = shell("$BATON errors | head -n 2");
@@ -51,7 +59,11 @@ fn status_says_where_every_message_is() {
         "nodes      none",
         "\nwarning: appendonly is off",
     ] {
-        assert!(status.stdout.contains(part), "{part:?} is not in\n{}", status.stdout);
+        assert!(
+            status.stdout.contains(part),
+            "{part:?} is not in\n{}",
+            status.stdout
+        );
     }
 
     let status: Value = serde_json::from_str(&on(&server, &["status", "--json"]).stdout).unwrap();
@@ -65,8 +77,14 @@ fn status_says_where_every_message_is() {
     ] {
         assert_eq!(status[name], value, "{name}");
     }
-    assert_eq!((&status["balanced"], &status["nodes"]), (&json!(true), &json!([])));
-    assert_eq!((&status["generator"]["node"], &status["generator"]["since"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&status["balanced"], &status["nodes"]),
+        (&json!(true), &json!([]))
+    );
+    assert_eq!(
+        (&status["generator"]["node"], &status["generator"]["since"]),
+        (&Value::Null, &Value::Null)
+    );
 }
 
 #[test]
@@ -81,14 +99,26 @@ fn status_fails_if_the_books_are_not_balanced() {
     assert!(status.stdout.contains(expected), "{}", status.stdout);
     let json = on(&server, &["status", "--json"]);
     assert_eq!(json.code, Some(1));
-    assert!(json.stdout.contains(r#""balanced":false"#), "{}", json.stdout);
+    assert!(
+        json.stdout.contains(r#""balanced":false"#),
+        "{}",
+        json.stdout
+    );
 }
 
 #[test]
 fn names_from_redis_cannot_write_to_the_terminal() {
     let server = server();
     let seed = Seed::new(&server);
-    send(&server, &["HSET", &seed.store.keys().nodes, "\u{1b}[2Jevil", "0 {\"host\":\"\\u001b[31mred\"}"]);
+    send(
+        &server,
+        &[
+            "HSET",
+            &seed.store.keys().nodes,
+            "\u{1b}[2Jevil",
+            "0 {\"host\":\"\\u001b[31mred\"}",
+        ],
+    );
     for args in [&["status"][..], &["status", "--json"], &["clean"]] {
         let shown = on(&server, args);
         assert!(shown.stdout.contains("evil"), "{args:?}: {shown:?}");

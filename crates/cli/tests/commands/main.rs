@@ -1,5 +1,6 @@
 //! The commands as people type them: real processes on a real server, failed messages that
 //! are put there by hand.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bad_input;
 mod clean;

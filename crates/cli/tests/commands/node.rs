@@ -38,12 +38,24 @@ fn a_node_whose_log_nobody_reads_stops_in_good_order() {
 #[test]
 fn a_full_disk_under_its_log_does_not_stop_a_node() {
     let server = server();
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
     let url = server.url();
-    let mut command = baton(&["run", "--redis", &url, "--interval", "5ms", "--messages", "20"]);
+    let mut command = baton(&[
+        "run",
+        "--redis",
+        &url,
+        "--interval",
+        "5ms",
+        "--messages",
+        "20",
+    ]);
     let node = command.stdout(full).spawn().unwrap();
     crate::support::wait_until("all messages", || {
-        let status: Value = serde_json::from_str(&on(&server, &["status", "--json"]).stdout).unwrap();
+        let status: Value =
+            serde_json::from_str(&on(&server, &["status", "--json"]).stdout).unwrap();
         status["published"] == 20
     });
     signal(&node, Signal::TERM);
@@ -64,13 +76,24 @@ fn a_node_waits_for_its_redis_and_says_so_once() {
         let mut node = baton(&all).spawn().unwrap();
         let line = read_line(node.stdout.as_mut().unwrap());
         let told: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!((&told["event"], &told["state"]), (&"redis".into(), &"lost".into()), "{line}");
+        assert_eq!(
+            (&told["event"], &told["state"]),
+            (&"redis".into(), &"lost".into()),
+            "{line}"
+        );
         assert_eq!(told["node"].as_str().unwrap().len(), 10);
         signal(&node, Signal::INT);
         let ended = end(node);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        let rest: Vec<Value> = ended.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(rest.iter().map(|told| &told["event"]).collect::<Vec<_>>(), ["stopped"]);
+        let rest: Vec<Value> = ended
+            .lines()
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(
+            rest.iter().map(|told| &told["event"]).collect::<Vec<_>>(),
+            ["stopped"]
+        );
         assert!(!format!("{line}{ended:?}").contains("s3cret"));
     }
 }

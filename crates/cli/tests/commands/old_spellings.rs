@@ -15,8 +15,24 @@ fn every_known_spelling_takes_the_failed_messages() {
         vec![&addr_is, "-getErrors"],
         vec!["--addr", &addr, "--getErrors"],
         vec!["-getErrors", "-addr", &addr],
-        vec!["--host", "127.0.0.1", "--port", &port, "--db", "0", "--getErrors"],
-        vec!["-host", "127.0.0.1", "-port", &port, "-db", "0", "-getErrors"],
+        vec![
+            "--host",
+            "127.0.0.1",
+            "--port",
+            &port,
+            "--db",
+            "0",
+            "--getErrors",
+        ],
+        vec![
+            "-host",
+            "127.0.0.1",
+            "-port",
+            &port,
+            "-db",
+            "0",
+            "-getErrors",
+        ],
         vec!["getErrors", "--addr", &addr],
         vec!["get-errors", "--addr", &addr],
         vec!["geterrors", "--addr", &addr],
@@ -26,7 +42,12 @@ fn every_known_spelling_takes_the_failed_messages() {
     {
         seed.fail(&[format!("m{seq}")]);
         let taken = run(baton(&args));
-        assert_eq!(taken.lines(), [line(seq, &format!("m{seq}"))], "{args:?}: {}", taken.stderr);
+        assert_eq!(
+            taken.lines(),
+            [line(seq, &format!("m{seq}"))],
+            "{args:?}: {}",
+            taken.stderr
+        );
         assert_eq!((taken.code, seed.waiting().len()), (Some(0), 0), "{args:?}");
     }
 }

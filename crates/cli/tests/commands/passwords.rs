@@ -18,15 +18,26 @@ fn a_password_comes_from_the_url_a_file_or_the_environment() {
     let url = server.url();
     for (args, variables) in [
         (vec!["--redis", &server.url_with_password()], vec![]),
-        (vec!["--redis", &url, "--password-file", file], vec![("REDIS_PASSWORD", "wrong")]),
+        (
+            vec!["--redis", &url, "--password-file", file],
+            vec![("REDIS_PASSWORD", "wrong")],
+        ),
         (vec!["--redis", &url], vec![("BATON_PASSWORD_FILE", file)]),
         (vec!["--redis", &url], vec![("REDIS_PASSWORD", SECRET)]),
-        (vec![], vec![("REDIS_URL", url.as_str()), ("REDIS_PASSWORD", SECRET)]),
+        (
+            vec![],
+            vec![("REDIS_URL", url.as_str()), ("REDIS_PASSWORD", SECRET)],
+        ),
     ] {
         let mut command = baton(&["errors"]);
         command.args(&args).envs(variables.clone());
         let ended = run(command);
-        assert_eq!(ended.lines(), [line(1, "m1")], "{args:?} {variables:?}: {}", ended.stderr);
+        assert_eq!(
+            ended.lines(),
+            [line(1, "m1")],
+            "{args:?} {variables:?}: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -53,7 +64,10 @@ fn no_command_shows_a_password_when_it_fails() {
             assert_eq!(ended.code, Some(code), "{command} {url}: {}", ended.stderr);
             assert!(ended.stderr.starts_with("baton: "), "{}", ended.stderr);
             for text in [&ended.stdout, &ended.stderr] {
-                assert!(!text.contains("s3cret") && !text.contains("alice"), "{command}: {text}");
+                assert!(
+                    !text.contains("s3cret") && !text.contains("alice"),
+                    "{command}: {text}"
+                );
             }
         }
     }
@@ -70,7 +84,11 @@ fn a_url_in_the_wrong_place_is_not_repeated_with_its_password() {
     ] {
         let ended = run(baton(args));
         assert_eq!(ended.code, Some(2), "{args:?}");
-        assert!(!ended.stderr.contains("s3cret"), "{args:?}: {}", ended.stderr);
+        assert!(
+            !ended.stderr.contains("s3cret"),
+            "{args:?}: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -79,9 +97,22 @@ fn a_password_file_that_cannot_be_used_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty");
     std::fs::write(&empty, "\n").unwrap();
-    for (file, why) in [("/no/such/file", "No such file"), (empty.to_str().unwrap(), "is empty")] {
-        let ended = run(baton(&["status", "--redis", "redis://h", "--password-file", file]));
+    for (file, why) in [
+        ("/no/such/file", "No such file"),
+        (empty.to_str().unwrap(), "is empty"),
+    ] {
+        let ended = run(baton(&[
+            "status",
+            "--redis",
+            "redis://h",
+            "--password-file",
+            file,
+        ]));
         assert_eq!(ended.code, Some(1));
-        assert!(ended.stderr.contains(file) && ended.stderr.contains(why), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains(file) && ended.stderr.contains(why),
+            "{}",
+            ended.stderr
+        );
     }
 }

@@ -38,12 +38,25 @@ impl Seed {
             .build()
             .unwrap();
         let store = runtime.block_on(async {
-            let (target, fleet) = (Target::parse(url).unwrap(), FleetName::new("default").unwrap());
-            let store = Store::open(&target, &fleet, "seeder", |_| {}).await.unwrap();
-            assert!(matches!(store.seal(1).await.unwrap(), Seal::Sealed { last: 0, .. }));
+            let (target, fleet) = (
+                Target::parse(url).unwrap(),
+                FleetName::new("default").unwrap(),
+            );
+            let store = Store::open(&target, &fleet, "seeder", |_| {})
+                .await
+                .unwrap();
+            assert!(matches!(
+                store.seal(1).await.unwrap(),
+                Seal::Sealed { last: 0, .. }
+            ));
             store
         });
-        Self { runtime, store, next: 1, claim: 0 }
+        Self {
+            runtime,
+            store,
+            next: 1,
+            claim: 0,
+        }
     }
 
     /// Publishes these texts; they wait.
@@ -102,8 +115,12 @@ impl Seed {
 
     /// The texts of all failed messages that wait, in their order.
     pub(crate) fn waiting(&self) -> Vec<String> {
-        let records = self.runtime.block_on(self.store.errors_look(0, 1_000_000)).unwrap();
-        let text = |record: &Vec<u8>| String::from_utf8(FailedMessage::decode(record).text).unwrap();
+        let records = self
+            .runtime
+            .block_on(self.store.errors_look(0, 1_000_000))
+            .unwrap();
+        let text =
+            |record: &Vec<u8>| String::from_utf8(FailedMessage::decode(record).text).unwrap();
         records.iter().map(text).collect()
     }
 

@@ -1,20 +1,32 @@
 //! Running the program.
 
 use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use baton_server::PrivateServer;
+use rustix::net;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longest wait for anything. Generous: a busy machine must not fail a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A port on which nobody listens. It is not Redis's own, so that a test never meets the
-/// server of the machine it runs on.
+/// A port on which nobody listens, kept from everybody else. It is not Redis's own, so that
+/// a test never meets the server of the machine it runs on.
 pub(crate) fn dead_port() -> u16 {
-    baton_server::free_port().unwrap()
+    static RESERVED: LazyLock<(OwnedFd, u16)> = LazyLock::new(|| {
+        let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        net::bind(&socket, &any).unwrap();
+        let bound = net::getsockname(&socket).unwrap();
+        let port = SocketAddrV4::try_from(bound).unwrap().port();
+        (socket, port)
+    });
+    RESERVED.1
 }
 
 /// The program, untouched by what the caller's shell has set.
@@ -32,7 +44,8 @@ pub(crate) fn shell(line: &str) -> Command {
 fn clean(mut command: Command, args: &[&str]) -> Command {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("BATON_") && text != "BATON_SERVER_PROGRAM" || text.starts_with("REDIS_")
+        if text.starts_with("BATON_") && text != "BATON_SERVER_PROGRAM"
+            || text.starts_with("REDIS_")
         {
             command.env_remove(&name);
         }
@@ -94,7 +107,11 @@ pub(crate) fn end(child: Child) -> Ended {
         }
         thread::sleep(Duration::from_millis(2));
     }
-    let Output { status, stdout, stderr } = waiter.join().unwrap().unwrap();
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = waiter.join().unwrap().unwrap();
     Ended {
         code: status.code(),
         stdout: String::from_utf8(stdout).unwrap(),

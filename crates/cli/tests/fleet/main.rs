@@ -1,5 +1,6 @@
 //! Guarantees of a fleet of real processes on a real server: each test starts its own of
 //! both, hurts them, and counts every message.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod crash;
 mod election;

@@ -1,0 +1,136 @@
+//! Nodes as a library user runs them: own source, own handler, staged effects.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use baton::protocol::Store;
+use baton::{
+    Config, Effects, FailedMessage, FleetName, Handler, Message, Node, Rejected, Source, Status,
+    Target, new_name,
+};
+use baton_server::PrivateServer;
+use redis::Commands;
+use tokio::sync::Notify;
+
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Numbers;
+
+impl Source for Numbers {
+    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
+        text.extend_from_slice(format!("message {seq}").as_bytes());
+    }
+}
+
+/// Runs two nodes with this handler until `messages` have ended; returns the status then.
+async fn run_fleet<H: Handler + Clone>(server: &PrivateServer, messages: u64, handler: H) -> Status {
+    let target = Target::parse(&server.url()).unwrap();
+    let fleet = FleetName::new("library").unwrap();
+    let mut config = Config::new(fleet.clone());
+    config.interval = Duration::ZERO;
+    config.messages = Some(messages);
+    let stop = Arc::new(Notify::new());
+    let nodes: Vec<_> = (0..2)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            let node =
+                Node::new(target.clone(), config.clone(), Numbers, handler.clone(), |_| {}).unwrap();
+            tokio::spawn(node.run(async move { stop.notified().await }))
+        })
+        .collect();
+    let store = Store::open(&target, &fleet, &new_name(), |_| {}).await.unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        let status = Status::read(&store).await.unwrap();
+        if status.done + status.failed == messages {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "{status:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    for node in nodes {
+        stop.notify_one();
+        stop.notify_one();
+        node.await.unwrap().unwrap();
+    }
+    assert!(status.balanced, "{status:?}");
+    status
+}
+
+fn records(server: &PrivateServer) -> Vec<FailedMessage> {
+    let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let records: Vec<Vec<u8>> = redis.lrange("baton:{library:0}:errors", 0, -1).unwrap();
+    records.iter().map(|record| FailedMessage::decode(record)).collect()
+}
+
+#[derive(Clone)]
+struct Counting;
+
+impl Handler for Counting {
+    async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
+        effects.incr_by("counted", 1);
+        effects.sadd("numbers", message.seq.to_string());
+        if message.seq % 10 == 0 {
+            return Err("a round number".into());
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn effects_of_done_messages_are_written_once_and_those_of_failed_ones_never() {
+    let server = PrivateServer::builder().start().unwrap();
+    let status = run_fleet(&server, 5000, Counting).await;
+    assert_eq!((status.done, status.failed), (4500, 500));
+    let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    assert_eq!(redis.get::<_, u64>("counted").unwrap(), 4500);
+    assert_eq!(redis.scard::<_, u64>("numbers").unwrap(), 4500);
+    assert!(!redis.sismember::<_, _, bool>("numbers", "10").unwrap());
+}
+
+#[derive(Clone)]
+struct Panicking;
+
+impl Handler for Panicking {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+        assert!(message.seq != 7, "seven");
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_the_handler_fails_that_message_alone() {
+    let server = PrivateServer::builder().start().unwrap();
+    let status = run_fleet(&server, 100, Panicking).await;
+    assert_eq!((status.done, status.failed), (99, 1));
+    let failed = records(&server);
+    assert_eq!((failed[0].seq, failed[0].reason.as_str()), (7, "the handler panicked"));
+    assert_eq!(failed[0].text, b"message 7");
+}
+
+#[derive(Clone)]
+struct BadEffect;
+
+impl Handler for BadEffect {
+    async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
+        match message.seq {
+            42 => effects.incr_by("a list", 1),
+            _ => effects.incr_by("counted", 1),
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_effect_that_cannot_work_fails_its_message_and_not_its_neighbours() {
+    let server = PrivateServer::builder().start().unwrap();
+    let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let _: () = redis.rpush("a list", "x").unwrap();
+    let status = run_fleet(&server, 1000, BadEffect).await;
+    assert_eq!((status.done, status.failed), (999, 1));
+    assert_eq!(redis.get::<_, u64>("counted").unwrap(), 999);
+    let failed = records(&server);
+    assert_eq!((failed[0].seq, failed[0].text.as_slice()), (42, &b"message 42"[..]));
+    assert!(failed[0].reason.contains("holds a list"), "{}", failed[0].reason);
+}
