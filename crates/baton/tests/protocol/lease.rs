@@ -120,9 +120,11 @@ async fn absence_proves_nothing_about_a_holder_of_another_run_of_the_server() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
     assert_eq!(epoch(&beat(&a).await), 1);
+    let keys = &fleet.keys;
     let _: () = fleet
-        .raw(&["HSET", &fleet.keys.generator, "run", "0ddba11"])
+        .raw(&["HSET", &keys.generator, "run", "0ddba11"])
         .await;
+    let _: () = fleet.raw(&["HSET", &keys.nodes, "a", "0ddba11 {}"]).await;
     drop(a);
     fleet.wait_absent("a").await;
     assert_eq!(holder(&beat(&b).await), ("a", 1));

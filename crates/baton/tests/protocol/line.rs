@@ -88,7 +88,11 @@ async fn a_later_node_moves_up_when_those_before_it_die() {
 async fn a_silent_standby_loses_its_place_though_it_is_connected() {
     let fleet = Fleet::new().await;
     let nodes = joined(&fleet, &["a", "b", "c", "d"]).await;
-    let _: () = fleet.raw(&["ZADD", &fleet.keys.seen, "1", "b"]).await;
+    let (now, _): (u64, u64) = fleet.raw(&["TIME"]).await;
+    let minute_ago = ((now - 60) * 1000).to_string();
+    let _: () = fleet
+        .raw(&["ZADD", &fleet.keys.seen, &minute_ago, "b"])
+        .await;
     let ttl = Duration::from_millis(1500);
     let Beat::Worker { first_in_line, .. } = nodes[3].beat(ttl, "{}", 0).await.unwrap() else {
         panic!("d is the generator");
@@ -102,7 +106,7 @@ async fn a_silent_standby_loses_its_place_though_it_is_connected() {
     let _ = nodes[1].beat(ttl, "{}", 0).await.unwrap();
     assert_eq!(
         fleet.dump().await.only(&["joined"]),
-        ["joined: {a=1, c=3, d=4, b=TIME}"]
+        ["joined: {a=1, b=TIME, c=3, d=4}"]
     );
 }
 
@@ -167,5 +171,8 @@ async fn the_roster_tells_who_is_here_and_who_generates() {
         .iter()
         .map(|node| (node.node.as_str(), node.about.as_str(), node.present))
         .collect();
-    assert_eq!(nodes, [("a", r#"{"host":"x y"}"#, true), ("b", "{}", false)]);
+    assert_eq!(
+        nodes,
+        [("a", r#"{"host":"x y"}"#, true), ("b", "{}", false)]
+    );
 }

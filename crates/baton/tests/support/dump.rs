@@ -96,9 +96,8 @@ async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run: &str
         }
         "hash" => {
             let fields: Vec<(String, Vec<u8>)> = query(raw, &["HGETALL", key]).await;
-            let show = |(field, value): &(String, Vec<u8>)| {
-                format!("{field}={}", show(name, value, run))
-            };
+            let show =
+                |(field, value): &(String, Vec<u8>)| format!("{field}={}", show(name, value, run));
             braces(fields.iter().map(show).collect())
         }
         "zset" => {

@@ -9,7 +9,8 @@ use baton::{Effects, FailedMessage, Pack, Range};
 
 use super::LONG;
 
-static NO_EFFECTS: LazyLock<Effects> = LazyLock::new(Effects::default);
+/// For those who stage nothing.
+pub(crate) static NO_EFFECTS: LazyLock<Effects> = LazyLock::new(Effects::default);
 
 /// A worker's store and its slot.
 pub(crate) struct Lane {

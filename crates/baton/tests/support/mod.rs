@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use baton::protocol::{Beat, Publish, PublishCall, Seal, Store};
 use baton::{Error, FleetName, Keys, PackBuilder, Target};
 use baton_server::PrivateServer;
-use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, FromRedisValue};
 
 pub(crate) use dump::Dump;
-pub(crate) use lane::{Lane, failed, text_of};
+pub(crate) use lane::{Lane, NO_EFFECTS, failed, text_of};
 
 /// A time to live that no test outlives.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
@@ -51,13 +51,17 @@ impl Fleet {
         static FLEETS: AtomicU64 = AtomicU64::new(1);
         let number = FLEETS.fetch_add(1, Ordering::Relaxed);
         let name = FleetName::new(&format!("fleet-{number}")).unwrap();
-        let client = redis::Client::open(url).unwrap();
         Self {
             keys: Keys::new(&name),
             name,
             url: url.to_owned(),
-            raw: client.get_multiplexed_async_connection().await.unwrap(),
+            raw: connect(url).await,
         }
+    }
+
+    /// A new raw connection, after a restart of the server.
+    pub(crate) async fn reconnect(&mut self) {
+        self.raw = connect(&self.url).await;
     }
 
     /// A node of the fleet.
@@ -108,6 +112,12 @@ impl Fleet {
         command.query_async(&mut self.raw.clone()).await.unwrap()
     }
 
+    /// The same for a command with bytes in it.
+    pub(crate) async fn send(&self, command: &redis::Cmd) {
+        let mut raw = self.raw.clone();
+        let _: redis::Value = command.query_async(&mut raw).await.unwrap();
+    }
+
     /// A key of the application, in the fleet's slot.
     pub(crate) fn app(&self, name: &str) -> String {
         format!("app:{{{}:0}}:{name}", self.name)
@@ -128,12 +138,18 @@ impl Fleet {
     pub(crate) async fn wait_absent(&self, node: &str) {
         let channel = format!("{}{node}", self.keys.presence);
         eventually("the node is absent", async || {
-            let (_, subscribers): (String, u64) =
-                self.raw(&["PUBSUB", "NUMSUB", &channel]).await;
+            let (_, subscribers): (String, u64) = self.raw(&["PUBSUB", "NUMSUB", &channel]).await;
             subscribers == 0
         })
         .await;
     }
+}
+
+async fn connect(url: &str) -> MultiplexedConnection {
+    let client = redis::Client::open(url).unwrap();
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    connection.await.unwrap()
 }
 
 /// Waits for a condition, with a deadline.
@@ -147,7 +163,9 @@ pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> b
 
 /// A pack of the messages `m1`, `m2`, … from `first` on, made at time 1.
 pub(crate) fn pack(first: u64, count: u64) -> Vec<u8> {
-    let texts: Vec<String> = (first..first + count).map(|seq| format!("m{seq}")).collect();
+    let texts: Vec<String> = (first..first + count)
+        .map(|seq| format!("m{seq}"))
+        .collect();
     pack_of(&texts)
 }
 

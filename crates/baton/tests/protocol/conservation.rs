@@ -1,0 +1,158 @@
+//! Conservation: whatever two generators, three lanes, a drain and a vandal do in whatever
+//! order, every message is in exactly one place after each step and has exactly one outcome
+//! at the end.
+
+mod world;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use self::world::World;
+
+/// How many sequences of steps are tried, unless `PROPTEST_CASES` says otherwise.
+const CASES: u32 = 64;
+
+/// One step. Generators are 0 and 1, lanes 0, 1 and 2.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    /// A generator gets the next epoch and seals.
+    TakeOver(usize),
+    /// It seals once more with the epoch it had.
+    SealAgain(usize),
+    /// It seals with the epoch of the other one.
+    SealAsTwin(usize),
+    /// It publishes so many messages.
+    Publish(usize, u64),
+    /// It repeats its last publish.
+    PublishAgain(usize),
+    /// It leaves out a number.
+    PublishAhead(usize),
+    /// A lane claims at most so many messages.
+    Claim(usize, u64),
+    /// It repeats its last claim.
+    ClaimAgain(usize),
+    /// It commits at most so many of the messages that it believes to hold; the bits tell
+    /// which of them failed.
+    Commit(usize, u64, u8),
+    /// It repeats its last commit.
+    CommitAgain(usize),
+    /// It commits what it held before its last claim.
+    CommitOld(usize),
+    /// It asks for more time.
+    Extend(usize),
+    /// It gives back what it holds.
+    GiveBack(usize),
+    /// The deadline of one lane, or of the drain (3), passes.
+    Stall(usize),
+    /// Somebody returns the claims of the dead.
+    Reclaim,
+    /// Both at once.
+    Crash(usize),
+    /// The drain claims at most so many records.
+    DrainClaim(u64),
+    /// The drain has printed so many of them.
+    DrainCommit(u64),
+    /// The drain repeats its last commit.
+    DrainCommitAgain,
+    /// Somebody puts garbage into the queue.
+    Vandalize,
+}
+
+/// Every answer that must be seen at least once, lest the property hold of nothing.
+const SOMETIMES: [&str; 29] = [
+    "seal sealed",
+    "seal fenced",
+    "publish ok",
+    "publish already",
+    "publish gap",
+    "publish fenced",
+    "publish full",
+    "claim claimed",
+    "claim empty",
+    "claim stale",
+    "claim held",
+    "claim alone",
+    "commit done",
+    "commit part",
+    "commit already",
+    "commit lost",
+    "commit full",
+    "extend held",
+    "extend lost",
+    "give_back ok",
+    "give_back lost",
+    "reclaim messages",
+    "reclaim records",
+    "drain claimed",
+    "drain stale",
+    "drain done",
+    "drain already",
+    "drain lost",
+    "poison",
+];
+
+fn step() -> impl Strategy<Value = Step> {
+    let generator = 0..2_usize;
+    let lane = 0..3_usize;
+    prop_oneof![
+        2 => generator.clone().prop_map(Step::TakeOver),
+        1 => generator.clone().prop_map(Step::SealAgain),
+        1 => generator.clone().prop_map(Step::SealAsTwin),
+        10 => (generator.clone(), 1..7_u64).prop_map(|(g, count)| Step::Publish(g, count)),
+        2 => generator.clone().prop_map(Step::PublishAgain),
+        1 => generator.prop_map(Step::PublishAhead),
+        16 => (lane.clone(), 1..6_u64).prop_map(|(l, want)| Step::Claim(l, want)),
+        4 => lane.clone().prop_map(Step::ClaimAgain),
+        14 => (lane.clone(), 1..6_u64, any::<u8>())
+            .prop_map(|(l, most, failed)| Step::Commit(l, most, failed)),
+        3 => lane.clone().prop_map(Step::CommitAgain),
+        2 => lane.clone().prop_map(Step::CommitOld),
+        2 => lane.clone().prop_map(Step::Extend),
+        3 => lane.prop_map(Step::GiveBack),
+        3 => (0..4_usize).prop_map(Step::Stall),
+        3 => Just(Step::Reclaim),
+        8 => (0..4_usize).prop_map(Step::Crash),
+        3 => (1..5_u64).prop_map(Step::DrainClaim),
+        3 => (0..5_u64).prop_map(Step::DrainCommit),
+        1 => Just(Step::DrainCommitAgain),
+        1 => Just(Step::Vandalize),
+    ]
+}
+
+#[test]
+fn every_message_has_exactly_one_outcome_whatever_happens() {
+    let cases = std::env::var("PROPTEST_CASES").map_or(CASES, |cases| cases.parse().unwrap());
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let seen = RefCell::new(BTreeMap::new());
+    let sequences = vec(step(), 1..160);
+    let held = TestRunner::new(config).run(&sequences, |steps| {
+        runtime.block_on(async {
+            let mut world = World::new().await;
+            for step in &steps {
+                world.take(step).await;
+                world.check(step).await?;
+            }
+            world.finish().await?;
+            for answer in world.seen {
+                *seen.borrow_mut().entry(answer).or_insert(0_u64) += 1;
+            }
+            Ok(())
+        })
+    });
+    if let Err(broken) = held {
+        panic!("{broken}");
+    }
+    let seen = seen.into_inner();
+    for answer in SOMETIMES {
+        assert!(seen.contains_key(answer), "never {answer:?}: {seen:?}");
+    }
+}

@@ -1,0 +1,203 @@
+//! What dead workers and vandals leave behind: alone, then poison, then errors.
+
+use baton::protocol::{Claim, Commit, Publish};
+
+use crate::support::{Fleet, Lane, pack_of, publish};
+
+/// Claims and lets the deadline pass; somebody else returns what it held.
+async fn crash(lane: &Lane, number: u64, want: u64) -> String {
+    let texts = lane.take_and_stall(number, want).await;
+    let _ = lane.store.reclaim().await.unwrap();
+    texts
+}
+
+#[tokio::test]
+async fn messages_of_a_crashed_worker_are_delivered_alone() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(3).await;
+    assert_eq!(crash(&w, 1, 3).await, "m1 m2 m3");
+    assert_eq!(
+        fleet.dump().await.only(&["queue", "claims", "stats"]),
+        ["queue: [1 3 1 3 1]", "stats: {claimed=0}"]
+    );
+    let mut delivered = Vec::new();
+    for number in 2..5 {
+        delivered.push(w.take(number, 100).await);
+        let seq = number - 1;
+        assert_eq!(w.commit(number, seq..=seq).await, Commit::Done);
+    }
+    assert_eq!(delivered, ["m1 (1)", "m2 (1)", "m3 (1)"]);
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "bell: [1]",
+            "fence: {cursor=10, epoch=1, last=3, node=g}",
+            "stats: {claimed=0, done=3}",
+            "workers: {w:0=4 3 3 TIME}",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn each_crash_counts_for_the_message_that_was_held() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(2).await;
+    assert_eq!(crash(&w, 1, 2).await, "m1 m2");
+    assert_eq!(crash(&w, 2, 2).await, "m1 (1)");
+    assert_eq!(
+        fleet.dump().await.only(&["queue"]),
+        ["queue: [1 2 1 1 2, 1 2 2 2 1]"]
+    );
+}
+
+#[tokio::test]
+async fn a_message_that_killed_three_workers_goes_to_errors_and_its_neighbours_live_on() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(3).await;
+    assert_eq!(crash(&w, 1, 3).await, "m1 m2 m3");
+    assert_eq!(crash(&w, 2, 3).await, "m1 (1)");
+    assert_eq!(crash(&w, 3, 3).await, "m1 (2)");
+    assert_eq!(w.take(4, 3).await, "m2 (1)");
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "bell: [1]",
+            "claims: {w:0=m 4 RUN 1 3 2 2 1}",
+            "deadlines: {w:0=TIME}",
+            "errors: [1 at TIME by w try 3: its worker died 3 times: m1]",
+            "fence: {cursor=10, epoch=1, last=3, node=g}",
+            "left: {1=2}",
+            "packs: {1=[m1 m2 m3]}",
+            "queue: [1 3 3 3 1]",
+            "stats: {claimed=1, failed=1}",
+        ]
+    );
+    assert_eq!(w.commit(4, 2..=2).await, Commit::Done);
+    assert_eq!(w.take(5, 3).await, "m3 (1)");
+    assert_eq!(w.commit(5, 3..=3).await, Commit::Done);
+    assert_eq!(
+        fleet
+            .dump()
+            .await
+            .only(&["packs", "left", "queue", "stats"]),
+        ["stats: {claimed=0, done=2, failed=1}"]
+    );
+}
+
+#[tokio::test]
+async fn a_pack_of_one_poisonous_message_leaves_nothing_behind() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(1).await;
+    for number in 1..=3 {
+        crash(&w, number, 1).await;
+    }
+    assert_eq!(w.claim(4, 1).await, Claim::Empty);
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "bell: [1]",
+            "errors: [1 at TIME by w try 3: its worker died 3 times: m1]",
+            "fence: {cursor=10, epoch=1, last=1, node=g}",
+            "stats: {claimed=0, failed=1}",
+        ]
+    );
+    assert!(g.census().await.unwrap().balanced());
+}
+
+#[tokio::test]
+async fn a_poisonous_message_keeps_its_bytes_whatever_they_are() {
+    let fleet = Fleet::new().await;
+    let (g, w) = (fleet.generator().await, fleet.lane("w").await);
+    let pack = pack_of(&[b"fine".as_slice(), b"\xff\x00\xfe\r\n"]);
+    let published = g.publish(crate::support::call(1, 2, &pack)).await.unwrap();
+    assert_eq!(published, Publish::Ok);
+    assert_eq!(w.take(1, 1).await, "fine");
+    let x = w.sibling(1);
+    for number in 1..=3 {
+        crash(&x, number, 1).await;
+    }
+    assert_eq!(x.claim(4, 1).await, Claim::Empty);
+    assert_eq!(
+        fleet.dump().await.only(&["errors", "left"]),
+        [
+            r"errors: [2 at TIME by w try 3: its worker died 3 times: \xff\x00\xfe\r\n]",
+            "left: {1=1}",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_later_messages_are_delivered() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(1).await;
+    for garbage in ["garbage", "", "1 1 1", "2 1 1 1 0", "-1 1 1 1 0"] {
+        let _: () = fleet.raw(&["LPUSH", &fleet.keys.queue, garbage]).await;
+    }
+    let mut raw = redis::cmd("LPUSH");
+    raw.arg(&fleet.keys.queue).arg(b"\xff\x00".as_slice());
+    fleet.send(&raw).await;
+    assert_eq!(w.take(1, 1).await, "m1");
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "bell: [1]",
+            "claims: {w:0=m 1 RUN 1 1 1 1 0}",
+            "deadlines: {w:0=TIME}",
+            "errors: [\
+             0 at TIME by w try 1: not a message of this fleet: \\xff\\x00, \
+             0 at TIME by w try 1: not a message of this fleet: -1 1 1 1 0, \
+             0 at TIME by w try 1: not a message of this fleet: 2 1 1 1 0, \
+             0 at TIME by w try 1: not a message of this fleet: 1 1 1, \
+             0 at TIME by w try 1: not a message of this fleet: , \
+             0 at TIME by w try 1: not a message of this fleet: garbage]",
+            "fence: {cursor=10, epoch=1, last=1, node=g}",
+            "packs: {1=[m1]}",
+            "stats: {claimed=1, foreign=6}",
+        ]
+    );
+    let census = g.census().await.unwrap();
+    assert!(census.balanced());
+    assert_eq!((census.errors, census.foreign), (6, 6));
+}
+
+#[tokio::test]
+async fn a_flood_of_garbage_is_cleared_in_steps_that_ring_the_bell() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(1).await;
+    let mut flood = redis::cmd("LPUSH");
+    flood.arg(&fleet.keys.queue).arg(vec!["garbage"; 150]);
+    fleet.send(&flood).await;
+    let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+    assert_eq!(w.claim(1, 1).await, Claim::Empty);
+    assert_eq!(
+        fleet.dump().await.only(&["bell", "stats"]),
+        ["bell: [1]", "stats: {foreign=100}"]
+    );
+    assert_eq!(w.take(1, 1).await, "m1");
+    assert_eq!(
+        fleet.dump().await.only(&["queue", "stats"]),
+        ["stats: {claimed=1, foreign=150}"]
+    );
+}
+
+#[tokio::test]
+async fn a_range_whose_pack_is_missing_goes_to_errors_and_later_messages_are_delivered() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(2).await;
+    assert_eq!(publish(&g, 3, 1).await, Publish::Ok);
+    let _: () = fleet.raw(&["HDEL", &fleet.keys.packs, "1"]).await;
+    assert_eq!(w.take(1, 5).await, "m3");
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "bell: [1]",
+            "claims: {w:0=m 1 RUN 3 1 3 3 0}",
+            "deadlines: {w:0=TIME}",
+            "errors: [0 at TIME by w try 1: its text is missing in Redis: 1 2 1 2 0]",
+            "fence: {cursor=30, epoch=1, last=3, node=g}",
+            "packs: {3=[m3]}",
+            "stats: {claimed=1, foreign=1}",
+        ]
+    );
+    assert!(!g.census().await.unwrap().balanced(), "two texts are lost");
+}

@@ -1,0 +1,201 @@
+//! The errors store: a record is gone only when the drain that holds it says so.
+
+use baton::FailedMessage;
+use baton::protocol::{ErrorsClaim, ErrorsCommit, Extend, GiveBack, Reclaimed};
+
+use crate::support::{Fleet, LONG, Lane, OVER, failed};
+
+const BYTES: u64 = 1 << 20;
+
+/// A drain on a store with records 1..=count.
+async fn with_records(fleet: &Fleet, count: u64) -> Lane {
+    let mut fill = redis::cmd("RPUSH");
+    fill.arg(&fleet.keys.errors);
+    for seq in 1..=count {
+        fill.arg(failed(seq, format!("m{seq}")));
+    }
+    fleet.send(&fill).await;
+    fleet.lane("d").await
+}
+
+async fn claim(drain: &Lane, number: u64, most: u64) -> ErrorsClaim {
+    let claim = drain
+        .store
+        .errors_claim(&drain.slot, number, most, BYTES, LONG);
+    claim.await.unwrap()
+}
+
+async fn commit(drain: &Lane, number: u64, printed: u64) -> ErrorsCommit {
+    let commit = drain.store.errors_commit(&drain.slot, number, printed);
+    commit.await.unwrap()
+}
+
+/// The sequence numbers of claimed records.
+fn numbers(claim: &ErrorsClaim) -> Vec<u64> {
+    let ErrorsClaim::Claimed(records) = claim else {
+        panic!("nothing was claimed: {claim:?}");
+    };
+    let seq = |record: &Vec<u8>| FailedMessage::decode(record).seq;
+    records.iter().map(seq).collect()
+}
+
+#[tokio::test]
+async fn a_drain_takes_the_oldest_records_into_its_hands() {
+    let fleet = Fleet::new().await;
+    let d = with_records(&fleet, 3).await;
+    assert_eq!(numbers(&claim(&d, 1, 2).await), [1, 2]);
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "claims: {d:0=e 1 RUN [1 at 5 by w try 1: bad: m1, 2 at 5 by w try 1: bad: m2]}",
+            "deadlines: {d:0=TIME}",
+            "errors: [3 at 5 by w try 1: bad: m3]",
+        ]
+    );
+    assert_eq!(d.store.errors_len().await.unwrap(), 1);
+    assert_eq!(d.store.census().await.unwrap().errors, 3);
+}
+
+#[tokio::test]
+async fn a_repeated_claim_returns_the_same_records() {
+    let fleet = Fleet::new().await;
+    let d = with_records(&fleet, 3).await;
+    let first = claim(&d, 1, 2).await;
+    let before = fleet.dump().await;
+    assert_eq!(claim(&d, 1, 2).await, first);
+    assert_eq!(claim(&d, 1, 9).await, first);
+    assert_eq!(
+        claim(&d, 2, 9).await,
+        ErrorsClaim::Stale,
+        "while it holds 1"
+    );
+    assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn an_empty_store_gives_nothing() {
+    let fleet = Fleet::new().await;
+    let d = fleet.lane("d").await;
+    assert_eq!(claim(&d, 1, 9).await, ErrorsClaim::Empty);
+    assert_eq!(commit(&d, 1, 0).await, ErrorsCommit::Lost);
+    assert_eq!(fleet.dump().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_was_printed_is_gone_for_good_and_the_rest_returns_in_order() {
+    let fleet = Fleet::new().await;
+    let d = with_records(&fleet, 5).await;
+    assert_eq!(numbers(&claim(&d, 1, 4).await), [1, 2, 3, 4]);
+    assert_eq!(commit(&d, 1, 1).await, ErrorsCommit::Done);
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "errors: [2 at 5 by w try 1: bad: m2, 3 at 5 by w try 1: bad: m3, \
+             4 at 5 by w try 1: bad: m4, 5 at 5 by w try 1: bad: m5]",
+            "workers: {d:0=1 0 0 TIME}",
+        ]
+    );
+    let before = fleet.dump().await;
+    assert_eq!(commit(&d, 1, 1).await, ErrorsCommit::Already);
+    assert_eq!(claim(&d, 1, 4).await, ErrorsClaim::Stale);
+    assert_eq!(fleet.dump().await, before);
+    assert_eq!(numbers(&claim(&d, 2, 9).await), [2, 3, 4, 5]);
+    assert_eq!(commit(&d, 2, 4).await, ErrorsCommit::Done);
+    assert_eq!(fleet.dump().await, ["workers: {d:0=2 0 0 TIME}"]);
+}
+
+#[tokio::test]
+async fn the_records_of_a_dead_drain_return_in_order() {
+    let fleet = Fleet::new().await;
+    let d = with_records(&fleet, 4).await;
+    let before = fleet.dump().await;
+    assert_eq!(numbers(&claim(&d, 1, 3).await), [1, 2, 3]);
+    drop(d);
+    fleet.wait_absent("d").await;
+    let e = fleet.lane("e").await;
+    let reclaimed = Reclaimed {
+        messages: 0,
+        records: 3,
+        nodes: vec!["d".to_owned()],
+    };
+    assert_eq!(e.store.reclaim().await.unwrap(), reclaimed);
+    assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn a_drain_past_its_deadline_drops_nothing() {
+    let fleet = Fleet::new().await;
+    let d = with_records(&fleet, 2).await;
+    let before = fleet.dump().await;
+    let held = d.store.errors_claim(&d.slot, 1, 9, BYTES, OVER).await;
+    assert_eq!(numbers(&held.unwrap()), [1, 2]);
+    let e = fleet.lane("e").await;
+    assert_eq!(e.store.reclaim().await.unwrap().records, 2);
+    assert_eq!(commit(&d, 1, 2).await, ErrorsCommit::Lost);
+    assert_eq!(fleet.dump().await, before);
+
+    assert_eq!(numbers(&claim(&e, 1, 9).await), [1, 2]);
+    let before = fleet.dump().await;
+    assert_eq!(commit(&d, 1, 2).await, ErrorsCommit::Lost);
+    assert_eq!(commit(&e, 2, 2).await, ErrorsCommit::Lost, "other number");
+    assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn a_slow_drain_keeps_its_records_and_a_stopped_one_gives_them_back() {
+    let fleet = Fleet::new().await;
+    let d = with_records(&fleet, 2).await;
+    let held = d.store.errors_claim(&d.slot, 1, 9, BYTES, OVER).await;
+    assert_eq!(numbers(&held.unwrap()), [1, 2]);
+    assert_eq!(d.extend(1).await, Extend::Held);
+    assert_eq!(d.store.reclaim().await.unwrap().records, 0);
+    assert_eq!(d.give_back(1).await, GiveBack::Ok);
+    assert_eq!(commit(&d, 1, 2).await, ErrorsCommit::Already);
+    assert_eq!(numbers(&claim(&d, 2, 9).await), [1, 2], "in their order");
+}
+
+#[tokio::test]
+async fn a_claim_ends_with_the_record_that_reaches_its_bytes() {
+    let fleet = Fleet::new().await;
+    let d = with_records(&fleet, 4).await;
+    let size = failed(1, "m1").len() as u64;
+    let take = async |number, bytes| {
+        let claim = d.store.errors_claim(&d.slot, number, 9, bytes, LONG).await;
+        let claim = numbers(&claim.unwrap());
+        assert_eq!(commit(&d, number, 0).await, ErrorsCommit::Done);
+        claim
+    };
+    assert_eq!(take(1, 1).await, [1], "never none");
+    assert_eq!(take(2, 2 * size).await, [1, 2]);
+    assert_eq!(take(3, 2 * size + 1).await, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn records_of_any_bytes_come_back_as_they_were() {
+    let fleet = Fleet::new().await;
+    let d = fleet.lane("d").await;
+    let long = vec![0xff; 1 << 20];
+    let records: [&[u8]; 4] = [b"", b"\xff\x00\n\r not msgpack", b"e 1 x ", &long];
+    let mut fill = redis::cmd("RPUSH");
+    fill.arg(&fleet.keys.errors).arg(&records);
+    fleet.send(&fill).await;
+    let claimed = d.store.errors_claim(&d.slot, 1, 9, 2 * BYTES, LONG).await;
+    let expected: Vec<Vec<u8>> = records.iter().map(|record| record.to_vec()).collect();
+    assert_eq!(claimed.unwrap(), ErrorsClaim::Claimed(expected.clone()));
+    assert_eq!(d.store.census().await.unwrap().errors, 4);
+    assert_eq!(commit(&d, 1, 0).await, ErrorsCommit::Done);
+    assert_eq!(d.store.errors_look(0, 9).await.unwrap(), expected);
+    assert_eq!(d.store.errors_look(1, 2).await.unwrap(), expected[1..3]);
+}
+
+#[tokio::test]
+async fn a_drain_and_a_worker_of_one_name_do_not_take_each_other_s_claims() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(1).await;
+    let _ = with_records(&fleet, 1).await;
+    assert_eq!(w.take(1, 1).await, "m1");
+    assert_eq!(claim(&w, 1, 9).await, ErrorsClaim::Stale);
+    let before = fleet.dump().await;
+    assert_eq!(commit(&w, 1, 9).await, ErrorsCommit::Lost);
+    assert_eq!(fleet.dump().await, before);
+}
