@@ -2,6 +2,7 @@
 //! order, every message is in exactly one place after each step and has exactly one outcome
 //! at the end.
 
+mod books;
 mod world;
 
 use std::cell::RefCell;

@@ -12,7 +12,8 @@ use crate::support::{Fleet, Lane, beat, publish};
 /// their names carry the fleet's.
 async fn user(fleet: &Fleet, name: &str, rules: &[&str]) -> String {
     let name = format!("{}-{name}", fleet.name);
-    let mut words = vec!["ACL", "SETUSER", &name, "reset", "on", ">secret"];
+    let mut words = vec!["ACL", "SETUSER", &name];
+    words.extend(["reset", "resetchannels", "on", ">secret"]);
     words.extend(rules);
     let _: () = fleet.raw(&words).await;
     name
@@ -58,6 +59,15 @@ async fn preflight_names_each_command_that_the_user_lacks() {
 }
 
 #[tokio::test]
+async fn preflight_names_the_command_with_which_idle_workers_wait() {
+    let fleet = Fleet::new().await;
+    let name = user(&fleet, "deaf", &["~*", "&*", "+@all", "-blpop"]).await;
+    let node = fleet.node_as(&name, "n").await.unwrap();
+    let error = node.preflight(false).await.unwrap_err().to_string();
+    assert!(error.contains("blpop"), "{error}");
+}
+
+#[tokio::test]
 async fn preflight_leaves_nothing_behind() {
     let fleet = Fleet::new().await;
     fleet.node("n").await.preflight(false).await.unwrap();
@@ -94,7 +104,7 @@ async fn a_user_with_the_commands_of_the_scripts_and_the_fleet_s_keys_can_run_a_
 #[tokio::test]
 async fn a_user_who_may_not_be_present_is_refused_at_once() {
     let fleet = Fleet::new().await;
-    let name = user(&fleet, "mute", &["~*", "resetchannels", "+@all"]).await;
+    let name = user(&fleet, "mute", &["~*", "+@all"]).await;
     let Err(error) = fleet.node_as(&name, "n").await else {
         panic!("connected without presence");
     };

@@ -1,4 +1,4 @@
-//! The actors, what each of them believes, and the books that are kept about them.
+//! The actors, and what each of them believes.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -7,8 +7,7 @@ use baton::protocol::{
     Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Outcomes, Publish, PublishCall,
     Seal, Store,
 };
-use baton::{Effects, FailedMessage, Pack};
-use proptest::prelude::*;
+use baton::{Effects, Pack};
 
 use super::Step;
 use crate::support::{Fleet, LONG, Lane, call, failed, pack, text_of};
@@ -27,11 +26,11 @@ struct Generator {
 
 /// A commit as it was sent, to be repeated.
 #[derive(Clone)]
-struct Sent {
+pub(super) struct Sent {
     number: u64,
-    ended: RangeInclusive<u64>,
+    pub(super) ended: RangeInclusive<u64>,
     records: Vec<Vec<u8>>,
-    effects: Effects,
+    pub(super) effects: Effects,
 }
 
 struct Worker {
@@ -43,17 +42,17 @@ struct Worker {
 }
 
 pub(super) struct World {
-    fleet: Fleet,
+    pub(super) fleet: Fleet,
     generators: Vec<Generator>,
     workers: Vec<Worker>,
-    drain: Lane,
+    pub(super) drain: Lane,
     drain_number: u64,
     drain_holds: Vec<Vec<u8>>,
     drain_sent: Option<(u64, u64)>,
     /// Records that a drain has printed.
-    drained: Vec<Vec<u8>>,
+    pub(super) drained: Vec<Vec<u8>>,
     epoch: u64,
-    vandalized: u64,
+    pub(super) vandalized: u64,
     pub(super) seen: BTreeSet<&'static str>,
 }
 
@@ -238,7 +237,7 @@ impl World {
 
     /// What a commit of these messages carries: a record for each that failed, and one effect
     /// for each that went well.
-    fn outcomes(&self, number: u64, ended: RangeInclusive<u64>, failures: u8) -> Sent {
+    pub(super) fn outcomes(&self, number: u64, ended: RangeInclusive<u64>, failures: u8) -> Sent {
         let (mut records, mut effects) = (Vec::new(), Effects::default());
         for (place, seq) in ended.clone().enumerate() {
             if place < 8 && failures & (1 << place) != 0 {
@@ -346,67 +345,5 @@ impl World {
             ErrorsCommit::Already => "drain already",
             ErrorsCommit::Lost => "drain lost",
         });
-    }
-
-    /// After each step: every message is in one place, and the counters that backpressure
-    /// believes are those that the census counts.
-    pub(super) async fn check(&self, step: &Step) -> Result<(), TestCaseError> {
-        let census = self.drain.store.census().await.unwrap();
-        prop_assert!(census.balanced(), "{step:?}: {census:?}");
-        let claimed: Option<u64> = self
-            .fleet
-            .raw(&["HGET", &self.fleet.keys.stats, "claimed"])
-            .await;
-        prop_assert_eq!(claimed.unwrap_or(0), census.claimed);
-        Ok(())
-    }
-
-    /// Ends whatever is left and compares the outcomes with the numbers.
-    pub(super) async fn finish(&mut self) -> Result<(), TestCaseError> {
-        let keys = &self.fleet.keys;
-        let late: Vec<String> = self
-            .fleet
-            .raw(&["ZRANGE", &keys.deadlines, "0", "-1"])
-            .await;
-        for slot in late {
-            let _: () = self.fleet.raw(&["ZADD", &keys.deadlines, "1", &slot]).await;
-        }
-        let _ = self.drain.store.reclaim().await.unwrap();
-        let last = self.fleet.lane("last").await;
-        let mut number = 1;
-        while let Claim::Claimed { range, .. } = last.claim(number, 100).await {
-            let sent = self.outcomes(number, range.first..=range.last, 0);
-            let commit = last.commit_with(number, sent.ended, &[], &sent.effects);
-            prop_assert_eq!(commit.await, Commit::Done);
-            number += 1;
-        }
-        self.check(&Step::Reclaim).await?;
-
-        let mut records = last.store.errors_look(0, 10_000).await.unwrap();
-        records.append(&mut self.drained);
-        let records: Vec<FailedMessage> = records
-            .iter()
-            .map(|record| FailedMessage::decode(record))
-            .collect();
-        if records.iter().any(|it| it.reason.contains("worker died")) {
-            self.seen.insert("poison");
-        }
-        let app = self.fleet.app("done");
-        let done: Vec<u64> = self.fleet.raw(&["LRANGE", &app, "0", "-1"]).await;
-        let failed = records.iter().map(|it| it.seq).filter(|seq| *seq > 0);
-        let failed: Vec<u64> = failed.collect();
-        let census = last.store.census().await.unwrap();
-        prop_assert_eq!(
-            (census.done, census.failed),
-            (done.len() as u64, failed.len() as u64)
-        );
-        prop_assert_eq!(census.foreign, self.vandalized);
-        let mut ended: Vec<u64> = done.into_iter().chain(failed).collect();
-        ended.sort_unstable();
-        let all: Vec<u64> = (1..=census.published).collect();
-        prop_assert_eq!(ended, all);
-        let left = ["queue", "packs", "left", "claims", "deadlines"];
-        prop_assert_eq!(self.fleet.dump().await.only(&left), [""; 0]);
-        Ok(())
     }
 }
