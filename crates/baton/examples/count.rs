@@ -16,7 +16,7 @@ struct Count;
 
 impl Handler for Count {
     async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
-        if message.seq % 13 == 0 {
+        if message.seq.is_multiple_of(13) {
             return Err("thirteen again".into());
         }
         // Written in the step that commits the message: the counter is exact, whatever crashes.

@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 
@@ -80,9 +81,8 @@ impl Bell {
         command
             .arg(&ctx.store.keys().bell)
             .arg(LOOK_EVERY.as_secs());
-        open.send_packed_command(&command)
-            .await
-            .map_err(crate::error::classify)?;
+        let heard = open.send_packed_command(&command).await;
+        heard.and_then(Value::extract_error).map_err(crate::error::classify)?;
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ pub struct Config {
     pub concurrency: usize,
     /// What becomes of missed ticks.
     pub missed: Missed,
-    /// Backpressure: most messages that may wait.
+    /// Backpressure: most messages that may wait or be in workers' hands.
     pub max_pending: u64,
     /// Most failed messages the errors store may keep.
     pub max_errors: u64,

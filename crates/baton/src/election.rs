@@ -6,7 +6,8 @@
 //! its presence channel: a killed process loses its sockets within milliseconds, and Redis
 //! sees that. Standbys queue up in the order they joined; the first two beat every 50 ms and
 //! notice a death, the others beat at the pace of the time to live, so that a thousand nodes
-//! are not a thousand polls per tick.
+//! are not a thousand polls per tick. When one of the first two moves up or dies, the beat
+//! that finds out calls the next in line to beat at once.
 //!
 //! A node's trust in its own lease ends at *attempt start + time to live − margin* on its own
 //! monotonic clock. That is politeness, not safety: what makes two generators harmless is
@@ -82,7 +83,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
                 generator,
                 next,
                 now_ms,
-                first_in_line,
+                place,
                 ..
             }) => {
                 ctx.clock.set(now_ms, sent, Instant::now());
@@ -94,7 +95,8 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
                     });
                     generator_seen = Some(generator);
                 }
-                looks_after_claims = first_in_line;
+                // One standby is enough; the second in line is first as soon as that one dies.
+                looks_after_claims = place == 1;
                 next.mul_f64(rand::random_range(0.8..1.2))
             }
             Err(error) if error.is_passing() => {
@@ -108,6 +110,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = ctx.beat_now.notified() => {}
+            () = ctx.store.called() => {}
             () = ctx.stopped() => {}
         }
     }

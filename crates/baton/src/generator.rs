@@ -132,11 +132,12 @@ impl<'a, S: Source> Reign<'a, S> {
             tokio::select! {
                 biased;
                 Some((prepared, answer)) = under_way.next() => {
-                    let Err((prepared, trouble)) = self.take(prepared, answer) else { continue };
+                    let Err(refused) = self.take(prepared, answer) else { continue };
+                    let (prepared, trouble) = *refused;
                     // What was sent after it was refused with it: all of it again, in order.
                     let mut again = VecDeque::from([prepared]);
                     while let Some((prepared, answer)) = under_way.next().await {
-                        again.extend(self.take(prepared, answer).err().map(|(prepared, _)| prepared));
+                        again.extend(self.take(prepared, answer).err().map(|refused| refused.0));
                     }
                     again.append(&mut self.unsent);
                     self.unsent = again;
@@ -296,7 +297,7 @@ impl<'a, S: Source> Reign<'a, S> {
         &mut self,
         mut prepared: Prepared,
         answer: Result<Publish, Error>,
-    ) -> Result<(), (Prepared, Trouble)> {
+    ) -> Result<(), Box<(Prepared, Trouble)>> {
         let trouble = match answer {
             Ok(Publish::Ok | Publish::Already) => {
                 self.full_pause = FULL_PAUSE.0;
@@ -321,7 +322,7 @@ impl<'a, S: Source> Reign<'a, S> {
             Ok(Publish::Full { .. }) => Trouble::Full,
             Err(error) => Trouble::Error(error),
         };
-        Err((prepared, trouble))
+        Err(Box::new((prepared, trouble)))
     }
 
     /// Keeps a confirmed pack for a moment.

@@ -68,12 +68,14 @@ pub struct Keys {
     pub workers: String,
     /// LIST of error records.
     pub errors: String,
-    /// HASH of counters: `done`, `failed`, `claimed`, `foreign`.
+    /// HASH of counters: `done`, `failed`, `foreign`.
     pub stats: String,
     /// Where a joining node tries its permissions; never holds anything for long.
     pub(crate) preflight: [String; 2],
     /// A node's presence channel is this and its name. Nothing is ever published there.
     pub presence: String,
+    /// Where a node is called to beat at once: this and its name.
+    pub(crate) calls: String,
 }
 
 impl Keys {
@@ -99,6 +101,7 @@ impl Keys {
             stats: partition("stats"),
             preflight: [control("preflight"), partition("preflight")],
             presence: control("presence:"),
+            calls: control("call:"),
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::error::{classify, plain};
 use crate::server::ServerInfo;
@@ -41,9 +41,18 @@ struct Up {
     number: u64,
 }
 
+/// What a connection subscribes to.
+pub(crate) struct Channels {
+    /// Where the subscription itself says that this process lives. Nothing is published there.
+    pub(crate) presence: String,
+    /// Where others call this process.
+    pub(crate) call: String,
+}
+
 struct Shared {
     client: redis::Client,
-    presence: Option<String>,
+    channels: Channels,
+    called: Arc<Notify>,
     up: watch::Sender<Option<Up>>,
     broken: mpsc::UnboundedSender<(u64, String)>,
 }
@@ -64,17 +73,17 @@ impl Drop for AbortOnDrop {
 }
 
 impl Link {
-    /// Connects once. `presence` is the channel on which this process is to be seen alive;
-    /// `observe` hears when the connection breaks and when it is back.
+    /// Connects once. `observe` hears when the connection breaks and when it is back.
     pub(crate) async fn open(
         target: &Target,
-        presence: Option<String>,
+        channels: Channels,
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
         let (broken, mut breaks) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             client: target.client()?,
-            presence,
+            channels,
+            called: Arc::default(),
             up: watch::Sender::new(None),
             broken,
         });
@@ -115,6 +124,11 @@ impl Link {
         self.server()
             .map(|server| server.run.clone())
             .unwrap_or_default()
+    }
+
+    /// Waits until somebody calls this process.
+    pub(crate) async fn called(&self) {
+        self.shared.called.notified().await;
     }
 
     /// Waits until there is a connection.
@@ -160,13 +174,17 @@ impl Link {
 
 impl Shared {
     async fn connect(&self, number: u64) -> Result<Up, Error> {
-        let broken = self.broken.clone();
+        let (broken, called) = (self.broken.clone(), Arc::clone(&self.called));
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(ANSWER_TIMEOUT))
             .set_push_sender(move |push: PushInfo| -> Result<(), &'static str> {
-                if push.kind == PushKind::Disconnection {
-                    let _ = broken.send((number, "the connection was closed".to_owned()));
+                match push.kind {
+                    PushKind::Disconnection => {
+                        let _ = broken.send((number, "the connection was closed".to_owned()));
+                    }
+                    PushKind::Message => called.notify_one(),
+                    _ => {}
                 }
                 Ok(())
             });
@@ -185,9 +203,8 @@ impl Shared {
                 "the server is still loading its data".to_owned(),
             ));
         }
-        if let Some(channel) = &self.presence {
-            connection.subscribe(channel).await.map_err(classify)?;
-        }
+        let Channels { presence, call } = &self.channels;
+        connection.subscribe(&[presence, call]).await.map_err(classify)?;
         Ok(Up {
             connection,
             server: Arc::new(server),
@@ -211,6 +228,9 @@ impl Shared {
 /// connection is simply *not available*.
 fn unreachable(error: redis::RedisError) -> Error {
     match classify(error) {
+        Error::ReplyLost(error) if error.kind() == redis::ErrorKind::Parse => {
+            Error::Refused("what answers there does not speak Redis's protocol".to_owned())
+        }
         Error::ReplyLost(error) => Error::Unavailable(plain(&error)),
         other => other,
     }

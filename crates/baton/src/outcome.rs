@@ -45,6 +45,10 @@ impl Outcomes {
         self.count
     }
 
+    pub(crate) fn has_effects(&self) -> bool {
+        !self.effects.staged.is_empty()
+    }
+
     pub(crate) fn attempt(&self) -> u64 {
         self.attempt
     }

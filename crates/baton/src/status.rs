@@ -88,6 +88,7 @@ pub(crate) struct About {
 impl Status {
     /// Reads it.
     pub async fn read(store: &Store) -> Result<Self, Error> {
+        store.check_protocol().await?;
         let (roster, census, server) =
             tokio::try_join!(store.roster(), store.census(), store.server())?;
         let Roster {

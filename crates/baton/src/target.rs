@@ -2,6 +2,8 @@
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
+use std::borrow::Cow;
+
 use redis::io::tcp::TcpSettings;
 
 use crate::Error;
@@ -77,8 +79,10 @@ impl Target {
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.info.addr() {
-            ConnectionAddr::Tcp(host, port) => write!(f, "redis://{host}:{port}")?,
-            ConnectionAddr::TcpTls { host, port, .. } => write!(f, "rediss://{host}:{port}")?,
+            ConnectionAddr::Tcp(host, port) => write!(f, "redis://{}:{port}", bracketed(host))?,
+            ConnectionAddr::TcpTls { host, port, .. } => {
+                write!(f, "rediss://{}:{port}", bracketed(host))?;
+            }
             ConnectionAddr::Unix(path) => write!(f, "unix://{}", path.display())?,
             _ => f.write_str("redis")?,
         }
@@ -86,6 +90,14 @@ impl std::fmt::Display for Target {
             0 => Ok(()),
             db => write!(f, " db {db}"),
         }
+    }
+}
+
+/// A host as a URL shows it: an IPv6 address in brackets.
+fn bracketed(host: &str) -> Cow<'_, str> {
+    match host.contains(':') && !host.starts_with('[') {
+        true => format!("[{host}]").into(),
+        false => host.into(),
     }
 }
 

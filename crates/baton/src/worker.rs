@@ -296,6 +296,13 @@ impl<H: Handler> Lane<H> {
                     self.ctx.store.commit(&self.slot, self.number, call).await
                 }
             };
+            // An effect on a key that the user may not touch is refused before the script runs.
+            let answered = match answered {
+                Err(Error::Refused(reason)) if outcomes.has_effects() => {
+                    Ok(Commit::Refused { reason })
+                }
+                answered => answered,
+            };
             match answered {
                 Ok(Commit::Done | Commit::Already) => return Ok(Ended::Kept),
                 Ok(Commit::Lost) => return Ok(Ended::Lost),

@@ -1,5 +1,7 @@
 //! Nodes as a library user runs them: own source, own handler, staged effects.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

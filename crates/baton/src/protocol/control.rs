@@ -33,8 +33,8 @@ pub enum Beat {
         next: Duration,
         /// Redis's clock in ms.
         now_ms: u64,
-        /// Whether this node is among the first in line to take over.
-        first_in_line: bool,
+        /// 1 or 2 for the first standbys, who beat often; 0 for all others.
+        place: u64,
     },
 }
 
@@ -97,6 +97,7 @@ impl Store {
                     lease_ttl.as_millis().to_string().as_bytes(),
                     PROTOCOL.as_bytes(),
                     keys.presence.as_bytes(),
+                    keys.calls.as_bytes(),
                     about.as_bytes(),
                     above.to_string().as_bytes(),
                     FIRST_STANDBY_BEAT.as_millis().to_string().as_bytes(),
@@ -110,18 +111,14 @@ impl Store {
                 next: millis(next)?,
                 now_ms: number(call, now)?,
             }),
-            (b"worker", [generator, epoch, next, now, line]) => Ok(Beat::Worker {
+            (b"worker", [generator, epoch, next, now, place]) => Ok(Beat::Worker {
                 generator: string(call, generator)?,
                 epoch: number(call, epoch)?,
                 next: millis(next)?,
                 now_ms: number(call, now)?,
-                first_in_line: string(call, line)? == "first",
+                place: number(call, place)?,
             }),
-            (b"protocol", [theirs]) => Err(Error::Protocol {
-                fleet: self.fleet.to_string(),
-                theirs: string(call, theirs)?,
-                ours: PROTOCOL,
-            }),
+            (b"protocol", [theirs]) => Err(self.foreign_protocol(string(call, theirs)?)),
             _ => Err(unexpected(call, &answer)),
         }
     }
@@ -134,7 +131,7 @@ impl Store {
             .eval(
                 &scripts::LEAVE,
                 &[&keys.generator, &keys.nodes, &keys.joined, &keys.seen],
-                &[self.node.as_bytes()],
+                &[self.node.as_bytes(), keys.calls.as_bytes()],
             )
             .await?;
         match worded(call, &answer)? {

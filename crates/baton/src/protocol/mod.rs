@@ -17,7 +17,7 @@ pub use upkeep::{Census, Reclaimed};
 use redis::Value;
 
 use crate::keys::{FleetName, Keys};
-use crate::link::{Link, LinkState};
+use crate::link::{Channels, Link, LinkState};
 use crate::scripts::{self, Script};
 use crate::server::ServerInfo;
 use crate::{Error, Target};
@@ -44,8 +44,11 @@ impl Store {
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
         let keys = Keys::new(fleet);
-        let presence = format!("{}{node}", keys.presence);
-        let link = Link::open(target, Some(presence), observe).await?;
+        let channels = Channels {
+            presence: format!("{}{node}", keys.presence),
+            call: format!("{}{node}", keys.calls),
+        };
+        let link = Link::open(target, channels, observe).await?;
         Ok(Self {
             fleet: fleet.clone(),
             node: node.to_owned(),
@@ -72,6 +75,11 @@ impl Store {
     /// Waits until there is a connection.
     pub async fn wait_up(&self) {
         self.link.wait_up().await;
+    }
+
+    /// Waits until another node's beat calls this one.
+    pub(crate) async fn called(&self) {
+        self.link.called().await;
     }
 
     pub(crate) fn link(&self) -> &Link {
@@ -113,7 +121,33 @@ impl Store {
                 return Err(Error::Refused(error));
             }
         }
-        self.check_types().await
+        self.check_bell().await?;
+        self.check_types().await?;
+        self.check_protocol().await
+    }
+
+    /// Tries the one command that no script sends: idle workers block on the bell.
+    async fn check_bell(&self) -> Result<(), Error> {
+        let mut command = redis::cmd("BLPOP");
+        command.arg(&self.keys.preflight[1]).arg(0.001);
+        self.link.call(&command).await.map(drop)
+    }
+
+    /// Makes sure that the fleet, if there is one, speaks this protocol.
+    pub async fn check_protocol(&self) -> Result<(), Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(&self.keys.meta).arg("protocol");
+        match self.link.call(&command).await? {
+            Value::Nil => Ok(()),
+            found => match answer::string("HGET", &found)? {
+                ours if ours == PROTOCOL => Ok(()),
+                theirs => Err(self.foreign_protocol(theirs)),
+            },
+        }
+    }
+
+    fn foreign_protocol(&self, theirs: String) -> Error {
+        Error::Protocol { fleet: self.fleet.to_string(), theirs, ours: PROTOCOL }
     }
 
     /// What the server says about itself now.

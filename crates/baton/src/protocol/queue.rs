@@ -62,7 +62,7 @@ pub struct PublishCall<'a> {
     pub count: u64,
     /// Which tick of the schedule is next.
     pub cursor_ms: u64,
-    /// Backpressure: most messages that may wait.
+    /// Backpressure: most messages that may wait or be in hand.
     pub max_pending: u64,
     /// The pack.
     pub pack: &'a [u8],
@@ -88,10 +88,10 @@ pub enum Publish {
         /// Its epoch.
         epoch: u64,
     },
-    /// Nothing written: too many messages wait.
+    /// Nothing written: too many messages have not ended.
     Full {
         /// How many.
-        pending: u64,
+        open: u64,
     },
 }
 
@@ -234,9 +234,7 @@ impl Store {
                 node: string(call, node)?,
                 epoch: number(call, epoch)?,
             }),
-            (b"full", [pending]) => Ok(Publish::Full {
-                pending: number(call, pending)?,
-            }),
+            (b"full", [open]) => Ok(Publish::Full { open: number(call, open)? }),
             _ => Err(unexpected(call, &answer)),
         }
     }

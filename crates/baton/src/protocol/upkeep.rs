@@ -8,6 +8,8 @@ use crate::{Error, scripts};
 
 /// Most claims that one reclaim looks at.
 const RECLAIM_CLAIMS: u64 = 64;
+/// The same when somebody asked for it: all that a fleet could have.
+const CLEAN_CLAIMS: u64 = 100_000;
 /// Longest queue that the census counts range by range (about 30 ms of Redis's time).
 const CENSUS_RANGES: u64 = 100_000;
 
@@ -57,15 +59,15 @@ impl Census {
 impl Store {
     /// Returns the claims of dead workers and drains.
     pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from(&self.link.run()).await
+        self.reclaim_from(&self.link.run(), RECLAIM_CLAIMS).await
     }
 
     /// The same, believing absence from presence whatever happened to the server since.
     pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from("").await
+        self.reclaim_from("", CLEAN_CLAIMS).await
     }
 
-    async fn reclaim_from(&self, run: &str) -> Result<Reclaimed, Error> {
+    async fn reclaim_from(&self, run: &str, claims: u64) -> Result<Reclaimed, Error> {
         let call = scripts::RECLAIM.name;
         let answer = self
             .eval(
@@ -74,7 +76,7 @@ impl Store {
                 &[
                     run.as_bytes(),
                     self.keys.presence.as_bytes(),
-                    RECLAIM_CLAIMS.to_string().as_bytes(),
+                    claims.to_string().as_bytes(),
                 ],
             )
             .await?;

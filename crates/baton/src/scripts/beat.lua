@@ -2,16 +2,19 @@
 --
 -- KEYS  1 generator  2 nodes  3 joined  4 seen  5 meta
 -- ARGV  1 node  2 run of the server, as the node's connection saw it  3 lease ttl in ms
---       4 protocol version  5 prefix of presence channels  6 about (opaque, for people)
---       7 epoch that the lease must exceed (0: any)  8 beat of the first standbys in ms
+--       4 protocol version  5 prefix of presence channels  6 prefix of call channels
+--       7 about (opaque, for people)  8 epoch that the lease must exceed (0: any)
+--       9 beat of the first standbys in ms
 -- Returns
 --   {'generator', epoch, next beat in ms, now}       the node holds the lease
---   {'worker', holder, epoch, next beat in ms, now, 'first'|'later'}   it does not
+--   {'worker', holder, epoch, next beat in ms, now, place in line}   it does not;
+--     place 1 and 2 are the first standbys, 0 is any later one
 --   {'protocol', version}                            the fleet speaks another protocol
 -- Keeps: one holder; the epoch only grows; a new holder always has a new epoch.
+-- Whoever becomes a first standby by this beat is called to beat at once.
 local node, run, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local protocol, prefix, about = ARGV[4], ARGV[5], ARGV[6]
-local above, fast = tonumber(ARGV[7]), tonumber(ARGV[8])
+local protocol, presence, calls, about = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local above, fast = tonumber(ARGV[8]), tonumber(ARGV[9])
 local FIRST_STANDBYS = 2
 local LINE_LOOK = 8
 local SLOW_MS = 2000
@@ -24,38 +27,42 @@ local now = now_ms()
 local lease = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'until', 'run')
 local holder, epoch = lease[1] or '', tonumber(lease[2] or '0')
 local fleet_size = redis.call('ZCARD', KEYS[3])
-redis.call('ZCARD', KEYS[4])
 
 -- Who of the first in line is dead: gone from its channel, or silent for three slow beats.
 local slow = math.max(math.min(ttl, SLOW_MS), fleet_size * 2)
 local line = redis.call('ZRANGE', KEYS[3], 0, LINE_LOOK - 1)
-local watched = {}
-for _, name in ipairs(line) do
-  local record = redis.call('HGET', KEYS[2], name) or ''
-  watched[#watched + 1] = {name = name, run = string.match(record, '^(%x*) ') or ''}
+local records = redis.call('HMGET', KEYS[2], node, unpack(line))
+local seen = redis.call('ZMSCORE', KEYS[4], node, unpack(line))
+local watched = {{name = holder, run = lease[4] or ''}}
+for i, name in ipairs(line) do
+  watched[i + 1] = {name = name, run = string.match(records[i + 1] or '', '^(%x*) ') or ''}
 end
-watched[#watched + 1] = {name = holder, run = lease[4] or ''}
-local gone = absent(prefix, run, watched)
+local gone = absent(presence, run, watched)
 gone[node] = nil
-local dead, rank, position = {}, nil, 0
-for _, name in ipairs(line) do
-  local seen = tonumber(redis.call('ZSCORE', KEYS[4], name) or '0')
-  if name ~= node and (gone[name] or seen + 3 * slow < now) then
+
+local takes = holder ~= node
+  and (holder == '' or tonumber(lease[3] or '0') <= now or gone[holder])
+local generator = takes and node or holder
+local dead, first, place, changed = {}, {}, nil, takes
+for i, name in ipairs(line) do
+  if name ~= node and (gone[name] or tonumber(seen[i + 1] or '0') + 3 * slow < now) then
     dead[#dead + 1] = name
-  elseif name ~= holder or name == node then
-    position = position + 1
-    if name == node then rank = position end
+    changed = true
+  elseif name ~= generator then
+    if #first < FIRST_STANDBYS then first[#first + 1] = name end
+    if name == node then place = #first end
   end
 end
-
 -- A node that joins with this beat goes to the end of the line.
-if not rank and fleet_size < LINE_LOOK then rank = position + 1 end
+local joins = not redis.call('ZSCORE', KEYS[3], node)
+if joins and #first < FIRST_STANDBYS and fleet_size < LINE_LOOK then place = #first + 1 end
+if place and place <= #first and first[place] ~= node then place = nil end
 
 -- First write: one that needs no memory, so that a full server still hears a beat.
 redis.call('ZREM', KEYS[4], node)
 redis.call('ZADD', KEYS[4], now, node)
 redis.call('HSET', KEYS[2], node, run .. ' ' .. about)
-redis.call('ZADD', KEYS[3], 'NX', now, node)
+if joins then redis.call('ZADD', KEYS[3], now, node) end
 if not version then redis.call('HSET', KEYS[5], 'protocol', protocol) end
 for _, name in ipairs(dead) do redis.call('ZREM', KEYS[3], name) end
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now - FORGET_MS, 'LIMIT', 0, 8)) do
@@ -63,14 +70,16 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now - FORGET_
   redis.call('ZREM', KEYS[3], name)
   redis.call('HDEL', KEYS[2], name)
 end
-
-local free = holder == '' or tonumber(lease[3] or '0') <= now or gone[holder]
-if holder ~= node and not free then
-  local first = rank and rank <= FIRST_STANDBYS
-  return {'worker', holder, string.format('%.0f', epoch), first and fast or slow, now,
-    first and 'first' or 'later'}
+if changed then
+  for _, name in ipairs(first) do
+    if name ~= node then redis.call('PUBLISH', calls .. name, '') end
+  end
 end
-if holder ~= node or epoch <= above then
+
+if generator ~= node then
+  return {'worker', holder, string.format('%.0f', epoch), place and fast or slow, now, place or 0}
+end
+if takes or epoch <= above then
   epoch = math.max(epoch, above) + 1
   redis.call('HSET', KEYS[1], 'since', now)
 end

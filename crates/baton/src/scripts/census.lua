@@ -7,7 +7,7 @@
 -- pending and claimed are counted from the ranges themselves, so that the books can be
 -- found wrong; only a queue longer than the limit is believed from the counters ('derived').
 local last = tonumber(redis.call('HGET', KEYS[1], 'last') or '0')
-local stats = redis.call('HMGET', KEYS[4], 'done', 'failed', 'claimed', 'foreign')
+local stats = redis.call('HMGET', KEYS[4], 'done', 'failed', 'foreign')
 local done, failed = tonumber(stats[1] or '0'), tonumber(stats[2] or '0')
 local errors = redis.call('LLEN', KEYS[5])
 local claimed, pending, how = 0, 0, 'counted'
@@ -23,7 +23,8 @@ for i = 1, #claims, 2 do
       in_hand[node] = (in_hand[node] or 0) + b - a + 1
     end
   elseif kind == 'e' then
-    errors = errors + #cmsgpack.unpack(body)
+    local fine, records = pcall(cmsgpack.unpack, body)
+    if fine and type(records) == 'table' then errors = errors + #records end
   end
 end
 if redis.call('LLEN', KEYS[2]) <= tonumber(ARGV[1]) then
@@ -33,9 +34,9 @@ if redis.call('LLEN', KEYS[2]) <= tonumber(ARGV[1]) then
   end
 else
   how = 'derived'
-  pending = last - done - failed - tonumber(stats[3] or '0')
+  pending = last - done - failed - claimed
 end
-local answer = {last, done, failed, pending, claimed, errors, tonumber(stats[4] or '0'), how, now_ms()}
+local answer = {last, done, failed, pending, claimed, errors, tonumber(stats[3] or '0'), how, now_ms()}
 for node, count in pairs(in_hand) do
   answer[#answer + 1] = node
   answer[#answer + 1] = count

@@ -27,37 +27,38 @@ if not held then return {'lost'} end
 local kind, held_number, run, body = parse_claim(held)
 if kind ~= 'm' or held_number ~= number then return {'lost'} end
 local p, n, a, b, c = parse_range(body)
-if not p or a ~= first or last < first or last > b then return {'lost'} end
+if not p or a ~= first or last < first or last > b or failed > last - first + 1 then
+  return {'lost'}
+end
 
-local records = redis.call('LLEN', KEYS[7])
-if failed > 0 and records + failed > most_errors then
-  return {'full', string.format('%.0f', records)}
+if failed > 0 then
+  local records = redis.call('LLEN', KEYS[7])
+  if records + failed > most_errors then return {'full', string.format('%.0f', records)} end
 end
 local effects, reason = check_effects(7 + failed, 8)
 if not effects then return {'refused', reason} end
 local pack = string.format('%.0f', p)
 local count = last - first + 1
-local left = tonumber(redis.call('HGET', KEYS[4], pack) or n) - count
+local whole = count == n
+local left = whole and 0 or tonumber(redis.call('HGET', KEYS[4], pack) or n) - count
 redis.call('HLEN', KEYS[3])
 redis.call('ZCARD', KEYS[2])
 redis.call('HLEN', KEYS[6])
 local now = now_ms()
 
+redis.call('HDEL', KEYS[1], slot)
 if last == b then
-  redis.call('HDEL', KEYS[1], slot)
   redis.call('ZREM', KEYS[2], slot)
 else
-  redis.call('HDEL', KEYS[1], slot)
   redis.call('HSET', KEYS[1], slot,
     'm ' .. ARGV[2] .. ' ' .. run .. ' ' .. format_range(p, n, last + 1, b, c))
 end
 if left <= 0 then
   redis.call('HDEL', KEYS[3], pack)
-  if count < n then redis.call('HDEL', KEYS[4], pack) end
+  if not whole then redis.call('HDEL', KEYS[4], pack) end
 else
   redis.call('HSET', KEYS[4], pack, string.format('%.0f', left))
 end
-redis.call('HINCRBY', KEYS[6], 'claimed', -count)
 if count > failed then redis.call('HINCRBY', KEYS[6], 'done', count - failed) end
 if failed > 0 then
   redis.call('HINCRBY', KEYS[6], 'failed', failed)

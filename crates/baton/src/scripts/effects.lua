@@ -4,8 +4,14 @@
 local EFFECT_TYPE = {SET = 'any', DEL = 'any', INCRBY = 'string', HSET = 'hash', HINCRBY = 'hash',
   RPUSH = 'list', SADD = 'set', ZADD = 'zset'}
 
+local LIMIT = 9007199254740991
+
+-- A number as Redis writes it: INCRBY refuses leading zeros and '-0'.
 local function whole(text)
-  return text and #text <= 16 and string.match(text, '^-?%d+$') and tonumber(text) or nil
+  if not text or #text > 17 then return nil end
+  if text ~= '0' and not string.match(text, '^-?[1-9]%d*$') then return nil end
+  local number = tonumber(text)
+  return math.abs(number) <= LIMIT and number or nil
 end
 
 -- The effects as commands, or nil and the reason why one of them would fail.
@@ -42,7 +48,7 @@ local function check_effects(at, key)
         value = sums[counter] or redis.call('GET', name) or '0'
       end
       local sum = whole(tostring(value)) and whole(by) and tonumber(value) + tonumber(by)
-      if not sum or math.abs(sum) > 9007199254740991 then
+      if not sum or math.abs(sum) > LIMIT then
         return nil, name .. ': not a number that ' .. verb .. ' can add to'
       end
       sums[counter] = string.format('%.0f', sum)

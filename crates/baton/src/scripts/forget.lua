@@ -8,8 +8,11 @@ local forgotten = {}
 local names = redis.call('HKEYS', KEYS[1])
 redis.call('ZCARD', KEYS[2])
 redis.call('ZCARD', KEYS[3])
+local nodes = {}
+for i, name in ipairs(names) do nodes[i] = {name = name} end
+local gone = absent(ARGV[1], '', nodes)
 for _, name in ipairs(names) do
-  if absent(ARGV[1], '', {{name = name, run = ''}})[name] then
+  if gone[name] then
     forgotten[#forgotten + 1] = name
     redis.call('HDEL', KEYS[1], name)
     redis.call('ZREM', KEYS[2], name)

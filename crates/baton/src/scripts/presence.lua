@@ -3,15 +3,24 @@
 -- only if the node subscribed at this very run of the server: after a restart everybody
 -- is absent for a moment. An empty `run` drops that condition.
 local function absent(prefix, run, nodes)
-  local channels, result = {}, {}
+  local channels, asked, result = {}, {}, {}
+  local function ask()
+    if #channels == 0 then return end
+    local counts = redis.call('PUBSUB', 'NUMSUB', unpack(channels))
+    for i = 1, #counts, 2 do
+      if tonumber(counts[i + 1]) == 0 then result[string.sub(counts[i], #prefix + 1)] = true end
+    end
+    channels = {}
+  end
   for _, node in ipairs(nodes) do
-    if run == '' or node.run == run then channels[#channels + 1] = prefix .. node.name end
+    if not asked[node.name] and (run == '' or node.run == run) then
+      asked[node.name] = true
+      channels[#channels + 1] = prefix .. node.name
+      -- Lua can pass a few thousand arguments, not any number.
+      if #channels == 1000 then ask() end
+    end
   end
-  if #channels == 0 then return result end
-  local counts = redis.call('PUBSUB', 'NUMSUB', unpack(channels))
-  for i = 1, #counts, 2 do
-    if tonumber(counts[i + 1]) == 0 then result[string.sub(counts[i], #prefix + 1)] = true end
-  end
+  ask()
   return result
 end
 

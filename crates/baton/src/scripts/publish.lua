@@ -2,13 +2,13 @@
 --
 -- KEYS  1 fence  2 queue  3 packs  4 stats  5 bell
 -- ARGV  1 node  2 epoch  3 first sequence number  4 count  5 cursor of the schedule
---       6 most pending messages  7 the pack
+--       6 most messages that may wait or be in hand  7 the pack
 -- Returns
 --   {'ok'}              written
 --   {'already'}         an earlier try of this very call was
 --   {'gap', last}       the fleet's last number is not first - 1
 --   {'fenced', node, epoch}   somebody else sealed
---   {'full', pending}   backpressure
+--   {'full', open}      backpressure: so many have not ended
 -- Keeps: numbers are gapless; only the node and epoch of the fence publish.
 -- The first write asks for memory, so a full server refuses the whole.
 local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -19,9 +19,9 @@ end
 local last = tonumber(fence[3] or '0')
 if first + count - 1 <= last then return {'already'} end
 if first ~= last + 1 then return {'gap', fence[3] or '0'} end
-local stats = redis.call('HMGET', KEYS[4], 'done', 'failed', 'claimed')
-local pending = last - tonumber(stats[1] or '0') - tonumber(stats[2] or '0') - tonumber(stats[3] or '0')
-if pending + count > tonumber(ARGV[6]) then return {'full', string.format('%.0f', pending)} end
+local stats = redis.call('HMGET', KEYS[4], 'done', 'failed')
+local open = last - tonumber(stats[1] or '0') - tonumber(stats[2] or '0')
+if open + count > tonumber(ARGV[6]) then return {'full', string.format('%.0f', open)} end
 redis.call('LLEN', KEYS[2])
 local silent = redis.call('LLEN', KEYS[5]) == 0
 

@@ -7,19 +7,20 @@ local function put_back(keys, slot, value, crashed)
   redis.call('ZREM', keys.deadlines, slot)
   local kind, _, _, body = parse_claim(value)
   if kind == 'e' then
-    local records = cmsgpack.unpack(body)
-    for i = #records, 1, -1 do redis.call('LPUSH', keys.errors, records[i]) end
-    return 0, #records
+    local fine, records = pcall(cmsgpack.unpack, body)
+    if fine and type(records) == 'table' then
+      for i = #records, 1, -1 do redis.call('LPUSH', keys.errors, records[i]) end
+      return 0, #records
+    end
   end
   local p, n, a, b, c
-  if kind then p, n, a, b, c = parse_range(body) end
+  if kind == 'm' then p, n, a, b, c = parse_range(body) end
   if not p then
     -- Not written by a script of ours: keep the bytes where the claim script finds them.
     redis.call('LPUSH', keys.queue, value)
     return 0, 0
   end
   redis.call('LPUSH', keys.queue, format_range(p, n, a, b, crashed and c + 1 or c))
-  redis.call('HINCRBY', keys.stats, 'claimed', a - b - 1)
   ring(keys.bell)
   return b - a + 1, 0
 end

@@ -6,13 +6,15 @@
 local lease = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'since', 'until')
 local answer = {now_ms(), lease[1] or '', lease[2] or '0', lease[3] or '0', lease[4] or '0'}
 local records = redis.call('HGETALL', KEYS[2])
+local nodes = {}
+for i = 1, #records, 2 do nodes[#nodes + 1] = {name = records[i]} end
+local gone = absent(ARGV[1], '', nodes)
 for i = 1, #records, 2 do
   local name = records[i]
   local seen = redis.call('ZSCORE', KEYS[3], name)
-  local gone = absent(ARGV[1], '', {{name = name, run = ''}})[name]
   answer[#answer + 1] = name
   answer[#answer + 1] = string.match(records[i + 1], '^%x* (.*)$') or ''
   answer[#answer + 1] = seen or '0'
-  answer[#answer + 1] = gone and 0 or 1
+  answer[#answer + 1] = gone[name] and 0 or 1
 end
 return answer

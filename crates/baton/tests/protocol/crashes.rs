@@ -18,7 +18,7 @@ async fn messages_of_a_crashed_worker_are_delivered_alone() {
     assert_eq!(crash(&w, 1, 3).await, "m1 m2 m3");
     assert_eq!(
         fleet.dump().await.only(&["queue", "claims", "stats"]),
-        ["queue: [1 3 1 3 1]", "stats: {claimed=0}"]
+        ["queue: [1 3 1 3 1]"]
     );
     let mut delivered = Vec::new();
     for number in 2..5 {
@@ -32,7 +32,7 @@ async fn messages_of_a_crashed_worker_are_delivered_alone() {
         [
             "bell: [1]",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
-            "stats: {claimed=0, done=3}",
+            "stats: {done=3}",
             "workers: {w:0=4 3 3 TIME}",
         ]
     );
@@ -69,7 +69,7 @@ async fn a_message_that_killed_three_workers_goes_to_errors_and_its_neighbours_l
             "left: {1=2}",
             "packs: {1=[m1 m2 m3]}",
             "queue: [1 3 3 3 1]",
-            "stats: {claimed=1, failed=1}",
+            "stats: {failed=1}",
         ]
     );
     assert_eq!(w.commit(4, 2..=2).await, Commit::Done);
@@ -80,7 +80,7 @@ async fn a_message_that_killed_three_workers_goes_to_errors_and_its_neighbours_l
             .dump()
             .await
             .only(&["packs", "left", "queue", "stats"]),
-        ["stats: {claimed=0, done=2, failed=1}"]
+        ["stats: {done=2, failed=1}"]
     );
 }
 
@@ -98,7 +98,7 @@ async fn a_pack_of_one_poisonous_message_leaves_nothing_behind() {
             "bell: [1]",
             "errors: [1 at TIME by w try 3: its worker died 3 times: m1]",
             "fence: {cursor=10, epoch=1, last=1, node=g}",
-            "stats: {claimed=0, failed=1}",
+            "stats: {failed=1}",
         ]
     );
     assert!(g.census().await.unwrap().balanced());
@@ -152,7 +152,7 @@ async fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_later_messages_a
              0 at TIME by w try 1: not a message of this fleet: garbage]",
             "fence: {cursor=10, epoch=1, last=1, node=g}",
             "packs: {1=[m1]}",
-            "stats: {claimed=1, foreign=6}",
+            "stats: {foreign=6}",
         ]
     );
     let census = g.census().await.unwrap();
@@ -176,7 +176,7 @@ async fn a_flood_of_garbage_is_cleared_in_steps_that_ring_the_bell() {
     assert_eq!(w.take(1, 1).await, "m1");
     assert_eq!(
         fleet.dump().await.only(&["queue", "stats"]),
-        ["stats: {claimed=1, foreign=150}"]
+        ["stats: {foreign=150}"]
     );
 }
 
@@ -196,7 +196,7 @@ async fn a_range_whose_pack_is_missing_goes_to_errors_and_later_messages_are_del
             "errors: [0 at TIME by w try 1: its text is missing in Redis: 1 2 1 2 0]",
             "fence: {cursor=30, epoch=1, last=3, node=g}",
             "packs: {3=[m3]}",
-            "stats: {claimed=1, foreign=1}",
+            "stats: {foreign=1}",
         ]
     );
     assert!(!g.census().await.unwrap().balanced(), "two texts are lost");

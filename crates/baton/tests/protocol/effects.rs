@@ -50,7 +50,7 @@ async fn every_verb_takes_effect_in_the_step_of_the_commit() {
             "bell: [1]",
             "errors: [2 at 5 by w try 1: bad: m2]",
             "fence: {cursor=10, epoch=1, last=2, node=g}",
-            "stats: {claimed=0, done=1, failed=1}",
+            "stats: {done=1, failed=1}",
             "workers: {w:0=1 1 2 TIME}",
         ]
     );

@@ -8,7 +8,7 @@ use crate::support::{Fleet, LONG, beat};
 
 async fn first_in_line(store: &Store) -> bool {
     match beat(store).await {
-        Beat::Worker { first_in_line, .. } => first_in_line,
+        Beat::Worker { place, .. } => place > 0,
         Beat::Generator { .. } => panic!("{} is the generator", store.node()),
     }
 }
@@ -94,10 +94,10 @@ async fn a_silent_standby_loses_its_place_though_it_is_connected() {
         .raw(&["ZADD", &fleet.keys.seen, &minute_ago, "b"])
         .await;
     let ttl = Duration::from_millis(1500);
-    let Beat::Worker { first_in_line, .. } = nodes[3].beat(ttl, "{}", 0).await.unwrap() else {
+    let Beat::Worker { place, .. } = nodes[3].beat(ttl, "{}", 0).await.unwrap() else {
         panic!("d is the generator");
     };
-    assert!(first_in_line);
+    assert_eq!(place, 2);
     assert_eq!(
         fleet.dump().await.only(&["joined"]),
         ["joined: {a=1, c=3, d=4}"]

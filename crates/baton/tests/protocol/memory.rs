@@ -82,7 +82,7 @@ async fn with_full_memory_only_publish_is_refused() {
             "packs: {7=[m7]}",
             "queue: [7 1 7 7 0]",
             "seen: {w=TIME}",
-            "stats: {claimed=0, done=4, failed=2, foreign=1}",
+            "stats: {done=4, failed=2, foreign=1}",
             "workers: {w:0=6 0 0 TIME}",
         ]
     );

@@ -128,14 +128,14 @@ async fn a_full_queue_takes_nothing() {
     };
     assert_eq!(narrow(1, 3).await, Publish::Ok);
     let before = fleet.dump().await;
-    assert_eq!(narrow(4, 2).await, Publish::Full { pending: 3 });
+    assert_eq!(narrow(4, 2).await, Publish::Full { open: 3 });
     assert_eq!(fleet.dump().await, before);
     assert_eq!(narrow(4, 1).await, Publish::Ok, "up to the limit");
-    assert_eq!(narrow(5, 1).await, Publish::Full { pending: 4 });
+    assert_eq!(narrow(5, 1).await, Publish::Full { open: 4 });
 }
 
 #[tokio::test]
-async fn what_workers_hold_or_have_ended_makes_room() {
+async fn only_what_has_ended_makes_room() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(4).await;
     let narrow = async |first| {
@@ -146,10 +146,11 @@ async fn what_workers_hold_or_have_ended_makes_room() {
         };
         g.publish(call).await.unwrap()
     };
-    assert_eq!(narrow(5).await, Publish::Full { pending: 4 });
+    assert_eq!(narrow(5).await, Publish::Full { open: 4 });
     assert_eq!(w.take(1, 2).await, "m1 m2");
-    assert_eq!(narrow(5).await, Publish::Ok);
+    assert_eq!(narrow(5).await, Publish::Full { open: 4 });
     let _ = w.commit(1, 1..=2).await;
+    assert_eq!(narrow(5).await, Publish::Ok);
     assert_eq!(narrow(6).await, Publish::Ok);
-    assert_eq!(narrow(7).await, Publish::Full { pending: 4 });
+    assert_eq!(narrow(7).await, Publish::Full { open: 4 });
 }

@@ -120,22 +120,29 @@ async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = [
-        "queue",
-        "packs",
-        "left",
-        "claims",
-        "deadlines",
-        "workers",
-        "errors",
-        "stats",
-        "bell",
-    ];
+    let keys = ["queue", "packs", "claims", "deadlines", "workers", "bell"];
     refuses(&keys, async |busy| {
         let lane = busy.w.sibling(7);
         lane.store.claim(&lane.slot, 1, 1, LONG).await.map(drop)
     })
     .await;
+}
+
+#[tokio::test]
+async fn claim_that_meets_garbage_refuses_a_spoilt_key_and_writes_nothing() {
+    for name in ["left", "errors", "stats"] {
+        let busy = Busy::new().await;
+        let queue = &busy.fleet.keys.queue;
+        let _: () = busy.fleet.raw(&["LPUSH", queue, "garbage"]).await;
+        let key = busy.key(name);
+        let _: () = busy.fleet.raw(&["DEL", key]).await;
+        let _: () = busy.fleet.raw(&["SET", key, "not ours"]).await;
+        let before = busy.fleet.dump().await;
+        let lane = busy.w.sibling(7);
+        let error = lane.store.claim(&lane.slot, 1, 1, LONG).await.unwrap_err();
+        assert_eq!(busy.fleet.dump().await, before, "{name} is spoilt");
+        assert!(error.to_string().contains(key), "{error}");
+    }
 }
 
 #[tokio::test]
