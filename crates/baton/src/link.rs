@@ -204,7 +204,10 @@ impl Shared {
             ));
         }
         let Channels { presence, call } = &self.channels;
-        connection.subscribe(&[presence, call]).await.map_err(classify)?;
+        connection
+            .subscribe(&[presence, call])
+            .await
+            .map_err(classify)?;
         Ok(Up {
             connection,
             server: Arc::new(server),

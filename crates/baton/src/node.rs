@@ -102,8 +102,6 @@ impl<S: Source, H: Handler> Node<S, H> {
         let own = Arc::clone(&ctx);
         duties.spawn(async move { election::run(&own).await });
         let own = Arc::clone(&ctx);
-        services.spawn(async move { bell.listen(&own).await });
-        let own = Arc::clone(&ctx);
         services.spawn(async move { worker::keep_claims(&own).await });
         let own = Arc::clone(&ctx);
         services.spawn(async move { snapshots(&own).await });

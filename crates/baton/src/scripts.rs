@@ -30,14 +30,14 @@ script!(FORGET, "forget", ["presence"]);
 script!(ROSTER, "roster", ["clock", "presence"]);
 script!(PREFLIGHT, "preflight", []);
 script!(SEAL, "seal", ["bell"]);
-script!(PUBLISH, "publish", ["range"]);
+script!(PUBLISH, "publish", []);
 script!(CLAIM, "claim", ["clock", "range", "bell", "claimed"]);
 script!(EXTEND, "extend", ["clock", "claimed"]);
-script!(COMMIT, "commit", ["clock", "range", "claimed", "effects"]);
+script!(COMMIT, "commit", ["range", "claimed", "effects"]);
 script!(
     GIVE_BACK,
     "give_back",
-    ["clock", "range", "bell", "claimed", "put_back"]
+    ["range", "bell", "claimed", "put_back"]
 );
 script!(
     RECLAIM,
@@ -46,4 +46,4 @@ script!(
 );
 script!(CENSUS, "census", ["clock", "range", "claimed"]);
 script!(ERRORS_CLAIM, "errors_claim", ["clock", "claimed"]);
-script!(ERRORS_COMMIT, "errors_commit", ["clock", "claimed"]);
+script!(ERRORS_COMMIT, "errors_commit", ["claimed"]);

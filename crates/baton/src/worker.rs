@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::bell::Bell;
 use crate::context::{Context, Role};
 use crate::outcome::Outcomes;
-use crate::protocol::{Claim, Commit, GiveBack, Slot};
+use crate::protocol::{Claim, ClaimCall, Commit, GiveBack, Slot};
 use crate::{Effects, Error, Event, Handler, Message, Pack, Range, Rejected};
 
 /// About how much work a lane takes at a time.
@@ -28,6 +28,8 @@ const MAX_WANT: u64 = 1000;
 const WANT_GROWTH: u64 = 8;
 /// How long a handler may go on when the node is to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
+/// Pause after a sleep that failed.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before a commit is repeated for which the errors store had no room.
 const FULL_PAUSE: Duration = Duration::from_millis(500);
 
@@ -78,23 +80,52 @@ impl<H: Handler> Lane<H> {
     pub(crate) async fn run(mut self) -> Result<(), Error> {
         let mut held: Option<Held> = None;
         loop {
-            let Some(holding) = held.take() else {
-                tokio::select! {
-                    () = self.ctx.stopped() => return Ok(()),
-                    () = self.ctx.role_is(|role| role == Role::Worker) => {}
-                }
-                self.number += 1;
-                match self.claim().await? {
-                    Some(claimed) => held = Some(claimed),
-                    None => tokio::select! {
-                        () = self.ctx.stopped() => return Ok(()),
-                        () = self.bell.wait() => {}
-                    },
-                }
+            if let Some(holding) = held.take() {
+                let outcomes = self.handle(&holding).await;
+                held = self.settle(&holding, outcomes).await?;
                 continue;
-            };
-            let outcomes = self.handle(&holding).await;
-            held = self.settle(&holding, outcomes).await?;
+            }
+            tokio::select! {
+                () = self.ctx.stopped() => return Ok(()),
+                () = self.ctx.role_is(|role| role == Role::Worker) => {}
+            }
+            self.number += 1;
+            held = self.claim().await?;
+            while held.is_none() && !self.interrupted() {
+                held = self.sleep().await?;
+            }
+        }
+    }
+
+    /// Sleeps until the bell rings or it is time to look, and claims under the current
+    /// number: a claim that found nothing has not used it up.
+    async fn sleep(&mut self) -> Result<Option<Held>, Error> {
+        let sent = Instant::now();
+        let (ctx, bell) = (Arc::clone(&self.ctx), Arc::clone(&self.bell));
+        let answer = tokio::select! {
+            answer = bell.wait(&ctx, self.call()) => answer,
+            () = ctx.stopped() => {
+                // The claim that was sent ahead may have met a token on its way out.
+                self.give_back().await?;
+                return Ok(None);
+            }
+        };
+        match answer {
+            Ok(Claim::Empty) => Ok(None),
+            Ok(claim) => match self.accept(claim, sent).await? {
+                Accepted::Held(held) => Ok(Some(held)),
+                Accepted::Nothing => Ok(None),
+                Accepted::AskAgain => self.claim().await,
+            },
+            Err(error) if error.is_passing() => {
+                // It may be the second connection alone that fails.
+                tokio::time::sleep(RETRY_PAUSE).await;
+                match self.patience(&error).await {
+                    Some(()) => self.claim().await,
+                    None => Ok(None),
+                }
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -119,11 +150,16 @@ impl<H: Handler> Lane<H> {
     }
 
     async fn ask(&self) -> Result<Claim, Error> {
-        let want = self.pace.want();
-        self.ctx
-            .store
-            .claim(&self.slot, self.number, want, self.ctx.config.claim_ttl)
-            .await
+        self.ctx.store.claim(self.call()).await
+    }
+
+    fn call(&self) -> ClaimCall<'_> {
+        ClaimCall {
+            slot: &self.slot,
+            number: self.number,
+            want: self.pace.want(),
+            ttl: self.ctx.config.claim_ttl,
+        }
     }
 
     async fn accept(&mut self, claim: Claim, sent: Instant) -> Result<Accepted, Error> {

@@ -26,7 +26,11 @@ impl Source for Numbers {
 }
 
 /// Runs two nodes with this handler until `messages` have ended; returns the status then.
-async fn run_fleet<H: Handler + Clone>(server: &PrivateServer, messages: u64, handler: H) -> Status {
+async fn run_fleet<H: Handler + Clone>(
+    server: &PrivateServer,
+    messages: u64,
+    handler: H,
+) -> Status {
     let target = Target::parse(&server.url()).unwrap();
     let fleet = FleetName::new("library").unwrap();
     let mut config = Config::new(fleet.clone());
@@ -36,12 +40,20 @@ async fn run_fleet<H: Handler + Clone>(server: &PrivateServer, messages: u64, ha
     let nodes: Vec<_> = (0..2)
         .map(|_| {
             let stop = Arc::clone(&stop);
-            let node =
-                Node::new(target.clone(), config.clone(), Numbers, handler.clone(), |_| {}).unwrap();
+            let node = Node::new(
+                target.clone(),
+                config.clone(),
+                Numbers,
+                handler.clone(),
+                |_| {},
+            )
+            .unwrap();
             tokio::spawn(node.run(async move { stop.notified().await }))
         })
         .collect();
-    let store = Store::open(&target, &fleet, &new_name(), |_| {}).await.unwrap();
+    let store = Store::open(&target, &fleet, &new_name(), |_| {})
+        .await
+        .unwrap();
     let deadline = Instant::now() + PATIENCE;
     let status = loop {
         let status = Status::read(&store).await.unwrap();
@@ -61,9 +73,15 @@ async fn run_fleet<H: Handler + Clone>(server: &PrivateServer, messages: u64, ha
 }
 
 fn records(server: &PrivateServer) -> Vec<FailedMessage> {
-    let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let mut redis = redis::Client::open(server.url())
+        .unwrap()
+        .get_connection()
+        .unwrap();
     let records: Vec<Vec<u8>> = redis.lrange("baton:{library:0}:errors", 0, -1).unwrap();
-    records.iter().map(|record| FailedMessage::decode(record)).collect()
+    records
+        .iter()
+        .map(|record| FailedMessage::decode(record))
+        .collect()
 }
 
 #[derive(Clone)]
@@ -85,7 +103,10 @@ async fn effects_of_done_messages_are_written_once_and_those_of_failed_ones_neve
     let server = PrivateServer::builder().start().unwrap();
     let status = run_fleet(&server, 5000, Counting).await;
     assert_eq!((status.done, status.failed), (4500, 500));
-    let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let mut redis = redis::Client::open(server.url())
+        .unwrap()
+        .get_connection()
+        .unwrap();
     assert_eq!(redis.get::<_, u64>("counted").unwrap(), 4500);
     assert_eq!(redis.scard::<_, u64>("numbers").unwrap(), 4500);
     assert!(!redis.sismember::<_, _, bool>("numbers", "10").unwrap());
@@ -107,7 +128,10 @@ async fn a_panic_of_the_handler_fails_that_message_alone() {
     let status = run_fleet(&server, 100, Panicking).await;
     assert_eq!((status.done, status.failed), (99, 1));
     let failed = records(&server);
-    assert_eq!((failed[0].seq, failed[0].reason.as_str()), (7, "the handler panicked"));
+    assert_eq!(
+        (failed[0].seq, failed[0].reason.as_str()),
+        (7, "the handler panicked")
+    );
     assert_eq!(failed[0].text, b"message 7");
 }
 
@@ -127,12 +151,22 @@ impl Handler for BadEffect {
 #[tokio::test]
 async fn an_effect_that_cannot_work_fails_its_message_and_not_its_neighbours() {
     let server = PrivateServer::builder().start().unwrap();
-    let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let mut redis = redis::Client::open(server.url())
+        .unwrap()
+        .get_connection()
+        .unwrap();
     let _: () = redis.rpush("a list", "x").unwrap();
     let status = run_fleet(&server, 1000, BadEffect).await;
     assert_eq!((status.done, status.failed), (999, 1));
     assert_eq!(redis.get::<_, u64>("counted").unwrap(), 999);
     let failed = records(&server);
-    assert_eq!((failed[0].seq, failed[0].text.as_slice()), (42, &b"message 42"[..]));
-    assert!(failed[0].reason.contains("holds a list"), "{}", failed[0].reason);
+    assert_eq!(
+        (failed[0].seq, failed[0].text.as_slice()),
+        (42, &b"message 42"[..])
+    );
+    assert!(
+        failed[0].reason.contains("holds a list"),
+        "{}",
+        failed[0].reason
+    );
 }

@@ -11,7 +11,10 @@ mod upkeep;
 
 pub use control::{Beat, Lease, Listed, Roster};
 pub use errors::{ErrorsClaim, ErrorsCommit};
-pub use queue::{Claim, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal, Slot};
+pub(crate) use queue::BELL_WAIT;
+pub use queue::{
+    Claim, ClaimCall, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal, Slot,
+};
 pub use upkeep::{Census, Reclaimed};
 
 use redis::Value;
@@ -147,7 +150,11 @@ impl Store {
     }
 
     fn foreign_protocol(&self, theirs: String) -> Error {
-        Error::Protocol { fleet: self.fleet.to_string(), theirs, ours: PROTOCOL }
+        Error::Protocol {
+            fleet: self.fleet.to_string(),
+            theirs,
+            ours: PROTOCOL,
+        }
     }
 
     /// What the server says about itself now.

@@ -2,14 +2,21 @@
 
 use std::time::Duration;
 
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+
 use super::Store;
 use super::answer::{bytes, number, string, strings, unexpected, worded};
 use crate::effects::Effects;
+use crate::error::classify;
 use crate::pack::Range;
 use crate::{Error, scripts};
 
 /// A message whose claim was lost this often goes to errors instead of killing another worker.
 const POISON_CRASHES: u64 = 3;
+
+/// How long an idle worker blocks on the bell before it looks by itself.
+pub(crate) const BELL_WAIT: Duration = Duration::from_secs(5);
 
 /// One lane of a worker. It holds at most one claim at a time; its claims are numbered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +102,19 @@ pub enum Publish {
     },
 }
 
+/// What to claim.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimCall<'a> {
+    /// The lane that claims.
+    pub slot: &'a Slot,
+    /// The number of the claim; grows per slot.
+    pub number: u64,
+    /// Most messages wanted.
+    pub want: u64,
+    /// How long the claim holds.
+    pub ttl: Duration,
+}
+
 /// The answer to a claim.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,6 +194,26 @@ pub enum GiveBack {
     Lost,
 }
 
+fn read_claim(answer: &Value) -> Result<Claim, Error> {
+    let call = scripts::CLAIM.name;
+    match worded(call, answer)? {
+        (b"claimed", [range, pack]) => {
+            let range =
+                Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
+            Ok(Claim::Claimed {
+                range,
+                pack: bytes(call, pack)?.to_vec(),
+            })
+        }
+        (b"empty", []) => Ok(Claim::Empty),
+        (b"stale", []) => Ok(Claim::Stale),
+        (b"held", [held]) => Ok(Claim::Held {
+            number: number(call, held)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
 impl Store {
     /// Raises the fence: nothing of an older generator is accepted any more.
     pub async fn seal(&self, epoch: u64) -> Result<Seal, Error> {
@@ -217,6 +257,7 @@ impl Store {
                     self.node.as_bytes(),
                     what.epoch.to_string().as_bytes(),
                     what.first.to_string().as_bytes(),
+                    (what.first + what.count - 1).to_string().as_bytes(),
                     what.count.to_string().as_bytes(),
                     what.cursor_ms.to_string().as_bytes(),
                     what.max_pending.to_string().as_bytes(),
@@ -234,61 +275,74 @@ impl Store {
                 node: string(call, node)?,
                 epoch: number(call, epoch)?,
             }),
-            (b"full", [open]) => Ok(Publish::Full { open: number(call, open)? }),
+            (b"full", [open]) => Ok(Publish::Full {
+                open: number(call, open)?,
+            }),
             _ => Err(unexpected(call, &answer)),
         }
     }
 
     /// Takes at most `want` messages into a slot's hands.
-    pub async fn claim(
+    pub async fn claim(&self, call: ClaimCall<'_>) -> Result<Claim, Error> {
+        let (keys, args) = self.claim_words(call);
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+        read_claim(&self.eval(&scripts::CLAIM, &keys, &args).await?)
+    }
+
+    /// Blocks on the bell for up to [`BELL_WAIT`], then claims. The claim is sent behind the
+    /// blocking call, so that the server runs it the moment the bell rings.
+    pub(crate) async fn claim_when_rung(
         &self,
-        slot: &Slot,
-        claim: u64,
-        want: u64,
-        ttl: Duration,
+        connection: &mut MultiplexedConnection,
+        call: ClaimCall<'_>,
     ) -> Result<Claim, Error> {
-        let call = scripts::CLAIM.name;
-        let keys = &self.keys;
-        let answer = self
-            .eval(
-                &scripts::CLAIM,
-                &[
-                    &keys.queue,
-                    &keys.packs,
-                    &keys.left,
-                    &keys.claims,
-                    &keys.deadlines,
-                    &keys.workers,
-                    &keys.errors,
-                    &keys.stats,
-                    &keys.bell,
-                ],
-                &[
-                    slot.name.as_bytes(),
-                    claim.to_string().as_bytes(),
-                    self.link.run().as_bytes(),
-                    want.to_string().as_bytes(),
-                    ttl.as_millis().to_string().as_bytes(),
-                    POISON_CRASHES.to_string().as_bytes(),
-                ],
-            )
-            .await?;
-        match worded(call, &answer)? {
-            (b"claimed", [range, pack]) => {
-                let range =
-                    Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
-                Ok(Claim::Claimed {
-                    range,
-                    pack: bytes(call, pack)?.to_vec(),
-                })
-            }
-            (b"empty", []) => Ok(Claim::Empty),
-            (b"stale", []) => Ok(Claim::Stale),
-            (b"held", [held]) => Ok(Claim::Held {
-                number: number(call, held)?,
-            }),
-            _ => Err(unexpected(call, &answer)),
+        let (keys, args) = self.claim_words(call);
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+        let mut block = redis::cmd("BLPOP");
+        block.arg(&self.keys.bell).arg(BELL_WAIT.as_secs());
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(block);
+        pipeline.add_command(super::command("EVALSHA", &scripts::CLAIM.sha, &keys, &args));
+        let answers = connection
+            .send_packed_commands(&pipeline, 0, 2)
+            .await
+            .map_err(classify)?;
+        let mut answers = answers
+            .into_iter()
+            .map(|answer| answer.extract_error().map_err(classify));
+        let (Some(rung), Some(claim)) = (answers.next(), answers.next()) else {
+            return Err(unexpected(scripts::CLAIM.name, &Value::Nil));
+        };
+        rung?;
+        match claim {
+            // The token is spent: ask again, with the whole script.
+            Err(Error::Refused(why)) if why.starts_with("NOSCRIPT") => self.claim(call).await,
+            claim => read_claim(&claim?),
         }
+    }
+
+    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 9], [String; 6]) {
+        let keys = &self.keys;
+        let names = [
+            &keys.queue,
+            &keys.packs,
+            &keys.left,
+            &keys.claims,
+            &keys.deadlines,
+            &keys.workers,
+            &keys.errors,
+            &keys.stats,
+            &keys.bell,
+        ];
+        let args = [
+            call.slot.name.clone(),
+            call.number.to_string(),
+            self.link.run(),
+            call.want.to_string(),
+            call.ttl.as_millis().to_string(),
+            POISON_CRASHES.to_string(),
+        ];
+        (names.map(|key| key.as_bytes()), args)
     }
 
     /// Moves the deadlines of claims; one answer per claim.

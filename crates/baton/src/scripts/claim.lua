@@ -21,8 +21,8 @@ local now = now_ms()
 if held then
   local kind, held_number, _, body = parse_claim(held)
   if kind == 'm' and held_number == number then
-    local p = parse_range(body)
-    local pack = redis.call('HGET', KEYS[2], string.format('%.0f', p)) or ''
+    local field = select(6, parse_range(body))
+    local pack = redis.call('HGET', KEYS[2], field) or ''
     -- First write, and a harmless one that needs no memory.
     redis.call('HDEL', KEYS[4], '')
     redis.call('ZADD', KEYS[5], now + ttl, slot)
@@ -72,8 +72,8 @@ end
 for _ = 1, 100 do
   local head = redis.call('LINDEX', KEYS[1], 0)
   if not head then return {'empty'} end
-  local p, n, a, b, c = parse_range(head)
-  local pack = p and redis.call('HGET', KEYS[2], string.format('%.0f', p))
+  local p, n, a, b, c, field = parse_range(head)
+  local pack = p and redis.call('HGET', KEYS[2], field)
   if pack and c < poison then
     local bell = redis.call('LLEN', KEYS[9])
     local take = c > 0 and a or math.min(b, a + want - 1)

@@ -26,7 +26,7 @@ local held = redis.call('HGET', KEYS[1], slot)
 if not held then return {'lost'} end
 local kind, held_number, run, body = parse_claim(held)
 if kind ~= 'm' or held_number ~= number then return {'lost'} end
-local p, n, a, b, c = parse_range(body)
+local p, n, a, b, c, pack = parse_range(body)
 if not p or a ~= first or last < first or last > b or failed > last - first + 1 then
   return {'lost'}
 end
@@ -37,14 +37,13 @@ if failed > 0 then
 end
 local effects, reason = check_effects(7 + failed, 8)
 if not effects then return {'refused', reason} end
-local pack = string.format('%.0f', p)
 local count = last - first + 1
 local whole = count == n
 local left = whole and 0 or tonumber(redis.call('HGET', KEYS[4], pack) or n) - count
 redis.call('HLEN', KEYS[3])
 redis.call('ZCARD', KEYS[2])
 redis.call('HLEN', KEYS[6])
-local now = now_ms()
+local now_s = redis.call('TIME')[1]
 
 redis.call('HDEL', KEYS[1], slot)
 if last == b then
@@ -65,6 +64,6 @@ if failed > 0 then
   for i = 7, 6 + failed do redis.call('RPUSH', KEYS[7], ARGV[i]) end
 end
 redis.call('HSET', KEYS[5], slot,
-  ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. string.format('%.0f', now))
+  ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now_s)
 for _, effect in ipairs(effects) do redis.call(unpack(effect)) end
 return {'done'}

@@ -13,10 +13,10 @@ local kind, held_number, _, body = parse_claim(held)
 if kind ~= 'e' or held_number ~= number then return {'lost'} end
 redis.call('LLEN', KEYS[1])
 redis.call('ZCARD', KEYS[3])
-local now = now_ms()
+local now_s = redis.call('TIME')[1]
 local records = cmsgpack.unpack(body)
 redis.call('HDEL', KEYS[2], slot)
 redis.call('ZREM', KEYS[3], slot)
 for i = #records, printed + 1, -1 do redis.call('LPUSH', KEYS[1], records[i]) end
-redis.call('HSET', KEYS[4], slot, ARGV[2] .. ' 0 0 ' .. string.format('%.0f', now))
+redis.call('HSET', KEYS[4], slot, ARGV[2] .. ' 0 0 ' .. now_s)
 return {'done'}

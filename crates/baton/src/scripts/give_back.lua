@@ -17,8 +17,8 @@ redis.call('HLEN', KEYS[4])
 redis.call('LLEN', KEYS[5])
 redis.call('HLEN', KEYS[6])
 redis.call('LLEN', KEYS[7])
-local now = now_ms()
+local now_s = redis.call('TIME')[1]
 put_back(keys, slot, held, false)
 -- A late duplicate of the claim must not take messages for a slot that moved on.
-redis.call('HSET', KEYS[4], slot, ARGV[2] .. ' 0 0 ' .. string.format('%.0f', now))
+redis.call('HSET', KEYS[4], slot, ARGV[2] .. ' 0 0 ' .. now_s)
 return {'ok'}

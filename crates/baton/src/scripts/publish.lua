@@ -1,8 +1,8 @@
 -- publish: one pack of consecutive messages, or nothing.
 --
 -- KEYS  1 fence  2 queue  3 packs  4 stats  5 bell
--- ARGV  1 node  2 epoch  3 first sequence number  4 count  5 cursor of the schedule
---       6 most messages that may wait or be in hand  7 the pack
+-- ARGV  1 node  2 epoch  3 first and 4 last sequence number  5 count  6 cursor of the schedule
+--       7 most messages that may wait or be in hand  8 the pack
 -- Returns
 --   {'ok'}              written
 --   {'already'}         an earlier try of this very call was
@@ -11,22 +11,23 @@
 --   {'full', open}      backpressure: so many have not ended
 -- Keeps: numbers are gapless; only the node and epoch of the fence publish.
 -- The first write asks for memory, so a full server refuses the whole.
-local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
+local first, last_new, count = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local fence = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'last')
 if fence[1] ~= ARGV[1] or fence[2] ~= ARGV[2] then
   return {'fenced', fence[1] or '', fence[2] or '0'}
 end
 local last = tonumber(fence[3] or '0')
-if first + count - 1 <= last then return {'already'} end
+if last_new <= last then return {'already'} end
 if first ~= last + 1 then return {'gap', fence[3] or '0'} end
 local stats = redis.call('HMGET', KEYS[4], 'done', 'failed')
 local open = last - tonumber(stats[1] or '0') - tonumber(stats[2] or '0')
-if open + count > tonumber(ARGV[6]) then return {'full', string.format('%.0f', open)} end
+if open + count > tonumber(ARGV[7]) then return {'full', string.format('%.0f', open)} end
 redis.call('LLEN', KEYS[2])
 local silent = redis.call('LLEN', KEYS[5]) == 0
 
-redis.call('HSET', KEYS[3], ARGV[3], ARGV[7])
-redis.call('RPUSH', KEYS[2], format_range(first, count, first, first + count - 1, 0))
-redis.call('HSET', KEYS[1], 'last', string.format('%.0f', first + count - 1), 'cursor', ARGV[5])
+redis.call('HSET', KEYS[3], ARGV[3], ARGV[8])
+-- A range of the whole pack, put together from texts: formatting numbers is slow.
+redis.call('RPUSH', KEYS[2], ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' 0')
+redis.call('HSET', KEYS[1], 'last', ARGV[4], 'cursor', ARGV[6])
 if silent then redis.call('RPUSH', KEYS[5], '1') end
 return {'ok'}

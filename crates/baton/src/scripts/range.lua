@@ -2,14 +2,16 @@
 -- messages first..last of the pack whose own messages are pack..pack+count-1, and how
 -- many workers died holding them. The texts stay put in `packs`; only ranges move.
 
--- Five numbers, or nil when the text is not a range of ours.
+-- Five numbers and the first of them as text, the pack's field in `packs`; or nil when the
+-- text is not a range of ours.
 local function parse_range(text)
   if #text > 90 then return nil end
-  local p, n, a, b, c = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-  if not p then return nil end
-  p, n, a, b, c = tonumber(p), tonumber(n), tonumber(a), tonumber(b), tonumber(c)
+  local field, n, a, b, c = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  if not field then return nil end
+  local p = tonumber(field)
+  n, a, b, c = tonumber(n), tonumber(a), tonumber(b), tonumber(c)
   if p < 1 or a < p or b < a or b > p + n - 1 or b > 9007199254740991 then return nil end
-  return p, n, a, b, c
+  return p, n, a, b, c, field
 end
 
 local function format_range(p, n, a, b, c)

@@ -9,7 +9,7 @@
 local run, prefix, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], errors = KEYS[5],
   stats = KEYS[6], bell = KEYS[7]}
-local WORKERS_FORGET_MS = 600000
+local WORKERS_FORGET_S = 600
 
 -- The earliest deadlines first: what the dead held is never extended and ends up here.
 local due = redis.call('ZRANGE', KEYS[3], 0, most - 1, 'WITHSCORES')
@@ -57,7 +57,7 @@ if waiting > 0 then ring(KEYS[7]) end
 local some = redis.call('HRANDFIELD', KEYS[4], 2, 'WITHVALUES')
 for i = 1, #some, 2 do
   local settled_at = tonumber(string.match(some[i + 1], ' (%d+)$') or '0')
-  if settled_at + WORKERS_FORGET_MS < now then redis.call('HDEL', KEYS[4], some[i]) end
+  if settled_at + WORKERS_FORGET_S < now / 1000 then redis.call('HDEL', KEYS[4], some[i]) end
 end
 local answer = {'reclaimed', messages, records}
 for _, name in ipairs(names) do answer[#answer + 1] = name end

@@ -1,6 +1,6 @@
 //! claim: from the head of the queue into a slot's hands, in one step.
 
-use baton::protocol::{Claim, Commit, GiveBack, Publish};
+use baton::protocol::{Claim, ClaimCall, Commit, GiveBack, Publish};
 
 use crate::support::{Fleet, LONG, publish};
 
@@ -136,7 +136,15 @@ async fn a_claim_that_leaves_work_behind_rings_the_bell_and_another_does_not() {
 async fn a_claim_that_wants_nothing_harms_nothing() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(2).await;
-    let _ = w.store.claim(&w.slot, 1, 0, crate::support::OVER).await;
+    let _ = w
+        .store
+        .claim(ClaimCall {
+            slot: &w.slot,
+            number: 1,
+            want: 0,
+            ttl: crate::support::OVER,
+        })
+        .await;
     let _ = w.store.reclaim().await.unwrap();
     let mut ended = 0;
     for number in 2..10 {

@@ -150,11 +150,7 @@ async fn the_rest_of_a_prefix_commit_is_lost_with_the_claim() {
     assert_eq!(w.commit(1, 1..=1).await, Commit::Already);
     assert_eq!(
         fleet.dump().await.only(&["left", "queue", "stats"]),
-        [
-            "left: {1=2}",
-            "queue: [1 3 2 3 1]",
-            "stats: {done=1}",
-        ]
+        ["left: {1=2}", "queue: [1 3 2 3 1]", "stats: {done=1}",]
     );
 }
 
@@ -214,10 +210,7 @@ async fn when_all_fail_none_is_done() {
     let records = [failed(1, "m1")];
     let committed = w.commit_with(1, 1..=1, &records, &NO_EFFECTS).await;
     assert_eq!(committed, Commit::Done);
-    assert_eq!(
-        fleet.dump().await.only(&["stats"]),
-        ["stats: {failed=1}"]
-    );
+    assert_eq!(fleet.dump().await.only(&["stats"]), ["stats: {failed=1}"]);
 }
 
 #[tokio::test]

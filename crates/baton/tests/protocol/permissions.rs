@@ -83,7 +83,15 @@ async fn a_user_with_the_commands_of_the_scripts_and_the_fleet_s_keys_can_run_a_
         .collect();
     let keys = format!("~baton:{{{}*", fleet.name);
     let channels = format!("&baton:{{{}*", fleet.name);
-    for rule in ["+eval", "+evalsha", "+info", "+subscribe", "+del", "+type", "+blpop"] {
+    for rule in [
+        "+eval",
+        "+evalsha",
+        "+info",
+        "+subscribe",
+        "+del",
+        "+type",
+        "+blpop",
+    ] {
         rules.push(rule.to_owned());
     }
     rules.extend([keys, channels]);

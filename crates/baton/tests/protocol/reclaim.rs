@@ -47,10 +47,7 @@ async fn the_claims_of_a_worker_that_is_gone_return_long_before_their_deadline()
     assert_eq!(g.reclaim().await.unwrap(), reclaimed(2, &["w"]));
     assert_eq!(
         fleet.dump().await.only(&["claims", "deadlines", "stats"]),
-        [
-            "claims: {x:0=m 1 RUN 1 4 3 3 0}",
-            "deadlines: {x:0=TIME}",
-        ]
+        ["claims: {x:0=m 1 RUN 1 4 3 3 0}", "deadlines: {x:0=TIME}",]
     );
     let queue: Vec<String> = fleet.raw(&["LRANGE", &fleet.keys.queue, "0", "-1"]).await;
     assert_eq!(queue.len(), 3);

@@ -1,6 +1,6 @@
 //! A key of ours that holds another type stops every script before its first write.
 
-use baton::protocol::{Commit, Outcomes, Publish, Store};
+use baton::protocol::{ClaimCall, Commit, Outcomes, Publish, Store};
 use baton::{Effects, Error};
 
 use crate::support::{Fleet, LONG, Lane, NO_EFFECTS, OVER, beat, call, failed, pack, publish};
@@ -123,7 +123,15 @@ async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
     let keys = ["queue", "packs", "claims", "deadlines", "workers", "bell"];
     refuses(&keys, async |busy| {
         let lane = busy.w.sibling(7);
-        lane.store.claim(&lane.slot, 1, 1, LONG).await.map(drop)
+        lane.store
+            .claim(ClaimCall {
+                slot: &lane.slot,
+                number: 1,
+                want: 1,
+                ttl: LONG,
+            })
+            .await
+            .map(drop)
     })
     .await;
 }
@@ -139,7 +147,16 @@ async fn claim_that_meets_garbage_refuses_a_spoilt_key_and_writes_nothing() {
         let _: () = busy.fleet.raw(&["SET", key, "not ours"]).await;
         let before = busy.fleet.dump().await;
         let lane = busy.w.sibling(7);
-        let error = lane.store.claim(&lane.slot, 1, 1, LONG).await.unwrap_err();
+        let error = lane
+            .store
+            .claim(ClaimCall {
+                slot: &lane.slot,
+                number: 1,
+                want: 1,
+                ttl: LONG,
+            })
+            .await
+            .unwrap_err();
         assert_eq!(busy.fleet.dump().await, before, "{name} is spoilt");
         assert!(error.to_string().contains(key), "{error}");
     }

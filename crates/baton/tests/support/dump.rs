@@ -170,7 +170,9 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn mask(text: &str, run: &str) -> String {
-    let is_time = |word: &str| word.len() == 13 && word.bytes().all(|b| b.is_ascii_digit());
+    let digits = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
+    // Milliseconds, or the seconds in `workers`.
+    let is_time = |word: &str| matches!(word.len(), 10 | 13) && digits(word);
     let word = |word: &str| match word {
         word if word == run => "RUN".to_owned(),
         word if is_time(word) => "TIME".to_owned(),

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use baton::protocol::{Claim, Commit, Extend, GiveBack, Outcomes, Slot, Store};
+use baton::protocol::{Claim, ClaimCall, Commit, Extend, GiveBack, Outcomes, Slot, Store};
 use baton::{Effects, FailedMessage, Pack, Range};
 
 use super::LONG;
@@ -37,7 +37,15 @@ impl Lane {
     }
 
     pub(crate) async fn claim_for(&self, number: u64, want: u64, ttl: Duration) -> Claim {
-        let claim = self.store.claim(&self.slot, number, want, ttl).await;
+        let claim = self
+            .store
+            .claim(ClaimCall {
+                slot: &self.slot,
+                number,
+                want,
+                ttl,
+            })
+            .await;
         claim.unwrap()
     }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use baton::protocol::{Claim, Commit, Outcomes, Publish, PublishCall, Seal, Slot, Store};
+use baton::protocol::{
+    Claim, ClaimCall, Commit, Outcomes, Publish, PublishCall, Seal, Slot, Store,
+};
 use baton::{Effects, FailedMessage, FleetName, PackBuilder, Target};
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;
@@ -80,7 +82,12 @@ impl Seed {
     pub(crate) fn claim(&mut self, want: u64) -> (u64, u64) {
         self.claim += 1;
         let slot = self.slot();
-        let claim = self.store.claim(&slot, self.claim, want, TTL);
+        let claim = self.store.claim(ClaimCall {
+            slot: &slot,
+            number: self.claim,
+            want,
+            ttl: TTL,
+        });
         match self.runtime.block_on(claim).unwrap() {
             Claim::Claimed { range, .. } => (range.first, range.last),
             other => panic!("nothing to claim: {other:?}"),
