@@ -26,8 +26,8 @@ lint: ## Check the format, and deny every warning
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-figures: setup ## Measure again what the documents claim
-	cargo run --release -p baton-harness --bin figures
+figures: setup build ## Measure again what the documents claim; ARGS=--quick for a short look
+	cargo run --release -p baton-harness --bin figures -- $(ARGS)
 
 clean: ## Remove everything that was built or fetched
 	cargo clean
