@@ -56,6 +56,7 @@ mod keys;
 mod link;
 mod node;
 mod outcome;
+mod pace;
 mod pack;
 pub mod protocol;
 mod scripts;

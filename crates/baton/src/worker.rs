@@ -17,15 +17,10 @@ use tokio::time::Instant;
 use crate::bell::Bell;
 use crate::context::{Context, Role};
 use crate::outcome::Outcomes;
+use crate::pace::{Pace, SLICE};
 use crate::protocol::{Claim, ClaimCall, Commit, GiveBack, Slot};
 use crate::{Effects, Error, Event, Handler, Message, Pack, Range, Rejected};
 
-/// About how much work a lane takes at a time.
-const SLICE: Duration = Duration::from_millis(50);
-/// Most messages of one claim.
-const MAX_WANT: u64 = 1000;
-/// A claim asks for at most so many times the messages of the one before.
-const WANT_GROWTH: u64 = 8;
 /// How long a handler may go on when the node is to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Pause after a sleep that failed.
@@ -78,21 +73,23 @@ impl<H: Handler> Lane<H> {
 
     /// Works whenever this node is a worker, until it stops.
     pub(crate) async fn run(mut self) -> Result<(), Error> {
-        let mut held: Option<Held> = None;
         loop {
-            if let Some(holding) = held.take() {
-                let outcomes = self.handle(&holding).await;
-                held = self.settle(&holding, outcomes).await?;
-                continue;
-            }
             tokio::select! {
                 () = self.ctx.stopped() => return Ok(()),
                 () = self.ctx.role_is(|role| role == Role::Worker) => {}
             }
             self.number += 1;
-            held = self.claim().await?;
-            while held.is_none() && !self.interrupted() {
-                held = self.sleep().await?;
+            let mut held = self.claim().await?;
+            loop {
+                held = match held {
+                    // When interrupted, this gives back what was not begun.
+                    Some(holding) => {
+                        let outcomes = self.handle(&holding).await;
+                        self.settle(&holding, outcomes).await?
+                    }
+                    None if self.interrupted() => break,
+                    None => self.sleep().await?,
+                };
             }
         }
     }
@@ -111,12 +108,7 @@ impl<H: Handler> Lane<H> {
             }
         };
         match answer {
-            Ok(Claim::Empty) => Ok(None),
-            Ok(claim) => match self.accept(claim, sent).await? {
-                Accepted::Held(held) => Ok(Some(held)),
-                Accepted::Nothing => Ok(None),
-                Accepted::AskAgain => self.claim().await,
-            },
+            Ok(claim) => self.accept(claim, sent).await,
             Err(error) if error.is_passing() => {
                 // It may be the second connection alone that fails.
                 tokio::time::sleep(RETRY_PAUSE).await;
@@ -134,11 +126,7 @@ impl<H: Handler> Lane<H> {
         loop {
             let sent = Instant::now();
             match self.ask().await {
-                Ok(claim) => match self.accept(claim, sent).await? {
-                    Accepted::Held(held) => return Ok(Some(held)),
-                    Accepted::Nothing => return Ok(None),
-                    Accepted::AskAgain => {}
-                },
+                Ok(claim) => return self.accept(claim, sent).await,
                 Err(error) if error.is_passing() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(None);
@@ -162,30 +150,28 @@ impl<H: Handler> Lane<H> {
         }
     }
 
-    async fn accept(&mut self, claim: Claim, sent: Instant) -> Result<Accepted, Error> {
+    /// Takes the answer to a claim; asks again under a new number if it was no answer to this.
+    async fn accept(&mut self, claim: Claim, sent: Instant) -> Result<Option<Held>, Error> {
         match claim {
             Claim::Claimed { range, pack } => {
                 let name = self.slot.name().to_owned();
-                self.ctx
-                    .in_hand()
-                    .insert(name, (self.slot.clone(), self.number, sent));
-                Ok(Accepted::Held(Held { range, pack }))
+                let in_hand = (self.slot.clone(), self.number, sent);
+                self.ctx.in_hand().insert(name, in_hand);
+                return Ok(Some(Held { range, pack }));
             }
-            Claim::Empty => Ok(Accepted::Nothing),
+            Claim::Empty => return Ok(None),
             // A late twin of an earlier call got ahead of this one.
-            Claim::Stale => {
-                self.number += 1;
-                Ok(Accepted::AskAgain)
-            }
+            Claim::Stale => self.number += 1,
             Claim::Held { number } => {
                 self.number = self.number.max(number + 1);
                 match self.ctx.store.give_back(&self.slot, number).await {
-                    Ok(GiveBack::Ok | GiveBack::Lost) => Ok(Accepted::AskAgain),
-                    Err(error) if error.is_passing() => Ok(Accepted::AskAgain),
-                    Err(error) => Err(error),
+                    Ok(GiveBack::Ok | GiveBack::Lost) => {}
+                    Err(error) if error.is_passing() => {}
+                    Err(error) => return Err(error),
                 }
             }
         }
+        Box::pin(self.claim()).await
     }
 
     /// Handles what is held, message by message, for about a slice.
@@ -266,9 +252,7 @@ impl<H: Handler> Lane<H> {
     async fn settle(&mut self, held: &Held, outcomes: Outcomes) -> Result<Option<Held>, Error> {
         let whole = outcomes.last() == held.range.last;
         if whole && !self.interrupted() {
-            let (committed, next) = self.commit_and_claim(held, &outcomes).await?;
-            self.tell(&outcomes, committed);
-            return Ok(next);
+            return self.commit_and_claim(held, &outcomes).await;
         }
         let mut committed = Ended::Kept;
         if outcomes.count() > 0 {
@@ -279,7 +263,11 @@ impl<H: Handler> Lane<H> {
             self.give_back().await?;
         }
         self.let_go();
-        Ok(None)
+        if self.interrupted() {
+            return Ok(None);
+        }
+        self.number += 1;
+        self.claim().await
     }
 
     /// Commit and next claim in one round trip. If the commit has to be repeated, the claim
@@ -288,7 +276,7 @@ impl<H: Handler> Lane<H> {
         &mut self,
         held: &Held,
         outcomes: &Outcomes,
-    ) -> Result<(Ended, Option<Held>), Error> {
+    ) -> Result<Option<Held>, Error> {
         let (slot, number) = (self.slot.clone(), self.number);
         let sent = Instant::now();
         self.number += 1;
@@ -301,17 +289,13 @@ impl<H: Handler> Lane<H> {
         self.number -= 1;
         let settled = matches!(commit, Ok(Commit::Done | Commit::Already | Commit::Lost));
         let ended = self.commit(held, outcomes, Some(commit)).await?;
+        self.tell(outcomes, ended);
         self.let_go();
         self.number += 1;
-        let next = match claim {
-            Ok(claim) if settled => match self.accept(claim, sent).await? {
-                Accepted::Held(held) => Some(held),
-                Accepted::Nothing => None,
-                Accepted::AskAgain => self.claim().await?,
-            },
-            _ => self.claim().await?,
-        };
-        Ok((ended, next))
+        match claim {
+            Ok(claim) if settled => self.accept(claim, sent).await,
+            _ => self.claim().await,
+        }
     }
 
     /// Commits all outcomes, repeating the call until it is answered. `answer` is the answer
@@ -438,12 +422,6 @@ impl<H: Handler> Lane<H> {
     }
 }
 
-enum Accepted {
-    Held(Held),
-    Nothing,
-    AskAgain,
-}
-
 /// What became of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
@@ -472,64 +450,5 @@ pub(crate) async fn keep_claims(ctx: &Context) -> Result<(), Error> {
             Err(error) if error.is_passing() => ctx.pause_after(&error).await,
             Err(error) => return Err(error),
         }
-    }
-}
-
-/// How fast this lane's handler is, and so how much to claim.
-struct Pace {
-    /// Smoothed handling time of one message.
-    each: Duration,
-    /// How many messages were handled last.
-    last: u64,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            each: SLICE,
-            last: 1,
-        }
-    }
-}
-
-impl Pace {
-    fn measure(&mut self, count: u64, took: Duration) {
-        if count == 0 {
-            return;
-        }
-        let each = took.div_f64(count as f64);
-        // Slower counts at once, faster by and by.
-        self.each = if each > self.each {
-            each
-        } else {
-            (self.each + each) / 2
-        };
-        self.last = count;
-    }
-
-    fn want(&self) -> u64 {
-        let fitting = SLICE.as_nanos() / self.each.as_nanos().max(1);
-        let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);
-        fitting
-            .min(self.last.saturating_mul(WANT_GROWTH))
-            .clamp(1, MAX_WANT)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fast_handler_soon_takes_whole_packs_and_a_slow_one_single_messages() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.want(), 1);
-        for _ in 0..30 {
-            let want = pace.want();
-            pace.measure(want, Duration::from_micros(want));
-        }
-        assert_eq!(pace.want(), MAX_WANT);
-        pace.measure(1, Duration::from_millis(80));
-        assert_eq!(pace.want(), 1);
     }
 }

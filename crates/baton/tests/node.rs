@@ -91,7 +91,7 @@ impl Handler for Counting {
     async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
         effects.incr_by("counted", 1);
         effects.sadd("numbers", message.seq.to_string());
-        if message.seq % 10 == 0 {
+        if message.seq.is_multiple_of(10) {
             return Err("a round number".into());
         }
         Ok(())

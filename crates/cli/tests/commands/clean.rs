@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton::Status;
-use baton::protocol::{Claim, Slot, Store};
+use baton::protocol::{Claim, ClaimCall, Slot, Store};
 use baton::{FleetName, Target};
 
 use crate::seed::{Seed, texts};
@@ -30,7 +30,16 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
         let (living, dying) = (open("living").await, open("dying").await);
         for store in [&living, &dying] {
             let _ = store.beat(ttl, "{}", 0).await.unwrap();
-            let claim = store.claim(&Slot::new(store.node(), 0), 1, 2, ttl).await;
+            let slot = &Slot::new(store.node(), 0);
+            let (number, want) = (1, 2);
+            let claim = store
+                .claim(ClaimCall {
+                    slot,
+                    number,
+                    want,
+                    ttl,
+                })
+                .await;
             assert!(matches!(claim.unwrap(), Claim::Claimed { .. }));
         }
         drop(dying);

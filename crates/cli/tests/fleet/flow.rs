@@ -146,3 +146,69 @@ fn workers_share_slow_work_and_none_sits_on_more_than_it_can_do() {
     assert_eq!(per_copy.len(), 3);
     assert!(per_copy.values().all(|count| *count >= 60), "{per_copy:?}");
 }
+
+#[test]
+fn a_slow_handler_keeps_its_claim_for_as_long_as_it_lives() {
+    let server = server();
+    // Each message takes four times the claim's time to live.
+    let args = [
+        "--interval",
+        "20ms",
+        "--messages",
+        "6",
+        "--work",
+        "2s",
+        "--claim-ttl",
+        "500ms",
+    ];
+    let fleet = fleet_of(4, &server, &args);
+    assert_each_once(&fleet, &server, 6);
+    let told = fleet.told();
+    let first_attempts = told
+        .iter()
+        .filter(|told| told.event() == "processed" && told.number("attempt") == 1);
+    assert_eq!(first_attempts.count(), 6);
+    assert!(
+        told.iter()
+            .all(|told| !matches!(told.event(), "lost" | "reclaimed"))
+    );
+}
+
+#[test]
+fn handling_takes_time_in_proportion_to_the_text() {
+    let server = server();
+    let args = [
+        "--interval",
+        "0",
+        "--messages",
+        "10",
+        "--work-per-char",
+        "5ms",
+        "--error-rate",
+        "0",
+    ];
+    let mut fleet = fleet_of(1, &server, &args);
+    fleet
+        .wait_for(0, PATIENCE, "all published", |told| {
+            told.event() == "published"
+        })
+        .unwrap();
+    let mut connection = crate::support::redis(&server);
+    let pack: Vec<u8> =
+        redis::Commands::hget(&mut connection, crate::support::keys().packs, 1).unwrap();
+    let chars: usize = baton::Pack::parse(&pack)
+        .unwrap()
+        .texts
+        .iter()
+        .map(|text| text.len())
+        .sum();
+    let began = std::time::Instant::now();
+    fleet.start_many(1, PATIENCE).unwrap();
+    assert_each_once(&fleet, &server, 10);
+    let least = std::time::Duration::from_millis(5) * chars as u32;
+    assert!(
+        began.elapsed() >= least,
+        "{:?} for {chars} characters",
+        began.elapsed()
+    );
+}

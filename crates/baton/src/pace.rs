@@ -1,0 +1,69 @@
+//! How much work a lane takes at a time.
+
+use std::time::Duration;
+
+/// About how much work a lane takes at a time.
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
+/// Most messages of one claim.
+const MAX_WANT: u64 = 1000;
+/// A claim asks for at most so many times the messages of the one before.
+const WANT_GROWTH: u64 = 8;
+
+/// How fast a lane's handler is, and so how much to claim.
+pub(crate) struct Pace {
+    /// Smoothed handling time of one message.
+    each: Duration,
+    /// How many messages were handled last.
+    last: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            each: SLICE,
+            last: 1,
+        }
+    }
+}
+
+impl Pace {
+    pub(crate) fn measure(&mut self, count: u64, took: Duration) {
+        if count == 0 {
+            return;
+        }
+        let each = took.div_f64(count as f64);
+        // Slower counts at once, faster by and by.
+        self.each = if each > self.each {
+            each
+        } else {
+            (self.each + each) / 2
+        };
+        self.last = count;
+    }
+
+    pub(crate) fn want(&self) -> u64 {
+        let fitting = SLICE.as_nanos() / self.each.as_nanos().max(1);
+        let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);
+        fitting
+            .min(self.last.saturating_mul(WANT_GROWTH))
+            .clamp(1, MAX_WANT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fast_handler_soon_takes_whole_packs_and_a_slow_one_single_messages() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.want(), 1);
+        for _ in 0..30 {
+            let want = pace.want();
+            pace.measure(want, Duration::from_micros(want));
+        }
+        assert_eq!(pace.want(), MAX_WANT);
+        pace.measure(1, Duration::from_millis(80));
+        assert_eq!(pace.want(), 1);
+    }
+}
