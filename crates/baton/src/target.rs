@@ -68,7 +68,8 @@ impl Target {
     /// A client for it. Opens no connection.
     pub(crate) fn client(&self) -> Result<redis::Client, Error> {
         if matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
-            // The client library bundles no provider. An error means that one is installed.
+            // The client library bundles no provider, and a program that uses this library may
+            // have several. An error means that one is installed.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         redis::Client::open(self.info.clone())

@@ -61,9 +61,12 @@ pub(crate) struct ConnectionArgs {
     )]
     pub(crate) no_embedded: bool,
     /// Port of localhost on which a server is looked for, and started if there is none
+    ///
+    /// Not in the help: it is there for tests, and for machines where 6379 is taken.
     #[arg(
         long,
         global = true,
+        hide = true,
         value_name = "PORT",
         env = "BATON_EMBEDDED_PORT",
         default_value_t = 6379,

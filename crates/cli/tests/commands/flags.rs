@@ -227,6 +227,34 @@ fn help_teaches_without_showing_what_the_environment_holds() {
 }
 
 #[test]
+fn the_port_of_the_embedded_server_is_not_in_the_way_of_those_who_read_the_help() {
+    for args in [
+        &["--help"][..],
+        &["-h"],
+        &["run", "--help"],
+        &["server", "stop", "--help"],
+        &["man"],
+    ] {
+        let help = run(baton(args));
+        assert_eq!(help.code, Some(0), "{args:?}");
+        // The flags beside it are there: this is the text in which it would be.
+        assert!(
+            help.stdout.contains("embedded"),
+            "{args:?}: {}",
+            help.stdout
+        );
+        for hidden in ["embedded-port", "embedded\\-port", "BATON_EMBEDDED_PORT"] {
+            assert!(!help.stdout.contains(hidden), "{args:?}: {}", help.stdout);
+        }
+    }
+    let server = server();
+    let port = server.port().unwrap().to_string();
+    let status = run(baton(&["status", "--embedded-port", &port]));
+    assert_eq!(status.code, Some(0), "{}", status.stderr);
+    assert!(status.stdout.contains(&port), "{}", status.stdout);
+}
+
+#[test]
 fn completions_and_the_manual_page_are_printed() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = run(baton(&["completions", shell]));

@@ -5,6 +5,7 @@
 mod bad_input;
 mod clean;
 mod embedded;
+mod eviction;
 mod flags;
 mod get_errors;
 mod get_errors_output;
@@ -14,3 +15,6 @@ mod old_spellings;
 mod passwords;
 mod seed;
 mod support;
+mod tls;
+mod unix_socket;
+mod user_and_database;

@@ -1,16 +1,17 @@
 //! Running the program.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use baton_server::PrivateServer;
 use rustix::net;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 /// Longest wait for anything. Generous: a busy machine must not fail a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -117,6 +118,58 @@ pub(crate) fn end(child: Child) -> Ended {
         stdout: String::from_utf8(stdout).unwrap(),
         stderr: String::from_utf8(stderr).unwrap(),
     }
+}
+
+/// Starts two nodes (`baton` alone is `baton run`) with what the command says, lets one publish three
+/// messages and the other process them, and stops both.
+#[track_caller]
+pub(crate) fn three_messages(command: impl Fn() -> Command) {
+    const FLAGS: &str = "--log json --messages 3 --interval 20ms --error-rate 0";
+    let (tell, told) = mpsc::channel();
+    let mut nodes = [0; 2].map(|_| command().args(FLAGS.split(' ')).spawn().unwrap());
+    for node in &mut nodes {
+        let (stdout, tell) = (BufReader::new(node.stdout.take().unwrap()), tell.clone());
+        thread::spawn(move || {
+            for line in stdout.lines() {
+                // Nobody listens any more once the messages are there.
+                let _ = tell.send(line.unwrap());
+            }
+        });
+    }
+    drop(tell);
+    let deadline = Instant::now() + PATIENCE;
+    let (mut published, mut processed, mut log) = (0, 0, Vec::new());
+    while (published, processed) != (3, 3) {
+        let Ok(line) = told.recv_timeout(deadline.saturating_duration_since(Instant::now())) else {
+            let ended = nodes.map(|mut node| {
+                let _ = node.kill();
+                end(node)
+            });
+            panic!("no three messages: {log:#?} {ended:?}");
+        };
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let count = || 1 + event["last"].as_u64().unwrap() - event["first"].as_u64().unwrap();
+        match event["event"].as_str().unwrap() {
+            "published" => published += count(),
+            "processed" => processed += count(),
+            _ => {}
+        }
+        log.push(line);
+    }
+    for node in nodes {
+        signal(&node, Signal::TERM);
+        let ended = end(node);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    }
+}
+
+/// What `status --json` says, for a command that has no more than its connection.
+#[track_caller]
+pub(crate) fn status(mut command: Command) -> Value {
+    command.args(["status", "--json"]);
+    let ended = run(command);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    serde_json::from_str(&ended.stdout).unwrap()
 }
 
 /// Sends a signal to a process.

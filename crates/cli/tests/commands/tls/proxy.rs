@@ -1,0 +1,105 @@
+//! TLS in front of a server that has none, and the authority behind its certificate.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_server::PrivateServer;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use tempfile::TempDir;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Somebody who signs certificates, and the file with which others trust it.
+pub(super) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: TempDir,
+}
+
+/// A server's certificate and the key to it.
+pub(super) struct Certificate {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Authority {
+    pub(super) fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let authority = Self {
+            issuer,
+            folder: tempfile::tempdir().unwrap(),
+        };
+        std::fs::write(authority.file(), authority.issuer.pem()).unwrap();
+        authority
+    }
+
+    /// A certificate for the server of this name.
+    pub(super) fn certify(&self, name: &str) -> Certificate {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Certificate {
+            chain: vec![certificate.der().clone()],
+            key: key.into(),
+        }
+    }
+
+    /// The authority's own certificate.
+    pub(super) fn file(&self) -> PathBuf {
+        self.folder.path().join("authority.pem")
+    }
+}
+
+/// Takes TLS on a port of its own and hands what it hears to a server. It ends when dropped.
+pub(super) struct TlsProxy {
+    port: u16,
+    _runtime: Runtime,
+}
+
+impl TlsProxy {
+    pub(super) fn start(server: &PrivateServer, certificate: Certificate) -> Self {
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(certificate.chain, certificate.key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = runtime
+            .block_on(TcpListener::bind(("127.0.0.1", 0)))
+            .unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let behind = ("127.0.0.1", server.port().unwrap());
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    // A caller that does not trust the certificate hangs up here.
+                    let mut outside = acceptor.accept(stream).await?;
+                    let mut inside = TcpStream::connect(behind).await?;
+                    copy_bidirectional(&mut outside, &mut inside).await
+                });
+            }
+        });
+        Self {
+            port,
+            _runtime: runtime,
+        }
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+}
