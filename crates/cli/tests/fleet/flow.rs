@@ -212,3 +212,16 @@ fn handling_takes_time_in_proportion_to_the_text() {
         began.elapsed()
     );
 }
+
+#[test]
+fn the_generator_handles_no_message() {
+    let server = server();
+    let fleet = fleet_of(3, &server, &["--interval", "0", "--messages", "5000"]);
+    assert_each_once(&fleet, &server, 5000);
+    let generator = fleet.generator();
+    let told = fleet.told();
+    let by_generator = told
+        .iter()
+        .filter(|told| told.event() == "processed" && Some(told.copy) == generator);
+    assert_eq!(by_generator.count(), 0);
+}
