@@ -53,7 +53,6 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
             }
         });
         match reclaimed {
-            Ok(Reclaimed { messages: 1.., .. }) | Err(_) if !looks_after_claims => {}
             Ok(Reclaimed { messages: 0, .. }) => {}
             Ok(Reclaimed {
                 messages, nodes, ..

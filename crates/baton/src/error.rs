@@ -63,7 +63,7 @@ const NOT_EXECUTED: [&str; 12] = [
     "UNBLOCKED",
 ];
 
-/// Sorts an error of the client into ours. `sent` tells whether the call had left.
+/// Sorts an error of the client into ours: executed perhaps, certainly not, or never.
 pub(crate) fn classify(error: redis::RedisError) -> Error {
     let Some(code) = error.code() else {
         return match error.kind() {

@@ -23,7 +23,7 @@ use crate::{Effects, Error, Event, Handler, Message, Pack, Range, Rejected};
 
 /// How long a handler may go on when the node is to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// Pause after a sleep that failed.
+/// Pause after a sleep that failed, or a claim that cannot be given back.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before a commit is repeated for which the errors store had no room.
 const FULL_PAUSE: Duration = Duration::from_millis(500);
@@ -165,11 +165,16 @@ impl<H: Handler> Lane<H> {
             Claim::Held { number } => {
                 self.number = self.number.max(number + 1);
                 match self.ctx.store.give_back(&self.slot, number).await {
-                    Ok(GiveBack::Ok | GiveBack::Lost) => {}
+                    Ok(GiveBack::Ok) => {}
+                    // Not a claim that a script of ours wrote: wait for somebody to look.
+                    Ok(GiveBack::Lost) => tokio::time::sleep(RETRY_PAUSE).await,
                     Err(error) if error.is_passing() => {}
                     Err(error) => return Err(error),
                 }
             }
+        }
+        if self.ctx.stopping() {
+            return Ok(None);
         }
         Box::pin(self.claim()).await
     }
@@ -345,6 +350,7 @@ impl<H: Handler> Lane<H> {
                         });
                     }
                     if self.ctx.stopping() {
+                        self.give_back().await?;
                         return Ok(Ended::Lost);
                     }
                     tokio::time::sleep(FULL_PAUSE).await;

@@ -449,7 +449,7 @@ impl Store {
         }
     }
 
-    pub(super) fn return_keys(&self) -> [&[u8]; 7] {
+    pub(super) fn return_keys(&self) -> [&[u8]; 6] {
         let keys = &self.keys;
         [
             &keys.queue,
@@ -457,7 +457,6 @@ impl Store {
             &keys.deadlines,
             &keys.workers,
             &keys.errors,
-            &keys.stats,
             &keys.bell,
         ]
         .map(|key| key.as_bytes())

@@ -12,8 +12,7 @@ redis.call('HDEL', KEYS[1], '')
 local answers = {}
 for i = 2, #ARGV, 2 do
   local held = redis.call('HGET', KEYS[1], ARGV[i])
-  local _, number = nil, nil
-  if held then _, number = parse_claim(held) end
+  local number = held and select(2, parse_claim(held))
   if number == tonumber(ARGV[i + 1]) then
     redis.call('ZADD', KEYS[2], now + ttl, ARGV[i])
     answers[#answers + 1] = 'held'

@@ -1,6 +1,6 @@
 -- reclaim: returns the claims of dead workers: past their deadline, or gone from presence.
 --
--- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 errors  6 stats  7 bell
+-- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 errors  6 bell
 -- ARGV  1 run of the server ('' believes absence whatever the run)  2 prefix of presence channels
 --       3 most claims looked at
 -- Returns {'reclaimed', messages, error records, name of a dead node...}
@@ -8,7 +8,7 @@
 -- richer. Also re-rings a bell whose token a dying sleeper took along.
 local run, prefix, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], errors = KEYS[5],
-  stats = KEYS[6], bell = KEYS[7]}
+  bell = KEYS[6]}
 local WORKERS_FORGET_S = 600
 
 -- The earliest deadlines first: what the dead held is never extended and ends up here.
@@ -17,8 +17,7 @@ local waiting = redis.call('LLEN', KEYS[1])
 redis.call('HLEN', KEYS[2])
 redis.call('HLEN', KEYS[4])
 redis.call('LLEN', KEYS[5])
-redis.call('HLEN', KEYS[6])
-redis.call('LLEN', KEYS[7])
+redis.call('LLEN', KEYS[6])
 local now = now_ms()
 
 local holders, values = {}, {}
@@ -26,8 +25,7 @@ for i = 1, #due, 2 do
   local slot = due[i]
   local value = redis.call('HGET', KEYS[2], slot)
   values[slot] = value
-  local _, _, claim_run = nil, nil, nil
-  if value then _, _, claim_run = parse_claim(value) end
+  local claim_run = value and select(3, parse_claim(value))
   holders[#holders + 1] = {name = string.match(slot, '^([^:]*)'), run = claim_run or ''}
 end
 local gone = absent(prefix, run, holders)
@@ -51,7 +49,7 @@ for i = 1, #due, 2 do
     end
   end
 end
-if waiting > 0 then ring(KEYS[7]) end
+if waiting > 0 then ring(KEYS[6]) end
 
 -- Slots of the long gone: look at a few, so that `workers` does not grow without end.
 local some = redis.call('HRANDFIELD', KEYS[4], 2, 'WITHVALUES')
