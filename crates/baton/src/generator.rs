@@ -37,15 +37,16 @@ pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<
             continue;
         };
         let reign = Reign::new(ctx, &mut source, epoch);
-        let by = match reign.run().await? {
+        let (by, fenced) = match reign.run().await? {
             End::Stopped => return Ok(()),
-            End::Lapsed => None,
-            End::Fenced { node, epoch } => {
-                ctx.above.fetch_max(epoch, Ordering::Relaxed);
-                ctx.beat_now.notify_one();
-                Some(node)
-            }
+            End::Lapsed => (None, epoch),
+            End::Fenced { node, epoch } => (Some(node).filter(|node| !node.is_empty()), epoch),
         };
+        // This reign is over for good. If the lease is still, or again, this node's, it goes
+        // on under an epoch of its own: nobody may have taken it, and a server that lost its
+        // data counts from one again.
+        ctx.above.fetch_max(epoch.max(fenced), Ordering::Relaxed);
+        ctx.beat_now.notify_one();
         ctx.emit(Event::Fenced { epoch, by });
         tokio::select! {
             () = ctx.role_is(|role| role.epoch() != Some(epoch)) => {}
@@ -128,7 +129,8 @@ impl<'a, S: Source> Reign<'a, S> {
                 };
                 under_way.push_back(publish(Arc::clone(self.ctx), self.epoch, prepared));
             }
-            let due = self.next_due();
+            // With a full window nothing new is sent before an answer comes.
+            let due = self.next_due(under_way.len() < WINDOW);
             tokio::select! {
                 biased;
                 Some((prepared, answer)) = under_way.next() => {
@@ -272,7 +274,7 @@ impl<'a, S: Source> Reign<'a, S> {
     }
 
     /// When to look for new messages again, unless an answer comes before.
-    fn next_due(&self) -> Instant {
+    fn next_due(&self, room: bool) -> Instant {
         let far = Duration::from_secs(3600);
         let finished = self
             .ctx
@@ -280,7 +282,7 @@ impl<'a, S: Source> Reign<'a, S> {
             .messages
             .is_some_and(|total| self.next > total);
         let wait = match self.interval_ms() {
-            _ if finished => far,
+            _ if finished || !room => far,
             0 => far,
             _ => Duration::from_millis(self.cursor_ms.saturating_sub(self.ctx.clock.now_ms())),
         };

@@ -272,3 +272,29 @@ fn a_resigning_generator_hands_over_within_a_beat() {
             .all(|node| Some(&node.node) != name.as_ref())
     );
 }
+
+#[test]
+fn a_lone_generator_paused_past_its_lease_goes_on_under_a_new_epoch() {
+    let server = server();
+    let fleet = fleet_of(1, &server, &["--interval", "20ms", "--lease-ttl", "300ms"]);
+    for epoch in 1..4 {
+        fleet
+            .wait_for(0, PATIENCE, "messages", |told| {
+                told.event() == "published" && told.number("epoch") == epoch
+            })
+            .unwrap();
+        fleet.pause(0).unwrap();
+        // Nobody else is there to take the lease when it has run out on Redis's clock.
+        let paused = status(&server.url(), "default").unwrap();
+        wait_status(
+            &server.url(),
+            "default",
+            PATIENCE,
+            "the lease to run out",
+            |status| status.now_ms > paused.now_ms + 600,
+        )
+        .unwrap();
+        fleet.resume(0).unwrap();
+    }
+    assert!(status(&server.url(), "default").unwrap().balanced);
+}

@@ -253,3 +253,28 @@ fn a_lost_bell_token_delays_nobody_for_long() {
     // The look by itself comes after five seconds only.
     assert!(processed.at.saturating_duration_since(published.at) < Duration::from_secs(3));
 }
+
+#[test]
+fn a_fleet_whose_redis_lost_everything_begins_anew() {
+    let mut server = server();
+    let fleet = fleet_of(3, &server, &["--interval", "20ms"]);
+    for _ in 0..2 {
+        let enough = |told: &baton_harness::Told| told.event() == "processed" && told.covers(5);
+        fleet
+            .wait_for(fleet.mark(), PATIENCE, "messages", |told| {
+                told.event() == "processed"
+            })
+            .unwrap();
+        fleet.wait_for(0, PATIENCE, "messages", enough).unwrap();
+        // Without persistence a restarted server knows nothing.
+        let mark = fleet.mark();
+        server.kill9();
+        server.restart().unwrap();
+        fleet
+            .wait_for(mark, PATIENCE, "the first message again", |told| {
+                told.event() == "published" && told.number("first") == 1
+            })
+            .unwrap();
+        fleet.wait_for(mark, PATIENCE, "its end", enough).unwrap();
+    }
+}
