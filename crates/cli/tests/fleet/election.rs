@@ -136,6 +136,12 @@ fn a_generator_paused_past_its_lease_wakes_up_fenced() {
                 told.copy == generator && told.event() == "processed"
             })
             .unwrap();
+        let epoch = next.number("epoch");
+        fleet
+            .wait_for(0, PATIENCE, "a message of the successor", |told| {
+                told.event() == "published" && told.number("epoch") == epoch
+            })
+            .unwrap();
         // Nothing of the old one was accepted after the seal: the numbers under each epoch
         // end where the next one's begin.
         let told = fleet.told();
@@ -146,7 +152,6 @@ fn a_generator_paused_past_its_lease_wakes_up_fenced() {
             of.map(|told| (told.number("first"), told.number("last")))
                 .collect::<Vec<_>>()
         };
-        let epoch = next.number("epoch");
         let first_of_new = numbers(epoch)
             .iter()
             .map(|(first, _)| *first)
