@@ -44,6 +44,9 @@ pub struct Config {
     pub max_pending: u64,
     /// Most failed messages the errors store may keep.
     pub max_errors: u64,
+    /// Keep a ledger of every publish and commit in Redis, for an [`Audit`](crate::Audit). It
+    /// grows with every pack.
+    pub audit: bool,
     /// Run even on a server that deletes keys when its memory is full.
     pub allow_eviction: bool,
 }
@@ -61,6 +64,7 @@ impl Config {
             missed: Missed::CatchUp,
             max_pending: 1_000_000,
             max_errors: 1_000_000,
+            audit: false,
             allow_eviction: false,
         }
     }

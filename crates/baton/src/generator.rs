@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::context::{Context, Role};
 use crate::protocol::{Publish, PublishCall, Seal};
-use crate::{Error, Event, Missed, PackBuilder, Source};
+use crate::{Digest, Error, Event, Missed, PackBuilder, Source};
 
 /// Most messages and bytes of a pack.
 const PACK: (u64, usize) = (500, 256 << 10);
@@ -72,6 +72,7 @@ struct Prepared {
     first: u64,
     count: u64,
     cursor_ms: u64,
+    digest: Option<Digest>,
     pack: Vec<u8>,
     /// The text of a single message, for the log.
     text: Option<Vec<u8>>,
@@ -213,11 +214,15 @@ impl<'a, S: Source> Reign<'a, S> {
             return None;
         }
         let mut builder = PackBuilder::default();
+        let mut digest = self.ctx.config.audit.then(Digest::default);
         while builder.count() < wanted && builder.bytes() < most_bytes {
             self.text.clear();
             self.source
                 .generate(self.next + builder.count(), &mut self.text)
                 .await;
+            if let Some(digest) = &mut digest {
+                digest.add(builder.count(), &self.text);
+            }
             builder.push(&self.text);
         }
         let (first, count) = (self.next, builder.count());
@@ -227,6 +232,7 @@ impl<'a, S: Source> Reign<'a, S> {
             first,
             count,
             cursor_ms: self.cursor_ms,
+            digest,
             pack: builder.finish(self.ctx.clock.now_ms()),
             text: (count == 1).then(|| self.text.clone()),
             announced: false,
@@ -419,6 +425,7 @@ async fn publish(
         count: prepared.count,
         cursor_ms: prepared.cursor_ms,
         max_pending: ctx.config.max_pending,
+        digest: prepared.digest,
         pack: &prepared.pack,
     };
     let answer = ctx.store.publish(call).await;

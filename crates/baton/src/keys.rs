@@ -70,6 +70,8 @@ pub struct Keys {
     pub errors: String,
     /// HASH of counters: `done`, `failed`, `foreign`.
     pub stats: String,
+    /// LIST of what was published and what ended, for an audit; only if one was asked for.
+    pub ledger: String,
     /// Where a joining node tries its permissions; never holds anything for long.
     pub(crate) preflight: [String; 2],
     /// A node's presence channel is this and its name. Nothing is ever published there.
@@ -99,6 +101,7 @@ impl Keys {
             workers: partition("workers"),
             errors: partition("errors"),
             stats: partition("stats"),
+            ledger: partition("ledger"),
             preflight: [control("preflight"), partition("preflight")],
             presence: control("presence:"),
             calls: control("call:"),
@@ -106,7 +109,7 @@ impl Keys {
     }
 
     /// Every key that may exist, with the type it must have.
-    pub fn typed(&self) -> [(&str, &'static str); 15] {
+    pub fn typed(&self) -> [(&str, &'static str); 16] {
         [
             (&self.generator, "hash"),
             (&self.nodes, "hash"),
@@ -123,6 +126,7 @@ impl Keys {
             (&self.workers, "hash"),
             (&self.errors, "list"),
             (&self.stats, "hash"),
+            (&self.ledger, "list"),
         ]
     }
 }

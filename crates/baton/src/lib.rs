@@ -41,6 +41,7 @@
 //! `worker` claims, handles and commits; [`Node`] puts them together. [`Status`] reads a
 //! fleet, [`Drain`] takes its failed messages.
 
+mod audit;
 mod bell;
 mod config;
 mod context;
@@ -53,6 +54,7 @@ mod failed;
 mod generator;
 mod handler;
 mod keys;
+mod ledger;
 mod link;
 mod node;
 mod outcome;
@@ -65,6 +67,7 @@ mod status;
 mod target;
 mod worker;
 
+pub use audit::{Audit, Finding};
 pub use config::{Config, Missed};
 pub use drain::Drain;
 pub use effects::Effects;
@@ -73,6 +76,7 @@ pub use event::Event;
 pub use failed::FailedMessage;
 pub use handler::{Handler, Message, Rejected, Source};
 pub use keys::{FleetName, Keys};
+pub use ledger::{Digest, Entry, Ledger};
 pub use link::LinkState;
 pub use node::{Node, new_name};
 pub use pack::{Pack, PackBuilder, Range};

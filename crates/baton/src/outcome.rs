@@ -1,7 +1,7 @@
 //! What became of the messages of a claim, on the way to its commit.
 
 use crate::protocol::Outcomes as Call;
-use crate::{Effects, FailedMessage};
+use crate::{Digest, Effects, FailedMessage};
 
 /// Outcomes of consecutive messages. Only failures and effects take room.
 pub(crate) struct Outcomes {
@@ -16,6 +16,8 @@ pub(crate) struct Outcomes {
     /// How many effects had been staged when each message with effects began: the number
     /// and the position.
     marks: Vec<(u64, usize)>,
+    /// Digest of the texts, if a ledger is kept.
+    pub(crate) digest: Option<Digest>,
 }
 
 impl Outcomes {
@@ -29,6 +31,7 @@ impl Outcomes {
             records: Vec::new(),
             effects: Effects::default(),
             marks: Vec::new(),
+            digest: None,
         }
     }
 
@@ -105,6 +108,7 @@ impl Outcomes {
             failed: &self.records,
             effects: &self.effects,
             max_errors,
+            digest: self.digest,
         }
     }
 
@@ -133,6 +137,7 @@ impl Outcomes {
     /// The same single message, failed because its effects were refused.
     pub(crate) fn refused(&self, reason: &str, text: &[u8], at_ms: u64) -> Self {
         let mut failed = Self::new(&self.node, self.first, self.attempt);
+        failed.digest = self.digest;
         failed.failed(&format!("its effects were refused: {reason}"), text, at_ms);
         failed
     }

@@ -41,6 +41,11 @@ impl Pace {
         self.last = count;
     }
 
+    /// Whether a few messages are worth a look at the clock.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.each > SLICE / 500
+    }
+
     pub(crate) fn want(&self) -> u64 {
         let fitting = SLICE.as_nanos() / self.each.as_nanos().max(1);
         let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);

@@ -30,10 +30,14 @@ script!(FORGET, "forget", ["presence"]);
 script!(ROSTER, "roster", ["clock", "presence"]);
 script!(PREFLIGHT, "preflight", []);
 script!(SEAL, "seal", ["bell"]);
-script!(PUBLISH, "publish", []);
-script!(CLAIM, "claim", ["clock", "range", "bell", "claimed"]);
+script!(PUBLISH, "publish", ["ledger"]);
+script!(
+    CLAIM,
+    "claim",
+    ["clock", "range", "bell", "claimed", "ledger"]
+);
 script!(EXTEND, "extend", ["clock", "claimed"]);
-script!(COMMIT, "commit", ["range", "claimed", "effects"]);
+script!(COMMIT, "commit", ["range", "claimed", "effects", "ledger"]);
 script!(
     GIVE_BACK,
     "give_back",

@@ -65,8 +65,8 @@ impl Target {
         self
     }
 
-    /// A client for it. Opens no connection.
-    pub(crate) fn client(&self) -> Result<redis::Client, Error> {
+    /// A client for it, for what this library has no call for. Opens no connection.
+    pub fn client(&self) -> Result<redis::Client, Error> {
         if matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
             // The client library bundles no provider, and a program that uses this library may
             // have several. An error means that one is installed.

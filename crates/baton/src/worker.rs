@@ -19,12 +19,14 @@ use crate::context::{Context, Role};
 use crate::outcome::Outcomes;
 use crate::pace::{Pace, SLICE};
 use crate::protocol::{Claim, ClaimCall, Commit, GiveBack, Slot};
-use crate::{Effects, Error, Event, Handler, Message, Pack, Range, Rejected};
+use crate::{Digest, Effects, Error, Event, Handler, Message, Pack, Range, Rejected};
 
 /// How long a handler may go on when the node is to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Pause after a sleep that failed, or a claim that cannot be given back.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// After how many messages that took no time a lane looks at the clock.
+const LOOK_EVERY: u64 = 16;
 /// Pause before a commit is repeated for which the errors store had no room.
 const FULL_PAUSE: Duration = Duration::from_millis(500);
 
@@ -190,6 +192,7 @@ impl<H: Handler> Lane<H> {
         } = held.range;
         let node = self.ctx.store.node();
         let mut outcomes = Outcomes::new(node, first, crashes + 1);
+        outcomes.digest = self.ctx.config.audit.then(Digest::default);
         let pack = Pack::parse(&held.pack).ok();
         let texts = pack.as_ref().and_then(|pack| {
             pack.texts
@@ -200,8 +203,14 @@ impl<H: Handler> Lane<H> {
             return outcomes;
         };
         let began = Instant::now();
+        // Locks and clocks cost more than a quick handler: such a one is asked about now and
+        // then, one that waited or is slow after every message.
+        let slow = self.pace.is_slow();
+        let mut look = true;
         for (seq, text) in (first..).zip(texts) {
-            if self.interrupted() || (seq > first && began.elapsed() > SLICE) {
+            if (look || slow || (seq - first).is_multiple_of(LOOK_EVERY))
+                && (self.interrupted() || (seq > first && began.elapsed() > SLICE))
+            {
                 break;
             }
             let message = Message {
@@ -211,27 +220,35 @@ impl<H: Handler> Lane<H> {
                 text,
             };
             let mut effects = Effects::default();
-            match self.handle_one(message, &mut effects).await {
-                Some(Ok(())) => outcomes.done(effects),
-                Some(Err(rejected)) => {
+            let Some((ended, waited)) = self.handle_one(message, &mut effects).await else {
+                break;
+            };
+            look = waited;
+            match ended {
+                Ok(()) => outcomes.done(effects),
+                Err(rejected) => {
                     outcomes.failed(&rejected.reason, text, self.ctx.clock.now_ms());
                 }
-                None => break,
+            }
+            if let Some(digest) = &mut outcomes.digest {
+                digest.add(seq - base, text);
             }
         }
         self.pace.measure(outcomes.count(), began.elapsed());
         outcomes
     }
 
-    /// Runs the handler; `None` when the node stops and the handler does not end in time.
+    /// Runs the handler; says also whether it had to wait. `None` when the node stops and the
+    /// handler does not end in time.
     async fn handle_one(
         &self,
         message: Message<'_>,
         effects: &mut Effects,
-    ) -> Option<Result<(), Rejected>> {
+    ) -> Option<(Result<(), Rejected>, bool)> {
         let handling = AssertUnwindSafe(self.handler.handle(message, effects)).catch_unwind();
         let mut handling = std::pin::pin!(handling);
         let first_poll = std::future::poll_fn(|cx| Poll::Ready(handling.as_mut().poll(cx))).await;
+        let waited = first_poll.is_pending();
         let ended = match first_poll {
             Poll::Ready(ended) => ended,
             Poll::Pending => tokio::select! {
@@ -239,7 +256,8 @@ impl<H: Handler> Lane<H> {
                 () = self.out_of_time() => return None,
             },
         };
-        Some(ended.unwrap_or_else(|_| Err("the handler panicked".into())))
+        let ended = ended.unwrap_or_else(|_| Err("the handler panicked".into()));
+        Some((ended, waited))
     }
 
     async fn out_of_time(&self) {
@@ -371,7 +389,11 @@ impl<H: Handler> Lane<H> {
         held: &Held,
         outcomes: &Outcomes,
     ) -> Result<Ended, Error> {
-        for single in outcomes.singles() {
+        for mut single in outcomes.singles() {
+            if self.ctx.config.audit {
+                let seq = single.first();
+                single.digest = Some(Digest::of(seq - held.range.pack, held.text(seq)));
+            }
             if Box::pin(self.commit(held, &single, None)).await? == Ended::Lost {
                 return Ok(Ended::Lost);
             }

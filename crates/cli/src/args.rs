@@ -12,9 +12,9 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use connection::ConnectionArgs;
-pub(crate) use run::{LogFormat, RunArgs};
+pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
 
-use crate::{compat, demo};
+use crate::{bench, compat, demo};
 
 /// One generator, any number of workers, every message exactly once, on one Redis.
 ///
@@ -68,6 +68,20 @@ pub(crate) enum Command {
     Server(ServerCommand),
     /// Watch a fleet survive kill -9, on a private server
     Demo(demo::DemoArgs),
+    /// Time and audit a million messages, beside an unsafe queue
+    ///
+    /// Real processes: one generator and --workers workers, on a private server or on the one
+    /// that is named. Afterwards every message is accounted for: what was published and what
+    /// was committed, the errors store, and the texts themselves. Exit code 1 if one is lost or
+    /// was committed twice.
+    #[command(after_help = help::BENCH)]
+    Bench(bench::BenchArgs),
+    /// One copy of a bench's fleet
+    #[command(hide = true)]
+    BenchNode(bench::node::NodeArgs),
+    /// One copy of a bench's unsafe queue
+    #[command(hide = true)]
+    BenchFloor(bench::floor::FloorArgs),
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS)]
     Completions {

@@ -70,6 +70,38 @@ pub(crate) async fn open(args: &ConnectionArgs, target: &Target) -> anyhow::Resu
     }
 }
 
+/// The server that was named, if one was; localhost is not tried, and none is started.
+pub(crate) fn named(args: &ConnectionArgs) -> anyhow::Result<Option<Target>> {
+    match given(args)? {
+        Some(target) => Ok(Some(dress(target, args, password(args)?))),
+        None => Ok(None),
+    }
+}
+
+/// Variables that let a copy of this program find the server that was named.
+pub(crate) fn environment(args: &ConnectionArgs) -> Result<Vec<(String, String)>, Usage> {
+    let mut variables = match said(args)? {
+        Said::Url(url) => vec![("REDIS_URL", url.to_owned())],
+        Said::Addr(addr) => vec![("BATON_ADDR", addr.to_owned())],
+        Said::HostPort(host, port) => {
+            vec![
+                ("BATON_HOST", host.to_owned()),
+                ("BATON_PORT", port.to_string()),
+            ]
+        }
+        Said::Nothing => Vec::new(),
+    };
+    variables.extend(args.db.map(|db| ("BATON_DB", db.to_string())));
+    if let Some(file) = &args.password_file {
+        variables.push(("BATON_PASSWORD_FILE", file.display().to_string()));
+    }
+    if let Ok(password) = std::env::var("REDIS_PASSWORD") {
+        variables.push(("REDIS_PASSWORD", password));
+    }
+    let owned = |(name, value): (&str, String)| (name.to_owned(), value);
+    Ok(variables.into_iter().map(owned).collect())
+}
+
 /// The server that runs here when there is no other.
 pub(crate) fn embedded(port: u16) -> anyhow::Result<Embedded> {
     Ok(Embedded::new(port, baton_server::default_data_dir()?))

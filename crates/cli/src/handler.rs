@@ -6,13 +6,17 @@ use baton::{Effects, Handler, Message, Rejected, Source};
 use rand::Rng;
 use rand::rngs::SmallRng;
 
+use crate::args::RunArgs;
+
 /// How many words there are: one for each value of a byte.
 const WORDS: usize = 256;
 /// Fewest and most words of a message.
 const WORDS_PER_TEXT: (u64, u64) = (3, 12);
 
-/// Random readable text: three to twelve words, about 60 bytes on average.
+/// Random readable text: three to twelve words, about 60 bytes on average; or words up to a
+/// given size.
 pub(crate) struct RandomText {
+    size: Option<usize>,
     words: [&'static [u8]; WORDS],
     rng: SmallRng,
 }
@@ -21,16 +25,36 @@ impl RandomText {
     pub(crate) fn new() -> Self {
         let mut lines = include_str!("words.txt").lines();
         Self {
+            size: None,
             words: std::array::from_fn(|_| lines.next().unwrap_or_default().as_bytes()),
             rng: rand::make_rng(),
         }
     }
 
-    fn append(&mut self, text: &mut Vec<u8>) {
-        let (fewest, most) = WORDS_PER_TEXT;
-        let count = fewest + (self.rng.next_u64() >> 32) % (most - fewest + 1);
+    /// Texts of exactly so many bytes; the last word may be cut off.
+    pub(crate) fn sized(size: usize) -> Self {
+        Self {
+            size: Some(size),
+            ..Self::new()
+        }
+    }
+
+    pub(crate) fn append(&mut self, text: &mut Vec<u8>) {
+        let Some(size) = self.size else {
+            let (fewest, most) = WORDS_PER_TEXT;
+            let count = fewest + (self.rng.next_u64() >> 32) % (most - fewest + 1);
+            return self.append_words(text, |word, _| word < count);
+        };
+        let end = text.len() + size;
+        self.append_words(text, |_, length| length < end);
+        text.truncate(end);
+    }
+
+    /// Appends words while `more` wants more than so many words and so long a text.
+    fn append_words(&mut self, text: &mut Vec<u8>, more: impl Fn(u64, usize) -> bool) {
         let mut random = 0;
-        for word in 0..count {
+        let mut word = 0;
+        while more(word, text.len()) {
             // Eight words from one random number.
             if word % 8 == 0 {
                 random = self.rng.next_u64();
@@ -40,6 +64,7 @@ impl RandomText {
             }
             text.extend_from_slice(self.words[usize::from(random.to_le_bytes()[0])]);
             random >>= 8;
+            word += 1;
         }
     }
 }
@@ -61,6 +86,15 @@ pub(crate) struct PretendedWork {
 }
 
 impl PretendedWork {
+    /// The work that flags ask for.
+    pub(crate) fn new(args: &RunArgs) -> Self {
+        Self {
+            work: args.work,
+            work_per_char: args.work_per_char,
+            error_rate: args.error_rate,
+        }
+    }
+
     fn time(&self, text: &[u8]) -> Duration {
         if self.work_per_char.is_zero() {
             return self.work;
@@ -108,6 +142,15 @@ mod tests {
         }
         assert!((56..=70).contains(&(bytes / 10_000)), "{}", bytes / 10_000);
         assert_eq!(counts, (3..=12).collect());
+    }
+
+    #[test]
+    fn a_sized_text_has_exactly_that_size() {
+        for size in [0, 1, 16, 64, 1 << 20] {
+            let mut text = Vec::new();
+            RandomText::sized(size).append(&mut text);
+            assert_eq!(text.len(), size);
+        }
     }
 
     #[test]

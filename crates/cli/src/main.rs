@@ -1,6 +1,7 @@
 //! The `baton` program: parses the command line, resolves which Redis to use, runs a command.
 
 mod args;
+mod bench;
 mod clean;
 mod compat;
 mod connect;
@@ -55,6 +56,9 @@ fn command(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Clean => clean::run(connection),
         Command::Server(command) => server::run(connection, command),
         Command::Demo(args) => demo::run(args),
+        Command::Bench(args) => bench::run(connection, args),
+        Command::BenchNode(args) => bench::node::run(connection, args),
+        Command::BenchFloor(args) => bench::floor::run(connection, args),
         Command::Completions { shell } => {
             print(&Output::stdout(), &man::completions(*shell))?;
             Ok(ExitCode::SUCCESS)

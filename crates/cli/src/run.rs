@@ -23,11 +23,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     let name = Arc::new(OnceLock::new());
     let log = Log::new(args.log, stop.clone(), Arc::clone(&name));
-    let handler = PretendedWork {
-        work: args.work,
-        work_per_char: args.work_per_char,
-        error_rate: args.error_rate,
-    };
+    let handler = PretendedWork::new(args);
     let observe = move |event: &baton::Event| log.tell(event);
     let node = Node::new(target, config, RandomText::new(), handler, observe)?;
     // Nobody else has the key to this lock.

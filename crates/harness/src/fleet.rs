@@ -1,8 +1,8 @@
 //! Real processes and what they tell.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -73,6 +73,7 @@ impl Heard {
 
 struct Copy {
     child: Child,
+    stdin: Option<ChildStdin>,
     reader: Option<std::thread::JoinHandle<()>>,
     gone: bool,
 }
@@ -81,6 +82,7 @@ struct Copy {
 pub struct Fleet {
     program: PathBuf,
     args: Vec<String>,
+    env: Vec<(String, String)>,
     copies: Vec<Copy>,
     heard: Arc<Heard>,
 }
@@ -88,12 +90,25 @@ pub struct Fleet {
 impl Fleet {
     /// A fleet without copies. `args` go to every copy after `run --log json`.
     pub fn new(program: impl AsRef<Path>, args: &[&str]) -> Self {
+        let args = ["run", "--log", "json"].iter().chain(args);
+        Self::of(program, args.map(|arg| (*arg).to_owned()).collect())
+    }
+
+    /// A fleet without copies of any program that logs JSON lines on stdout.
+    pub fn of(program: impl AsRef<Path>, args: Vec<String>) -> Self {
         Self {
             program: program.as_ref().to_owned(),
-            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            args,
+            env: Vec::new(),
             copies: Vec::new(),
             heard: Arc::default(),
         }
+    }
+
+    /// Sets variables for copies that are started from now on.
+    pub fn with_env(mut self, env: &[(String, String)]) -> Self {
+        self.env.extend_from_slice(env);
+        self
     }
 
     /// A way to end this fleet's waits.
@@ -105,13 +120,14 @@ impl Fleet {
     pub fn start(&mut self) -> Result<usize> {
         let mut command = command(&self.program);
         let mut child = command
-            .args(["run", "--log", "json"])
             .args(&self.args)
-            .stdin(Stdio::null())
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;
         let stdout = child.stdout.take().ok_or_else(|| anyhow!("no stdout"))?;
+        let stdin = child.stdin.take();
         let copy = self.copies.len();
         let heard = Arc::clone(&self.heard);
         let reader = std::thread::spawn(move || {
@@ -131,6 +147,7 @@ impl Fleet {
         });
         self.copies.push(Copy {
             child,
+            stdin,
             reader: Some(reader),
             gone: false,
         });
@@ -161,6 +178,13 @@ impl Fleet {
     pub fn kill9(&mut self, copy: usize) -> Result<()> {
         self.signal(copy, Signal::KILL)?;
         self.wait(copy).map(|_| ())
+    }
+
+    /// Writes a line to a copy's stdin.
+    pub fn say(&mut self, copy: usize, line: &str) -> Result<()> {
+        let stdin = self.copies[copy].stdin.as_mut();
+        let stdin = stdin.ok_or_else(|| anyhow!("no stdin"))?;
+        Ok(writeln!(stdin, "{line}")?)
     }
 
     /// Stops a copy in its tracks.

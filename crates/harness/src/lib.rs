@@ -5,6 +5,7 @@
 //! named events with a deadline, and kills, pauses or stops copies. A [`History`] sorts what
 //! the copies told into messages that ended once, and those that did not.
 
+pub mod bench;
 mod fleet;
 mod history;
 mod look;

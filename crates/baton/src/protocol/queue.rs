@@ -10,7 +10,7 @@ use super::answer::{bytes, number, string, strings, unexpected, worded};
 use crate::effects::Effects;
 use crate::error::classify;
 use crate::pack::Range;
-use crate::{Error, scripts};
+use crate::{Digest, Error, scripts};
 
 /// A message whose claim was lost this often goes to errors instead of killing another worker.
 const POISON_CRASHES: u64 = 3;
@@ -71,6 +71,8 @@ pub struct PublishCall<'a> {
     pub cursor_ms: u64,
     /// Backpressure: most messages that may wait or be in hand.
     pub max_pending: u64,
+    /// Digest of its texts, if a ledger is kept.
+    pub digest: Option<Digest>,
     /// The pack.
     pub pack: &'a [u8],
 }
@@ -160,6 +162,8 @@ pub struct Outcomes<'a> {
     pub effects: &'a Effects,
     /// Most error records the store may keep.
     pub max_errors: u64,
+    /// Digest of the texts, if a ledger is kept.
+    pub digest: Option<Digest>,
 }
 
 /// The answer to a commit.
@@ -192,6 +196,11 @@ pub enum GiveBack {
     Ok,
     /// The slot holds no such claim (any more).
     Lost,
+}
+
+/// A digest as an argument; empty when there is none.
+fn words(digest: Option<Digest>) -> String {
+    digest.map(|digest| digest.to_string()).unwrap_or_default()
 }
 
 fn read_claim(answer: &Value) -> Result<Claim, Error> {
@@ -252,6 +261,7 @@ impl Store {
                     &keys.packs,
                     &keys.stats,
                     &keys.bell,
+                    &keys.ledger,
                 ],
                 &[
                     self.node.as_bytes(),
@@ -262,6 +272,7 @@ impl Store {
                     what.cursor_ms.to_string().as_bytes(),
                     what.max_pending.to_string().as_bytes(),
                     what.pack,
+                    words(what.digest).as_bytes(),
                 ],
             )
             .await?;
@@ -321,7 +332,7 @@ impl Store {
         }
     }
 
-    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 9], [String; 6]) {
+    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 10], [String; 6]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -333,6 +344,7 @@ impl Store {
             &keys.errors,
             &keys.stats,
             &keys.bell,
+            &keys.ledger,
         ];
         let args = [
             call.slot.name.clone(),
@@ -389,6 +401,7 @@ impl Store {
             outcomes.first.to_string(),
             outcomes.last.to_string(),
             outcomes.max_errors.to_string(),
+            words(outcomes.digest),
             outcomes.failed.len().to_string(),
         ];
         let effects = &outcomes.effects.staged;
@@ -413,6 +426,7 @@ impl Store {
             &keys.workers,
             &keys.stats,
             &keys.errors,
+            &keys.ledger,
         ]
         .map(|key| key.as_bytes())
         .to_vec();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Store;
-use super::answer::{array, number, string, unexpected, worded};
+use super::answer::{array, number, string, strings, unexpected, worded};
 use crate::{Error, scripts};
 
 /// Most claims that one reclaim looks at.
@@ -12,6 +12,9 @@ const RECLAIM_CLAIMS: u64 = 64;
 const CLEAN_CLAIMS: u64 = 100_000;
 /// Longest queue that the census counts range by range (about 30 ms of Redis's time).
 const CENSUS_RANGES: u64 = 100_000;
+
+/// Entries of the ledger that are read at a time.
+const LEDGER_PAGE: u64 = 10_000;
 
 /// What a reclaim returned to where it came from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,6 +93,24 @@ impl Store {
                     .collect::<Result<_, _>>()?,
             }),
             _ => Err(unexpected(call, &answer)),
+        }
+    }
+
+    /// The entries of the ledger, oldest first.
+    pub(crate) async fn ledger(&self) -> Result<Vec<String>, Error> {
+        let mut entries = Vec::new();
+        loop {
+            let mut command = redis::cmd("LRANGE");
+            let from = entries.len() as u64;
+            command
+                .arg(&self.keys.ledger)
+                .arg(from)
+                .arg(from + LEDGER_PAGE - 1);
+            let page = strings("LRANGE", &self.link.call(&command).await?)?;
+            if page.is_empty() {
+                return Ok(entries);
+            }
+            entries.extend(page);
         }
     }
 

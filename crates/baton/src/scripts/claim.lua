@@ -1,6 +1,7 @@
 -- claim: takes messages from the head of the queue into a slot's hands.
 --
 -- KEYS  1 queue  2 packs  3 left  4 claims  5 deadlines  6 workers  7 errors  8 stats  9 bell
+--       10 ledger
 -- ARGV  1 slot (node:lane)  2 number of the claim, growing per slot  3 run of the server
 --       4 most messages wanted  5 claim ttl in ms  6 crashes after which a message is poison
 -- Returns
@@ -33,14 +34,19 @@ end
 if settled and number <= tonumber(string.match(settled, '^(%d+) ')) then return {'stale'} end
 
 -- One error record, as a worker would write it.
-local function record(seq, reason, attempt, text)
+local function keep(seq, reason, attempt, text)
   redis.call('RPUSH', KEYS[7], cmsgpack.pack({seq, now, slot, reason, attempt, text}))
 end
 
 -- Ends one message without a worker: it failed.
 local function fail(p, n, seq, reason, attempt, text)
-  record(seq, reason, attempt, text)
+  keep(seq, reason, attempt, text)
   redis.call('HINCRBY', KEYS[8], 'failed', 1)
+  if redis.call('LLEN', KEYS[10]) > 0 then
+    local number = string.format('%.0f', seq)
+    record(KEYS[10], 'c ' .. slot .. ' ' .. number .. ' ' .. number .. ' 1 -',
+      redis.call('TIME'))
+  end
   local pack = string.format('%.0f', p)
   local left = tonumber(redis.call('HGET', KEYS[3], pack) or n) - 1
   if left == 0 then
@@ -56,9 +62,10 @@ local function discard(head, p, n, a, b, c, pack)
   redis.call('LLEN', KEYS[7])
   redis.call('HLEN', KEYS[8])
   redis.call('HLEN', KEYS[3])
+  redis.call('LLEN', KEYS[10])
   redis.call('LPOP', KEYS[1])
   if not pack then
-    record(0, p and 'its text is missing in Redis' or 'not a message of this fleet', 1, head)
+    keep(0, p and 'its text is missing in Redis' or 'not a message of this fleet', 1, head)
     redis.call('HINCRBY', KEYS[8], 'foreign', 1)
     return
   end

@@ -1,8 +1,10 @@
 -- commit: ends a claim, or its first part. Outcomes, counters and effects in one step.
 --
--- KEYS  1 claims  2 deadlines  3 packs  4 left  5 workers  6 stats  7 errors  8.. one per effect
+-- KEYS  1 claims  2 deadlines  3 packs  4 left  5 workers  6 stats  7 errors  8 ledger
+--       9.. one per effect
 -- ARGV  1 slot  2 number of the claim  3 first  4 last of the messages that end
---       5 most error records kept  6 how many failed  7.. their error records
+--       5 most error records kept  6 digest of the texts, for the ledger; '' if none is kept
+--       7 how many failed  8.. their error records
 --       then the effects (see effects.lua)
 -- Returns
 --   {'done'}
@@ -14,7 +16,7 @@
 -- The first write frees memory, so a full server still takes commits.
 local slot, number = ARGV[1], tonumber(ARGV[2])
 local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
-local most_errors, failed = tonumber(ARGV[5]), tonumber(ARGV[6])
+local most_errors, failed = tonumber(ARGV[5]), tonumber(ARGV[7])
 
 local settled = redis.call('HGET', KEYS[5], slot)
 if settled then
@@ -35,7 +37,7 @@ if failed > 0 then
   local records = redis.call('LLEN', KEYS[7])
   if records + failed > most_errors then return {'full', string.format('%.0f', records)} end
 end
-local effects, reason = check_effects(7 + failed, 8)
+local effects, reason = check_effects(8 + failed, 9)
 if not effects then return {'refused', reason} end
 local count = last - first + 1
 local whole = count == n
@@ -43,7 +45,9 @@ local left = whole and 0 or tonumber(redis.call('HGET', KEYS[4], pack) or n) - c
 redis.call('HLEN', KEYS[3])
 redis.call('ZCARD', KEYS[2])
 redis.call('HLEN', KEYS[6])
-local now_s = redis.call('TIME')[1]
+local audited = ARGV[6] ~= ''
+if audited then redis.call('LLEN', KEYS[8]) end
+local time = redis.call('TIME')
 
 redis.call('HDEL', KEYS[1], slot)
 if last == b then
@@ -61,9 +65,15 @@ end
 if count > failed then redis.call('HINCRBY', KEYS[6], 'done', count - failed) end
 if failed > 0 then
   redis.call('HINCRBY', KEYS[6], 'failed', failed)
-  for i = 7, 6 + failed do redis.call('RPUSH', KEYS[7], ARGV[i]) end
+  for i = 8, 7 + failed, 500 do
+    redis.call('RPUSH', KEYS[7], unpack(ARGV, i, math.min(i + 499, 7 + failed)))
+  end
 end
 redis.call('HSET', KEYS[5], slot,
-  ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. now_s)
+  ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. time[1])
+if audited then
+  record(KEYS[8],
+    'c ' .. slot .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. ARGV[7] .. ' ' .. ARGV[6], time)
+end
 for _, effect in ipairs(effects) do redis.call(unpack(effect)) end
 return {'done'}

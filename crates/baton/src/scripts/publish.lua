@@ -1,8 +1,9 @@
 -- publish: one pack of consecutive messages, or nothing.
 --
--- KEYS  1 fence  2 queue  3 packs  4 stats  5 bell
+-- KEYS  1 fence  2 queue  3 packs  4 stats  5 bell  6 ledger
 -- ARGV  1 node  2 epoch  3 first and 4 last sequence number  5 count  6 cursor of the schedule
 --       7 most messages that may wait or be in hand  8 the pack
+--       9 digest of its texts, for the ledger; '' if none is kept
 -- Returns
 --   {'ok'}              written
 --   {'already'}         an earlier try of this very call was
@@ -24,10 +25,19 @@ local open = last - tonumber(stats[1] or '0') - tonumber(stats[2] or '0')
 if open + count > tonumber(ARGV[7]) then return {'full', string.format('%.0f', open)} end
 redis.call('LLEN', KEYS[2])
 local silent = redis.call('LLEN', KEYS[5]) == 0
+local audited = ARGV[9] ~= ''
+local time
+if audited then
+  redis.call('LLEN', KEYS[6])
+  time = redis.call('TIME')
+end
 
 redis.call('HSET', KEYS[3], ARGV[3], ARGV[8])
 -- A range of the whole pack, put together from texts: formatting numbers is slow.
 redis.call('RPUSH', KEYS[2], ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' 0')
 redis.call('HSET', KEYS[1], 'last', ARGV[4], 'cursor', ARGV[6])
 if silent then redis.call('RPUSH', KEYS[5], '1') end
+if audited then
+  record(KEYS[6], 'p ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. ARGV[9], time)
+end
 return {'ok'}

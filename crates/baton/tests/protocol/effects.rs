@@ -108,6 +108,7 @@ async fn refused(seed: &[&[&str]], stage: impl Fn(&mut Effects, &dyn Fn(&str) ->
         failed: &records,
         effects: &effects,
         max_errors: 10,
+        digest: None,
     };
     let answer = w.store.commit(&w.slot, 1, outcomes).await;
     assert_eq!(fleet.dump().await, before, "{answer:?}");

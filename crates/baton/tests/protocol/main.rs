@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod audit;
 mod census;
 mod claim;
 mod commit;

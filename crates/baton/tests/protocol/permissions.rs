@@ -136,6 +136,7 @@ async fn refused_effect(fleet: &Fleet, rules: &[&str]) -> String {
         failed: &[],
         effects: &effects,
         max_errors: 10,
+        digest: None,
     };
     let reason = match w.store.commit(&w.slot, 1, outcomes).await {
         Ok(Commit::Refused { reason }) | Err(Error::Refused(reason)) => reason,

@@ -1,7 +1,7 @@
 //! A key of ours that holds another type stops every script before its first write.
 
-use baton::protocol::{ClaimCall, Commit, Outcomes, Publish, Store};
-use baton::{Effects, Error};
+use baton::protocol::{ClaimCall, Commit, Outcomes, Publish, PublishCall, Store};
+use baton::{Digest, Effects, Error};
 
 use crate::support::{Fleet, LONG, Lane, NO_EFFECTS, OVER, beat, call, failed, pack, publish};
 
@@ -110,10 +110,14 @@ async fn seal_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = ["fence", "queue", "packs", "stats", "bell"];
+    let keys = ["fence", "queue", "packs", "stats", "bell", "ledger"];
     refuses(&keys, async |busy| {
         let pack = pack(7, 1);
-        busy.g.publish(call(7, 1, &pack)).await.map(drop)
+        let call = PublishCall {
+            digest: Some(Digest::default()),
+            ..call(7, 1, &pack)
+        };
+        busy.g.publish(call).await.map(drop)
     })
     .await;
 }
@@ -181,6 +185,7 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
         "workers",
         "stats",
         "errors",
+        "ledger",
     ];
     refuses(&keys, async |busy| {
         let mut effects = Effects::default();
@@ -192,6 +197,7 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
             failed: &records,
             effects: &effects,
             max_errors: 10,
+            digest: Some(Digest::default()),
         };
         let w = &busy.w;
         w.store.commit(&w.slot, 1, outcomes).await.map(drop)

@@ -127,6 +127,12 @@ fn show(name: &str, bytes: &[u8], run: &str) -> String {
             Err(_) => text(bytes),
         },
         "errors" => record(bytes, run),
+        // Its last two words are the time.
+        "ledger" => {
+            let entry = text(bytes);
+            let words: Vec<&str> = entry.split(' ').collect();
+            format!("{} TIME", words[..words.len() - 2].join(" "))
+        }
         "claims" if bytes.starts_with(b"e ") => {
             let words: Vec<&[u8]> = bytes.splitn(4, |byte| *byte == b' ').collect();
             let head = mask(&text(&words[..3].join(&b' ')), run);

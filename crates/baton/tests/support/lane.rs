@@ -79,7 +79,12 @@ impl Lane {
             failed,
             effects,
             max_errors: 10,
+            digest: None,
         };
+        self.commit_outcomes(number, outcomes).await
+    }
+
+    pub(crate) async fn commit_outcomes(&self, number: u64, outcomes: Outcomes<'_>) -> Commit {
         let commit = self.store.commit(&self.slot, number, outcomes).await;
         commit.unwrap()
     }

@@ -184,6 +184,7 @@ pub(crate) fn call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'_> {
         count,
         cursor_ms: first * 10,
         max_pending: 1_000_000,
+        digest: None,
         pack,
     }
 }

@@ -98,6 +98,25 @@ Examples:
 Exit codes: 0 the books are balanced: published = done + failed + pending + claimed, counted in
 one step; 1 they are not, or Redis did not answer.";
 
+/// Below `baton bench --help`.
+pub(crate) const BENCH: &str = "\
+Examples:
+  baton bench
+  baton bench --kill 20 --report bench.html
+  baton bench --persistence everysec --runs 5 --json | tail -1 | jq .rate
+  baton bench --messages 100000 --work 1ms --concurrency 8
+
+The floor is the same messages through RPUSH and LPOP with a count, at the batch size that is
+fastest here, and nothing that makes it safe; the ratio is ours divided by the floor. Latency is
+from publish to commit on Redis's clock; at full speed most of it is waiting in the queue.
+
+With --json the last line of stdout is one object with the medians of all runs: messages,
+seconds, rate, floor_rate, ratio, lost, duplicated, p50_ms, p99_ms, p999_ms, redis_cpu_us and
+client_cpu_us (per message), bytes_per_pending, node_rss_mb, server_mb, kills and clean. What
+cannot be known here is null.
+
+Exit codes: 0 every message committed exactly once; 1 not so, or it could not be run.";
+
 /// Below `baton completions --help`.
 pub(crate) const COMPLETIONS: &str = "\
 Examples:

@@ -121,11 +121,11 @@ fn claim_ttl(text: &str) -> Result<Duration, String> {
     checked(ttl, |config| config.claim_ttl = ttl)
 }
 
-fn work(text: &str) -> Result<Duration, String> {
+pub(crate) fn work(text: &str) -> Result<Duration, String> {
     duration(text, LONGEST_WORK)
 }
 
-fn concurrency(text: &str) -> Result<usize, String> {
+pub(crate) fn concurrency(text: &str) -> Result<usize, String> {
     let concurrency = number(text)?;
     checked(concurrency, |config| config.concurrency = concurrency)
 }

@@ -72,6 +72,7 @@ impl Seed {
             count: builder.count(),
             cursor_ms: 0,
             max_pending: u64::MAX >> 12,
+            digest: None,
             pack: &pack,
         });
         assert_eq!(self.runtime.block_on(publish).unwrap(), Publish::Ok);

@@ -188,6 +188,7 @@ impl World {
         let call = PublishCall {
             epoch,
             max_pending: MAX_PENDING,
+            digest: None,
             ..call(first, count, &pack)
         };
         self.seen
@@ -285,6 +286,7 @@ impl World {
             failed: &sent.records,
             effects: &sent.effects,
             max_errors: MAX_ERRORS,
+            digest: None,
         };
         let commit = lane.store.commit(&lane.slot, sent.number, outcomes);
         let answer = commit.await.unwrap();

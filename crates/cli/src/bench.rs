@@ -1,0 +1,259 @@
+//! `baton bench`: times and audits many messages, beside an unsafe queue.
+
+pub(crate) mod floor;
+pub(crate) mod node;
+mod progress;
+mod report;
+mod summary;
+mod word;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use baton::Target;
+use baton_harness::bench::{self, Plan, Usage};
+use baton_server::{Fsync, PrivateServer};
+use clap::ValueEnum;
+use clap::builder::FalseyValueParser;
+
+use crate::args::ConnectionArgs;
+use crate::connect;
+use crate::stop::{Cause, Stop, exit_code};
+use crate::usage;
+use progress::Bar;
+use summary::Summary;
+
+/// Share of messages that workers find faulty.
+const ERROR_RATE: f64 = 0.05;
+/// Batch sizes that the floor is tried with.
+const FLOOR_BATCHES: [u64; 5] = [100, 250, 500, 1000, 2000];
+
+/// What to measure, and on what.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Bench")]
+pub(crate) struct BenchArgs {
+    /// How many messages
+    #[arg(long, value_name = "N", env = "BATON_MESSAGES", default_value = "1000000",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub(crate) messages: u64,
+    /// How many copies work, beside the one that generates
+    #[arg(long, value_name = "N", env = "BATON_WORKERS", default_value = "2",
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) workers: u16,
+    /// Bytes of each text
+    #[arg(long, value_name = "BYTES", env = "BATON_SIZE", default_value = "64",
+          value_parser = clap::value_parser!(u32).range(1..=(8 << 20)))]
+    pub(crate) size: u32,
+    /// What the private server writes to disk
+    #[arg(
+        long,
+        value_name = "WHAT",
+        env = "BATON_PERSISTENCE",
+        default_value = "none"
+    )]
+    pub(crate) persistence: Persistence,
+    /// Kill the generator and workers by turns, so often in all, with -9; each is replaced
+    #[arg(long, value_name = "N", env = "BATON_KILL", default_value = "0",
+          value_parser = clap::value_parser!(u16).range(0..=10_000))]
+    pub(crate) kill: u16,
+    /// How many runs; the summary has their medians
+    #[arg(long, value_name = "N", env = "BATON_RUNS", default_value = "1",
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) runs: u16,
+    /// Pretended handling time of every message; without a floor then
+    #[arg(long, value_name = "TIME", env = "BATON_WORK", default_value = "0ms",
+          value_parser = crate::args::work)]
+    pub(crate) work: Duration,
+    /// How many messages a worker handles at the same time
+    #[arg(long, value_name = "N", env = "BATON_CONCURRENCY", default_value = "1",
+          value_parser = crate::args::concurrency)]
+    pub(crate) concurrency: usize,
+    /// Write a report with plots: one HTML file
+    #[arg(long, value_name = "FILE", env = "BATON_REPORT")]
+    pub(crate) report: Option<PathBuf>,
+    /// Print the medians as one JSON object, on the last line
+    #[arg(long, env = "BATON_JSON", value_parser = FalseyValueParser::new())]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Persistence {
+    /// Nothing
+    None,
+    /// An append-only file, forced to disk every second
+    Everysec,
+    /// An append-only file, forced to disk before every answer
+    Always,
+}
+
+/// Runs the bench. Leaves nothing behind, also on Ctrl-C.
+pub(crate) fn run(connection: &ConnectionArgs, args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let named = connect::named(connection)?;
+    if named.is_some() && args.persistence != Persistence::None {
+        return Err(usage::Usage(
+            "--persistence is for the private server; the server that was named has its own \
+             settings"
+                .to_owned(),
+        )
+        .into());
+    }
+    if let Some(file) = &args.report {
+        // Better now than after the last run.
+        std::fs::write(file, "").with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    let stop = Stop::on_signals().context("cannot listen to signals")?;
+    let (server, target, env) = match named {
+        Some(target) => (None, target, connect::environment(connection)?),
+        None => {
+            let server = private_server(args.persistence)?;
+            let target = Target::parse(&server.url())?;
+            let env = vec![("REDIS_URL".to_owned(), server.url())];
+            (Some(server), target, env)
+        }
+    };
+    let bench = Bench {
+        plan: plan(args, target, env)?,
+        args,
+        stop: stop.clone(),
+    };
+    let measured = bench.measure();
+    drop(server);
+    let summary = match (measured, stop.cause()) {
+        (Err(_), Some(Cause::Signal(signal))) => return Ok(ExitCode::from(exit_code(signal))),
+        (measured, _) => measured?,
+    };
+    if let Some(file) = &args.report {
+        let page = report::page(&summary);
+        std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if args.json {
+        println!("{}", summary.json());
+    } else {
+        print!("{summary}");
+    }
+    if summary.findings().next().is_none() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    for finding in summary.findings() {
+        eprintln!("baton: {finding}");
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn private_server(persistence: Persistence) -> anyhow::Result<PrivateServer> {
+    let builder = PrivateServer::builder();
+    let builder = match persistence {
+        Persistence::None => builder,
+        Persistence::Everysec => builder.appendonly(Fsync::EverySec),
+        Persistence::Always => builder.appendonly(Fsync::Always),
+    };
+    Ok(builder.start()?)
+}
+
+fn plan(args: &BenchArgs, target: Target, env: Vec<(String, String)>) -> anyhow::Result<Plan> {
+    let time = humantime::format_duration(args.work).to_string();
+    let flags = [
+        "--work",
+        &time,
+        "--concurrency",
+        &args.concurrency.to_string(),
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    Ok(Plan {
+        program: std::env::current_exe().context("cannot find this program")?,
+        target,
+        env,
+        messages: args.messages,
+        size: args.size as usize,
+        workers: usize::from(args.workers),
+        kills: usize::from(args.kill),
+        error_rate: ERROR_RATE,
+        flags,
+    })
+}
+
+struct Bench<'a> {
+    plan: Plan,
+    args: &'a BenchArgs,
+    stop: Stop,
+}
+
+impl Bench<'_> {
+    fn measure(&self) -> anyhow::Result<Summary> {
+        let server = self.server_version()?;
+        let bytes_per_pending = bench::bytes_per_pending(&self.plan)?;
+        let batch = match self.args.work.is_zero() {
+            true => Some(self.best_batch()?),
+            false => None,
+        };
+        let mut summary = Summary::new(self.args, server, bytes_per_pending, batch);
+        for run in 0..self.args.runs {
+            // By turns, so that neither always has the warmer machine.
+            if run % 2 == 0 {
+                summary.add(self.ours(run)?);
+                summary.add_floor(self.floor(run, batch)?);
+            } else {
+                summary.add_floor(self.floor(run, batch)?);
+                summary.add(self.ours(run)?);
+            }
+        }
+        Ok(summary)
+    }
+
+    fn server_version(&self) -> anyhow::Result<String> {
+        let mut gauge = bench::Gauge::open(&self.plan.target)?;
+        gauge.version()
+    }
+
+    fn ours(&self, run: u16) -> anyhow::Result<bench::Run> {
+        let bar = Bar::new(&self.name("baton", run), self.plan.messages);
+        bench::run(&self.plan, |now| {
+            bar.show(now);
+            self.go_on()
+        })
+    }
+
+    fn floor(&self, run: u16, batch: Option<u64>) -> anyhow::Result<Option<(f64, Usage)>> {
+        let Some(batch) = batch else { return Ok(None) };
+        let bar = Bar::new(&self.name("floor", run), self.plan.messages);
+        let timed = bench::floor::run(&self.plan, self.plan.messages, batch, |now| {
+            bar.show(now);
+            self.go_on()
+        })?;
+        Ok(Some(timed))
+    }
+
+    /// The batch size at which the unsafe queue is fastest here.
+    fn best_batch(&self) -> anyhow::Result<u64> {
+        let messages = (self.plan.messages / 4).clamp(1, 250_000);
+        let mut best = (f64::MAX, FLOOR_BATCHES[0]);
+        for batch in FLOOR_BATCHES {
+            let bar = Bar::new(&format!("floor, batches of {batch}"), messages);
+            let (seconds, _) = bench::floor::run(&self.plan, messages, batch, |now| {
+                bar.show(now);
+                self.go_on()
+            })?;
+            if seconds < best.0 {
+                best = (seconds, batch);
+            }
+        }
+        Ok(best.1)
+    }
+
+    fn name(&self, what: &str, run: u16) -> String {
+        match self.args.runs {
+            1 => what.to_owned(),
+            runs => format!("{what} {} of {runs}", run + 1),
+        }
+    }
+
+    fn go_on(&self) -> anyhow::Result<()> {
+        match self.stop.cause() {
+            Some(_) => bail!("interrupted"),
+            None => Ok(()),
+        }
+    }
+}

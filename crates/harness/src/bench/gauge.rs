@@ -1,0 +1,156 @@
+//! What the server and the processes have used.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use baton::{Keys, Target};
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reads the server's own figures, on a connection of its own.
+pub struct Gauge {
+    redis: redis::Connection,
+}
+
+/// Bytes of memory that the server uses.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory {
+    /// Allocated for data and all else.
+    pub used: u64,
+    /// The most that was allocated so far.
+    pub peak: u64,
+}
+
+impl Gauge {
+    /// Connects.
+    pub fn open(target: &Target) -> Result<Self> {
+        let client = target.client()?;
+        let redis = client
+            .get_connection_with_timeout(PATIENCE)
+            .with_context(|| format!("cannot use {target}"))?;
+        redis.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { redis })
+    }
+
+    /// The connection, for commands of one's own.
+    pub fn redis(&mut self) -> &mut redis::Connection {
+        &mut self.redis
+    }
+
+    /// The server's name and version.
+    pub fn version(&mut self) -> Result<String> {
+        let info: String = redis::cmd("INFO").arg("server").query(&mut self.redis)?;
+        Ok(match field(&info, "valkey_version") {
+            Some(version) => format!("Valkey {version}"),
+            None => format!("Redis {}", field(&info, "redis_version").unwrap_or("?")),
+        })
+    }
+
+    /// Processor time of the server's main thread so far, in µs.
+    pub fn cpu_us(&mut self) -> Result<f64> {
+        let info: String = redis::cmd("INFO").arg("cpu").query(&mut self.redis)?;
+        let seconds = |name: &str| field(&info, name).and_then(|text| text.parse::<f64>().ok());
+        // Old servers tell only of all their threads.
+        let both = |user, system| Some(seconds(user)? + seconds(system)?);
+        both("used_cpu_user_main_thread", "used_cpu_sys_main_thread")
+            .or_else(|| both("used_cpu_user", "used_cpu_sys"))
+            .map(|seconds| seconds * 1e6)
+            .context("the server does not tell its processor time")
+    }
+
+    /// Memory in use.
+    pub fn memory(&mut self) -> Result<Memory> {
+        let info: String = redis::cmd("INFO").arg("memory").query(&mut self.redis)?;
+        let bytes = |name: &str| field(&info, name).and_then(|text| text.parse().ok());
+        Ok(Memory {
+            used: bytes("used_memory").context("the server does not tell its memory")?,
+            peak: bytes("used_memory_peak").unwrap_or_default(),
+        })
+    }
+
+    /// The server's clock in µs.
+    pub fn now_us(&mut self) -> Result<u64> {
+        let (seconds, us): (u64, u64) = redis::cmd("TIME").query(&mut self.redis)?;
+        Ok(seconds * 1_000_000 + us)
+    }
+
+    /// How many messages of a fleet were published and how many ended, from its counters.
+    pub fn counts(&mut self, keys: &Keys) -> Result<(u64, u64)> {
+        type Counts = (Option<u64>, (Option<u64>, Option<u64>));
+        let (published, (done, failed)): Counts = redis::pipe()
+            .cmd("HGET")
+            .arg(&keys.fence)
+            .arg("last")
+            .cmd("HMGET")
+            .arg(&keys.stats)
+            .arg("done")
+            .arg("failed")
+            .query(&mut self.redis)?;
+        let ended = done.unwrap_or_default() + failed.unwrap_or_default();
+        Ok((published.unwrap_or_default(), ended))
+    }
+
+    /// Whether nothing of a fleet waits or is in hand.
+    pub fn at_rest(&mut self, keys: &Keys) -> Result<bool> {
+        let (waiting, claimed): (u64, u64) = redis::pipe()
+            .cmd("LLEN")
+            .arg(&keys.queue)
+            .cmd("HLEN")
+            .arg(&keys.claims)
+            .query(&mut self.redis)?;
+        Ok(waiting + claimed == 0)
+    }
+
+    /// Removes every key of a fleet.
+    pub fn remove(&mut self, keys: &Keys) -> Result<()> {
+        let mut command = redis::cmd("UNLINK");
+        for (key, _) in keys.typed() {
+            command.arg(key);
+        }
+        Ok(command.exec(&mut self.redis)?)
+    }
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
+    info.lines().find_map(value).map(str::trim)
+}
+
+/// Processor time that a process has used so far, in µs; none where the system does not tell.
+pub(super) fn process_cpu_us(pid: u32) -> Option<f64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut total = None;
+    for thread in threads.flatten() {
+        // A thread may end meanwhile.
+        let Ok(stat) = fs::read_to_string(thread.path().join("schedstat")) else {
+            continue;
+        };
+        let ns: f64 = stat.split_whitespace().next()?.parse().ok()?;
+        *total.get_or_insert(0.0) += ns / 1000.0;
+    }
+    total
+}
+
+/// The most memory that a process ever had, in MB; none where the system does not tell.
+pub(super) fn peak_rss_mb(pid: u32) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let kb = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kb: f64 = kb.split_whitespace().next()?.parse().ok()?;
+    Some(kb / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_info_is_found_by_its_whole_name() {
+        let info = "# Memory\r\nused_memory_peak:7\r\nused_memory:5\r\n";
+        assert_eq!(field(info, "used_memory"), Some("5"));
+        assert_eq!(field(info, "used"), None);
+    }
+}
