@@ -2,6 +2,7 @@
 
 pub(crate) mod floor;
 pub(crate) mod node;
+mod plot;
 mod progress;
 mod report;
 mod summary;

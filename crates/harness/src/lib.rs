@@ -9,7 +9,9 @@ pub mod bench;
 mod fleet;
 mod history;
 mod look;
+mod strike;
 
 pub use fleet::{Fleet, Interrupt, Told, command};
 pub use history::History;
 pub use look::{status, wait_status};
+pub use strike::strike_worker;

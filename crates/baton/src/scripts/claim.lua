@@ -10,8 +10,10 @@
 --   {'stale'}                  this number was committed or given back before
 --   {'held', number}           the slot still holds another claim
 -- Keeps: a range leaves the queue and enters `claims` in one step. Messages that a dead
--- worker held are handed out one by one; one that killed too many goes to errors, and so
--- does whatever lies in the queue that is not ours, with its bytes.
+-- worker held are handed out a few at a time, after a second death one by one; one that
+-- killed too many goes to errors, and so does whatever lies in the queue that is not ours,
+-- with its bytes.
+local SUSPECTS = 16
 local slot, number, run = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local want, ttl, poison = math.max(1, tonumber(ARGV[4])), tonumber(ARGV[5]), tonumber(ARGV[6])
 
@@ -83,7 +85,8 @@ for _ = 1, 100 do
   local pack = p and redis.call('HGET', KEYS[2], field)
   if pack and c < poison then
     local bell = redis.call('LLEN', KEYS[9])
-    local take = c > 0 and a or math.min(b, a + want - 1)
+    local most = c == 0 and want or c == 1 and math.min(want, SUSPECTS) or 1
+    local take = math.min(b, a + most - 1)
     local range = take == b and head or format_range(p, n, a, take, c)
     -- First write: one that needs no memory, so that a full server can still be drained.
     redis.call('LPOP', KEYS[1])

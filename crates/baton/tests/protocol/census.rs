@@ -45,7 +45,7 @@ async fn the_books_balance_in_every_state_of_a_message() {
     assert_eq!(w.take_and_stall(2, 2).await, "m2 m3");
     let _ = w.store.reclaim().await.unwrap();
     expect("reclaimed", [5, 1, 0, 4, 0, 0]).await;
-    assert_eq!(w.take(3, 2).await, "m2 (1)");
+    assert_eq!(w.take(3, 1).await, "m2 (1)");
     let records = [failed(2, "m2")];
     let commit = w.commit_with(3, 2..=2, &records, &NO_EFFECTS);
     assert_eq!(commit.await, Commit::Done);

@@ -53,7 +53,7 @@ async fn a_claim_that_was_taken_away_cannot_be_committed() {
     assert_eq!(fleet.dump().await, before);
 
     let x = fleet.lane("x").await;
-    assert_eq!(x.take(1, 2).await, "m1 (1)");
+    assert_eq!(x.take(1, 1).await, "m1 (1)");
     let before = fleet.dump().await;
     assert_eq!(w.commit(1, 1..=2).await, Commit::Lost, "while x holds one");
     assert_eq!(fleet.dump().await, before);

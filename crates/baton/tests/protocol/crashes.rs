@@ -1,4 +1,4 @@
-//! What dead workers and vandals leave behind: alone, then poison, then errors.
+//! What dead workers and vandals leave behind: a few, then alone, then errors.
 
 use baton::protocol::{Claim, Commit, Publish};
 
@@ -12,30 +12,46 @@ async fn crash(lane: &Lane, number: u64, want: u64) -> String {
 }
 
 #[tokio::test]
-async fn messages_of_a_crashed_worker_are_delivered_alone() {
+async fn messages_of_a_crashed_worker_come_back_a_few_at_a_time_and_then_alone() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(3).await;
-    assert_eq!(crash(&w, 1, 3).await, "m1 m2 m3");
+    let (_g, w) = fleet.with_messages(40).await;
+    crash(&w, 1, 40).await;
     assert_eq!(
         fleet.dump().await.only(&["queue", "claims", "stats"]),
-        ["queue: [1 3 1 3 1]"]
+        ["queue: [1 40 1 40 1]"]
     );
-    let mut delivered = Vec::new();
-    for number in 2..5 {
-        delivered.push(w.take(number, 100).await);
-        let seq = number - 1;
+    let few: Vec<String> = (1..=16).map(|seq| format!("m{seq}")).collect();
+    assert_eq!(crash(&w, 2, 100).await, few.join(" ") + " (1)");
+    assert_eq!(
+        fleet.dump().await.only(&["queue"]),
+        ["queue: [1 40 1 16 2, 1 40 17 40 1]"]
+    );
+    for seq in 1..=16 {
+        let number = seq + 2;
+        assert_eq!(w.take(number, 100).await, format!("m{seq} (2)"));
         assert_eq!(w.commit(number, seq..=seq).await, Commit::Done);
     }
-    assert_eq!(delivered, ["m1 (1)", "m2 (1)", "m3 (1)"]);
+    for (number, ended) in [(19, 17..=32), (20, 33..=40)] {
+        let _ = w.take(number, 100).await;
+        assert_eq!(w.commit(number, ended).await, Commit::Done);
+    }
     assert_eq!(
         fleet.dump().await,
         [
             "bell: [1]",
-            "fence: {cursor=10, epoch=1, last=3, node=g}",
-            "stats: {done=3}",
-            "workers: {w:0=4 3 3 TIME}",
+            "fence: {cursor=10, epoch=1, last=40, node=g}",
+            "stats: {done=40}",
+            "workers: {w:0=20 33 40 TIME}",
         ]
     );
+}
+
+#[tokio::test]
+async fn a_worker_that_wants_less_gets_less_of_what_came_back() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(4).await;
+    assert_eq!(crash(&w, 1, 4).await, "m1 m2 m3 m4");
+    assert_eq!(w.take(2, 2).await, "m1 m2 (1)");
 }
 
 #[tokio::test]
@@ -43,7 +59,7 @@ async fn each_crash_counts_for_the_message_that_was_held() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(2).await;
     assert_eq!(crash(&w, 1, 2).await, "m1 m2");
-    assert_eq!(crash(&w, 2, 2).await, "m1 (1)");
+    assert_eq!(crash(&w, 2, 1).await, "m1 (1)");
     assert_eq!(
         fleet.dump().await.only(&["queue"]),
         ["queue: [1 2 1 1 2, 1 2 2 2 1]"]
@@ -55,25 +71,25 @@ async fn a_message_that_killed_three_workers_goes_to_errors_and_its_neighbours_l
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(3).await;
     assert_eq!(crash(&w, 1, 3).await, "m1 m2 m3");
-    assert_eq!(crash(&w, 2, 3).await, "m1 (1)");
+    assert_eq!(crash(&w, 2, 3).await, "m1 m2 m3 (1)");
     assert_eq!(crash(&w, 3, 3).await, "m1 (2)");
-    assert_eq!(w.take(4, 3).await, "m2 (1)");
+    assert_eq!(w.take(4, 3).await, "m2 (2)");
     assert_eq!(
         fleet.dump().await,
         [
             "bell: [1]",
-            "claims: {w:0=m 4 RUN 1 3 2 2 1}",
+            "claims: {w:0=m 4 RUN 1 3 2 2 2}",
             "deadlines: {w:0=TIME}",
             "errors: [1 at TIME by w try 3: its worker died 3 times: m1]",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
             "left: {1=2}",
             "packs: {1=[m1 m2 m3]}",
-            "queue: [1 3 3 3 1]",
+            "queue: [1 3 3 3 2]",
             "stats: {failed=1}",
         ]
     );
     assert_eq!(w.commit(4, 2..=2).await, Commit::Done);
-    assert_eq!(w.take(5, 3).await, "m3 (1)");
+    assert_eq!(w.take(5, 3).await, "m3 (2)");
     assert_eq!(w.commit(5, 3..=3).await, Commit::Done);
     assert_eq!(
         fleet

@@ -28,7 +28,7 @@ async fn a_claim_that_is_gone_or_was_never_there_is_lost() {
     let before = fleet.dump().await;
     assert_eq!(w.extend(1).await, Extend::Lost, "reclaimed");
     assert_eq!(fleet.dump().await, before);
-    assert_eq!(w.take(2, 2).await, "m1 (1)");
+    assert_eq!(w.take(2, 1).await, "m1 (1)");
     assert_eq!(w.commit(2, 1..=1).await, Commit::Done);
     let before = fleet.dump().await;
     assert_eq!(w.extend(2).await, Extend::Lost, "committed");

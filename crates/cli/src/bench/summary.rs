@@ -145,6 +145,15 @@ impl Summary {
         Spread::new(self.runs.iter().map(figure)).unwrap_or_default()
     }
 
+    /// The run whose time is the median, or nearest to it.
+    pub(super) fn middle_run(&self) -> Option<&Measured> {
+        let median = self.seconds().median;
+        let distance = |measured: &&Measured| (measured.run.seconds - median).abs();
+        self.runs
+            .iter()
+            .min_by(|a, b| distance(a).total_cmp(&distance(b)))
+    }
+
     pub(super) fn kills(&self) -> u64 {
         self.sum(|run| run.kills.len() as u64)
     }

@@ -18,11 +18,15 @@ pub struct Reign {
 /// How long messages took from publish to commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// Microseconds, and how many messages took them; shortest first.
     times: Vec<(u64, u64)>,
 }
 
 impl Latency {
+    /// Microseconds, and how many messages took them; shortest first.
+    pub fn times(&self) -> &[(u64, u64)] {
+        &self.times
+    }
+
     /// The time in ms that this share of the messages did not exceed; `share` from 0 to 1.
     pub fn quantile_ms(&self, share: f64) -> f64 {
         let all: u64 = self.times.iter().map(|(_, count)| count).sum();

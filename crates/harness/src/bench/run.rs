@@ -138,13 +138,13 @@ fn kill_if_due(plan: &Plan, race: &mut Race, now: Progress, kills: &mut Vec<Kill
     if kills.len() as u64 >= due.min(plan.kills as u64) || now.ended >= plan.messages {
         return Ok(());
     }
-    let generator = kills.len() % 2 == 0;
     let alive = race.fleet.alive();
-    let generating = race.fleet.generator();
-    let copy = match generating {
-        // A successor that has not told yet is not known yet.
-        Some(copy) if generator => alive.contains(&copy).then_some(copy),
-        _ => alive.into_iter().find(|copy| Some(*copy) != generating),
+    // A successor that has not told yet is not known yet; then it is a worker's turn.
+    let generating = race.fleet.generator().filter(|copy| alive.contains(copy));
+    let generator = kills.len() % 2 == 0 && generating.is_some();
+    let copy = match generator {
+        true => generating,
+        false => alive.into_iter().find(|copy| Some(*copy) != generating),
     };
     let Some(copy) = copy else { return Ok(()) };
     kills.push(Kill {

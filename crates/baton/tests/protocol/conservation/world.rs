@@ -220,9 +220,13 @@ impl World {
                 worker.held = worker.holds.take().or(worker.held.take());
                 worker.number = number;
                 worker.holds = Some((number, range.first..=range.last));
-                if range.crashes > 0 {
-                    assert_eq!(range.size(), 1);
-                    self.seen.insert("claim alone");
+                match range.crashes {
+                    0 => {}
+                    1 => assert!(range.size() <= 16),
+                    _ => {
+                        assert_eq!(range.size(), 1);
+                        self.seen.insert("claim alone");
+                    }
                 }
                 "claim claimed"
             }

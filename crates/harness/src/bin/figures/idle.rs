@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use baton_harness::Fleet;
 
+use crate::info::Info;
 use crate::report::Report;
 use crate::{Rounds, server};
 
@@ -91,7 +92,7 @@ pub(crate) fn full_speed(program: &Path, rounds: Rounds, report: &mut Report) ->
 }
 
 /// How many commands nodes have sent so far.
-fn top_level(redis: &mut redis::Connection) -> Result<u64> {
+pub(crate) fn top_level(redis: &mut redis::Connection) -> Result<u64> {
     let stats: String = redis::cmd("INFO").arg("commandstats").query(redis)?;
     let calls = stats.lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
@@ -99,6 +100,11 @@ fn top_level(redis: &mut redis::Connection) -> Result<u64> {
         TOP_LEVEL.contains(&name).then_some(calls)
     });
     Ok(calls.sum())
+}
+
+/// How many commands the server has run so far, those inside of scripts included.
+pub(crate) fn total(redis: &mut redis::Connection) -> Result<f64> {
+    Info::read(redis, "stats")?.number("total_commands_processed")
 }
 
 /// Seconds of processor time that a process has used.

@@ -1,13 +1,18 @@
-//! Measures what README promises about time: takeover, recovery, latency, idle cost, speed.
+//! Measures what README promises about time and size: takeover, recovery, latency, idle cost,
+//! speed, many nodes, long queues.
 //!
-//! `make figures` runs it all (about five minutes). `--quick` takes a few rounds of each, and
-//! then only completeness counts, not the times; names take some figures only. Every figure comes from real processes and a
-//! private server on this machine; compare figures within one run only.
+//! `make figures` runs it all (about six minutes). `--quick` takes a few rounds of each, and
+//! then only completeness counts, not the times; names take some figures only. Every figure
+//! comes from real processes and a private server on this machine; compare figures within one
+//! run only.
 
+mod backlog;
 mod idle;
+mod info;
 mod latency;
 mod report;
 mod takeover;
+mod thousand;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,6 +30,10 @@ struct Rounds {
     messages: usize,
     idle_nodes: usize,
     seconds: u64,
+    crowd: usize,
+    crowd_kills: usize,
+    backlog: u64,
+    groups: usize,
 }
 
 const FULL: Rounds = Rounds {
@@ -33,6 +42,10 @@ const FULL: Rounds = Rounds {
     messages: 1000,
     idle_nodes: 100,
     seconds: 10,
+    crowd: 1000,
+    crowd_kills: 10,
+    backlog: 10_000_000,
+    groups: 1000,
 };
 const QUICK: Rounds = Rounds {
     kills: 2,
@@ -40,11 +53,15 @@ const QUICK: Rounds = Rounds {
     messages: 50,
     idle_nodes: 10,
     seconds: 2,
+    crowd: 50,
+    crowd_kills: 2,
+    backlog: 100_000,
+    groups: 20,
 };
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 8] = [
+const EXPERIMENTS: [(&str, Experiment); 10] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -53,6 +70,8 @@ const EXPERIMENTS: [(&str, Experiment); 8] = [
     ("latency", latency::publish_to_handler),
     ("idle", idle::cost),
     ("speed", idle::full_speed),
+    ("thousand", thousand::nodes),
+    ("backlog", backlog::cost),
 ];
 
 fn main() -> ExitCode {

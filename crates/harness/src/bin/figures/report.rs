@@ -23,6 +23,11 @@ impl Report {
         self.missed += usize::from(!met);
     }
 
+    /// A figure without a goal, to judge the others by.
+    pub(crate) fn tell(&mut self, what: &str, measured: &str) {
+        println!("{what:<58} {measured:>34}");
+    }
+
     /// A distribution of times; the goal is on its 99th percentile.
     pub(crate) fn times(&mut self, what: &str, times: &[Duration], goal: Duration) {
         let p99 = percentile(times, 99);
@@ -63,4 +68,16 @@ pub(crate) fn percentile(times: &[Duration], percent: usize) -> Duration {
     sorted.sort_unstable();
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
+}
+
+/// The value that a quarter, a half and three quarters of all do not exceed.
+pub(crate) fn quartiles(values: &[f64]) -> [f64; 3] {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| {
+        sorted
+            .get(sorted.len() * quarter / 4)
+            .copied()
+            .unwrap_or(f64::NAN)
+    })
 }

@@ -4,9 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use baton::{FleetName, Keys};
-use baton_harness::Fleet;
-use redis::Commands;
+use baton_harness::{Fleet, strike_worker};
 
 use crate::report::Report;
 use crate::{Rounds, server};
@@ -19,7 +17,7 @@ const CLAIM_TTL: Duration = Duration::from_secs(5);
 const WORK: Duration = Duration::from_millis(300);
 
 /// Kills the generator and waits for the first message of its successor.
-fn kill_generator(fleet: &mut Fleet) -> Result<Duration> {
+pub(crate) fn kill_generator(fleet: &mut Fleet) -> Result<Duration> {
     let generator = fleet.generator().context("nobody generates")?;
     let mark = fleet.mark();
     let killed = Instant::now();
@@ -109,35 +107,6 @@ pub(crate) fn of_a_paused_generator(
     Ok(())
 }
 
-/// Strikes a worker that holds a message and waits until another has processed it. Returns
-/// the time beyond the handling itself.
-fn strike_worker(
-    fleet: &mut Fleet,
-    url: &str,
-    strike: impl Fn(&mut Fleet, usize) -> Result<()>,
-) -> Result<Duration> {
-    let keys = Keys::new(&FleetName::new("default")?);
-    let mut redis = redis::Client::open(url)?.get_connection()?;
-    let deadline = Instant::now() + PATIENCE;
-    let victim = loop {
-        anyhow::ensure!(Instant::now() < deadline, "no worker holds a message");
-        let slots: Vec<String> = redis.hkeys(&keys.claims)?;
-        let Some(slot) = slots.first() else { continue };
-        let node = slot.split(':').next().unwrap_or_default().to_owned();
-        let told = fleet.told();
-        if let Some(told) = told.iter().find(|told| told.node() == node) {
-            break told.copy;
-        }
-    };
-    let struck = Instant::now();
-    let mark = fleet.mark();
-    strike(fleet, victim)?;
-    let again = fleet.wait_for(mark, PATIENCE, "its message processed by another", |told| {
-        told.event() == "processed" && told.number("attempt") == 2 && told.copy != victim
-    })?;
-    Ok((again.at - struck).saturating_sub(WORK))
-}
-
 /// A fleet in which about one worker is busy at a time.
 fn slow_fleet(program: &Path, url: &str) -> Result<Fleet> {
     let mut fleet = Fleet::new(
@@ -153,9 +122,8 @@ pub(crate) fn of_a_dead_worker(program: &Path, rounds: Rounds, report: &mut Repo
     let mut fleet = slow_fleet(program, &server.url())?;
     let mut times = Vec::new();
     for _ in 0..rounds.kills {
-        times.push(strike_worker(&mut fleet, &server.url(), |fleet, copy| {
-            fleet.kill9(copy)
-        })?);
+        let strike = |fleet: &mut Fleet, copy| fleet.kill9(copy);
+        times.push(strike_worker(&mut fleet, &server.url(), WORK, strike)?);
         fleet.start_many(1, PATIENCE)?;
     }
     let goal = Duration::from_millis(250);
@@ -176,9 +144,8 @@ pub(crate) fn of_a_paused_worker(
     let mut fleet = slow_fleet(program, &server.url())?;
     let mut times = Vec::new();
     for _ in 0..rounds.pauses {
-        times.push(strike_worker(&mut fleet, &server.url(), |fleet, copy| {
-            fleet.pause(copy)
-        })?);
+        let strike = |fleet: &mut Fleet, copy| fleet.pause(copy);
+        times.push(strike_worker(&mut fleet, &server.url(), WORK, strike)?);
         fleet.start_many(1, PATIENCE)?;
     }
     let goal = CLAIM_TTL + Duration::from_secs(1);

@@ -1,0 +1,185 @@
+//! The table, on the screen and in docs/performance.md.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use baton::Target;
+use baton_harness::bench::Gauge;
+
+use crate::findings;
+use crate::result::{Median, Row};
+use crate::speed::SIZE;
+
+const BEGIN: &str = "<!-- peers:begin -->";
+const END: &str = "<!-- peers:end -->";
+
+const HEAD: &str = "\
+| peer | version | language | messages | messages/s | ours ÷ it | Redis CPU µs/message | ours | worker RSS MB | ours | kill -9 → runs again |
+|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|
+";
+
+/// The whole text between the markers, but for the chart.
+pub(crate) fn table(rows: &[Row], recovery: Duration, runs: usize) -> Result<String> {
+    let mut text = conditions(runs)?;
+    text.push_str("\n\n");
+    text.push_str(HEAD);
+    for row in rows {
+        let _ = writeln!(text, "{}", line(row));
+    }
+    let _ = writeln!(text, "\n{}", ours(rows, recovery));
+    for finding in findings::of(rows, recovery) {
+        let _ = write!(text, "\n- {finding}");
+    }
+    Ok(text)
+}
+
+/// On what, and how.
+fn conditions(runs: usize) -> Result<String> {
+    let server = crate::server()?;
+    let version = Gauge::open(&Target::parse(&server.url())?)?.version()?;
+    let cores = std::thread::available_parallelism()?;
+    Ok(format!(
+        "{version} without persistence on {cores} cores, texts of {SIZE} bytes, one producer and \
+         two workers each; the median of {runs} and, in parentheses, the least and the most."
+    ))
+}
+
+fn line(row: &Row) -> String {
+    let (name, language) = (row.peer.name, row.peer.language());
+    let Some(version) = &row.version else {
+        return format!("| {name} | not installed | {language} | | | | | | | | |");
+    };
+    if let Some(failure) = &row.failure {
+        let failure = failure.replace(['|', '\n'], " ");
+        return format!("| {name} | {version} | {language} | | failed: {failure} | | | | | | |");
+    }
+    let pair = |values: Option<(Median, Median)>| {
+        values.map_or((String::new(), String::new()), |(theirs, ours)| {
+            (number(theirs.value), number(ours.value))
+        })
+    };
+    let (rate, ratio) = row
+        .rate()
+        .map_or((String::new(), String::new()), |(theirs, ours)| {
+            let ratio = format!("{} ×", number(ours.value / theirs.value));
+            (spread(theirs), ratio)
+        });
+    let ((redis, our_redis), (rss, our_rss)) = (pair(row.redis_us()), pair(row.rss_mb()));
+    let recovery = row
+        .recovery
+        .map_or(String::new(), |recovery| recovery.to_string());
+    let messages = thousands(row.messages);
+    format!(
+        "| {name} | {version} | {language} | {messages} | {rate} | {ratio} | {redis} | {our_redis} \
+         | {rss} | {our_rss} | {recovery} |"
+    )
+}
+
+/// Ours on a line of its own: it ran beside every peer, with as many messages.
+fn ours(rows: &[Row], recovery: Duration) -> String {
+    let mut counts: Vec<u64> = rows.iter().map(|row| row.messages).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let rates: Vec<String> = counts
+        .into_iter()
+        .filter_map(|count| {
+            let rate = spread(our_rate(rows, count)?);
+            Some(format!(
+                "{rate} messages/s at {} messages",
+                thousands(count)
+            ))
+        })
+        .collect();
+    format!(
+        "Ours: {}; kill -9 → runs again {:.2} s.",
+        rates.join(", "),
+        recovery.as_secs_f64()
+    )
+}
+
+/// Our rate over all runs of so many messages.
+pub(crate) fn our_rate(rows: &[Row], messages: u64) -> Option<Median> {
+    let rows = rows.iter().filter(|row| row.messages == messages);
+    Median::of(
+        rows.flat_map(|row| &row.ours)
+            .map(|speed| speed.rate)
+            .collect(),
+    )
+}
+
+fn spread(median: Median) -> String {
+    let [value, least, most] = [median.value, median.least, median.most].map(number);
+    if least == most {
+        return value;
+    }
+    format!("{value} ({least}–{most})")
+}
+
+/// About three digits: more would not be the same in the next run.
+pub(crate) fn number(value: f64) -> String {
+    if value < 99.95 {
+        return format!("{value:.1}");
+    }
+    let unit = 10f64.powi(value.log10() as i32 - 2).max(1.0);
+    thousands(((value / unit).round() * unit) as u64)
+}
+
+fn thousands(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Fails unless the page has its markers.
+pub(crate) fn check(page: &Path) -> Result<()> {
+    replace(&read(page)?, "").map(drop)
+}
+
+/// Puts the table and the chart between the page's markers.
+pub(crate) fn write(page: &Path, table: &str) -> Result<()> {
+    let body =
+        format!("\n![messages/s of every peer, on a logarithmic scale](peers.svg)\n\n{table}\n\n");
+    let text = replace(&read(page)?, &body)?;
+    std::fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))
+}
+
+fn read(page: &Path) -> Result<String> {
+    std::fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))
+}
+
+fn replace(page: &str, body: &str) -> Result<String> {
+    let parts = page
+        .split_once(BEGIN)
+        .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let Some((before, after)) = parts else {
+        bail!("docs/performance.md needs a line {BEGIN} and after it a line {END}");
+    };
+    Ok(format!("{before}{BEGIN}\n{body}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_about_three_digits_and_thousands_are_marked() {
+        let numbers = [0.44, 7.25, 99.99, 123.4, 5734.0, 1_234_567.0].map(number);
+        assert_eq!(numbers, ["0.4", "7.2", "100", "123", "5,730", "1,230,000"]);
+    }
+
+    #[test]
+    fn a_page_keeps_what_is_outside_of_its_markers() {
+        let page = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
+        let expected = format!("before\n{BEGIN}\nnew\n{END}\nafter\n");
+        assert_eq!(replace(&page, "new\n").unwrap(), expected);
+        assert!(replace("no markers", "new").is_err());
+    }
+}
