@@ -17,8 +17,6 @@ use crate::context::{Context, Role};
 use crate::protocol::{Publish, PublishCall, Seal};
 use crate::{Digest, Error, Event, Missed, PackBuilder, Source};
 
-/// Most messages and bytes of a pack.
-const PACK: (u64, usize) = (500, 256 << 10);
 /// Most packs under way at once.
 const WINDOW: usize = 4;
 /// What is kept after Redis confirmed it: bytes and time.
@@ -205,17 +203,13 @@ impl<'a, S: Source> Reign<'a, S> {
         if let Some(prepared) = self.unsent.pop_front() {
             return Some(prepared);
         }
-        let (most, most_bytes) = PACK;
-        let wanted = self
-            .due_messages()
-            .min(most)
-            .min(self.ctx.config.max_pending);
+        let wanted = self.due_messages().min(self.ctx.config.max_pending);
         if wanted == 0 {
             return None;
         }
         let mut builder = PackBuilder::default();
         let mut digest = self.ctx.config.audit.then(Digest::default);
-        while builder.count() < wanted && builder.bytes() < most_bytes {
+        while builder.count() < wanted && !builder.is_full() {
             self.text.clear();
             self.source
                 .generate(self.next + builder.count(), &mut self.text)

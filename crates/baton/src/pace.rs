@@ -3,11 +3,19 @@
 use std::time::Duration;
 
 /// About how much work a lane takes at a time.
-pub(crate) const SLICE: Duration = Duration::from_millis(50);
+const SLICE: Duration = Duration::from_millis(50);
+/// Work that is rather finished than given back.
+const REST: Duration = Duration::from_millis(10);
 /// Most messages of one claim.
 const MAX_WANT: u64 = 1000;
 /// A claim asks for at most so many times the messages of the one before.
 const WANT_GROWTH: u64 = 8;
+
+/// Whether a slice has lasted too long: its time is up, and what is left of it would take more
+/// than a moment.
+pub(crate) fn is_over(took: Duration, handled: u64, left: u64) -> bool {
+    handled > 0 && took > SLICE && took.mul_f64(left as f64 / handled as f64) > REST
+}
 
 /// How fast a lane's handler is, and so how much to claim.
 pub(crate) struct Pace {
@@ -58,6 +66,15 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slice_that_lasts_too_long_is_over_unless_little_is_left() {
+        let ms = Duration::from_millis;
+        assert!(!is_over(ms(49), 10, 100), "in time");
+        assert!(is_over(ms(51), 10, 3), "15 ms to go");
+        assert!(!is_over(ms(51), 50, 2), "2 ms to go");
+        assert!(!is_over(ms(51), 0, 1), "nothing handled");
+    }
 
     #[test]
     fn a_fast_handler_soon_takes_whole_packs_and_a_slow_one_single_messages() {

@@ -44,6 +44,13 @@ impl Range {
     }
 }
 
+/// Most messages and bytes of a pack that the generator makes.
+const MOST_MESSAGES: u64 = 1000;
+const MOST_BYTES: usize = 256 << 10;
+/// From so many messages on a pack ends shortly before 64 KiB, a size class of allocators.
+const MANY_MESSAGES: u64 = 500;
+const CLASS_BYTES: usize = 65_000;
+
 /// A pack in the making.
 #[derive(Debug, Default)]
 pub struct PackBuilder {
@@ -63,9 +70,14 @@ impl PackBuilder {
         self.count
     }
 
-    /// How many bytes its texts take.
-    pub fn bytes(&self) -> usize {
-        self.texts.len()
+    /// Whether the generator would begin another one. What a pack costs beside its texts is
+    /// shared by its messages, so it should have many; beyond some hundreds it rather ends
+    /// where an allocator's next larger class would be half empty.
+    pub fn is_full(&self) -> bool {
+        let bytes = self.texts.len();
+        self.count >= MOST_MESSAGES
+            || bytes >= MOST_BYTES
+            || (self.count >= MANY_MESSAGES && bytes >= CLASS_BYTES)
     }
 
     /// The finished pack.

@@ -1,8 +1,8 @@
 //! The worker's work: each lane claims messages, handles them one by one and commits.
 //!
-//! A lane takes about [`SLICE`] of work at a time, judged by its own measured handling time.
-//! When a slice lasts longer than that, the lane commits what it has handled and gives back
-//! the rest, so that nobody is idle while another sits on work. In the steady case the
+//! A lane takes about a slice of work at a time ([`pace`]), judged by its own measured handling
+//! time. When that lasts longer, the lane commits what it has handled and gives back the rest,
+//! so that nobody is idle while another sits on work. In the steady case the
 //! commit and the next claim share one round trip.
 
 use std::panic::AssertUnwindSafe;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::bell::Bell;
 use crate::context::{Context, Role};
 use crate::outcome::Outcomes;
-use crate::pace::{Pace, SLICE};
+use crate::pace::{self, Pace};
 use crate::protocol::{Claim, ClaimCall, Commit, GiveBack, Slot};
 use crate::{Digest, Effects, Error, Event, Handler, Message, Pack, Range, Rejected};
 
@@ -209,7 +209,7 @@ impl<H: Handler> Lane<H> {
         let mut look = true;
         for (seq, text) in (first..).zip(texts) {
             if (look || slow || (seq - first).is_multiple_of(LOOK_EVERY))
-                && (self.interrupted() || (seq > first && began.elapsed() > SLICE))
+                && (self.interrupted() || pace::is_over(began.elapsed(), seq - first, last - seq + 1))
             {
                 break;
             }

@@ -1,6 +1,7 @@
 //! What `baton run` generates and how it handles it: random text, pretended work.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use baton::{Effects, Handler, Message, Rejected, Source};
 use rand::Rng;
@@ -12,6 +13,8 @@ use crate::args::RunArgs;
 const WORDS: usize = 256;
 /// Fewest and most words of a message.
 const WORDS_PER_TEXT: (u64, u64) = (3, 12);
+/// The most that one sleep may take too long and that is made up for.
+const MOST_OVERSLEPT: Duration = Duration::from_millis(5);
 
 /// Random readable text: three to twelve words, about 60 bytes on average; or words up to a
 /// given size.
@@ -83,6 +86,8 @@ pub(crate) struct PretendedWork {
     pub(crate) work_per_char: Duration,
     /// Probability of a rejection.
     pub(crate) error_rate: f64,
+    /// Nanoseconds that were slept too long and have not been made up for.
+    overslept: AtomicU64,
 }
 
 impl PretendedWork {
@@ -92,7 +97,27 @@ impl PretendedWork {
             work: args.work,
             work_per_char: args.work_per_char,
             error_rate: args.error_rate,
+            overslept: AtomicU64::new(0),
         }
+    }
+
+    /// Sleeps for a time that is right on average. The clock ticks in milliseconds: what one
+    /// message sleeps too long, others sleep less.
+    async fn sleep(&self, time: Duration) {
+        let time_ns = time.as_nanos() as u64;
+        let less = |owed: u64| Some(owed - owed.min(time_ns));
+        let order = Ordering::Relaxed;
+        let owed = self.overslept.fetch_update(order, order, less);
+        let made_up = Duration::from_nanos(owed.unwrap_or_default().min(time_ns));
+        let rest = time - made_up;
+        if rest.is_zero() {
+            return;
+        }
+        let began = Instant::now();
+        tokio::time::sleep(rest).await;
+        // A process that was stopped has not slept too long.
+        let over = began.elapsed().saturating_sub(rest).min(MOST_OVERSLEPT);
+        self.overslept.fetch_add(over.as_nanos() as u64, order);
     }
 
     fn time(&self, text: &[u8]) -> Duration {
@@ -111,7 +136,7 @@ impl Handler for PretendedWork {
     async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
         let time = self.time(message.text);
         if !time.is_zero() {
-            tokio::time::sleep(time).await;
+            self.sleep(time).await;
         }
         if self.error_rate > 0.0 && rand::random_bool(self.error_rate) {
             let percent = (self.error_rate * 1e6).round() / 1e4;
@@ -159,9 +184,29 @@ mod tests {
             work: Duration::from_millis(10),
             work_per_char: Duration::from_millis(2),
             error_rate: 0.0,
+            overslept: AtomicU64::new(0),
         };
         assert_eq!(handler.time("grün".as_bytes()), Duration::from_millis(18));
         assert_eq!(handler.time(b""), Duration::from_millis(10));
+    }
+
+    #[tokio::test]
+    async fn what_is_slept_too_long_is_made_up_for() {
+        let handler = PretendedWork {
+            work: Duration::from_micros(500),
+            work_per_char: Duration::ZERO,
+            error_rate: 0.0,
+            overslept: AtomicU64::new(0),
+        };
+        let began = Instant::now();
+        for _ in 0..200 {
+            handler.sleep(handler.work).await;
+        }
+        // Each sleep alone takes one or two ms; together they take what they should and what
+        // the last one took too long, and never less.
+        let owed = Duration::from_nanos(handler.overslept.load(Ordering::Relaxed));
+        assert!(began.elapsed() >= Duration::from_millis(100));
+        assert!(owed <= MOST_OVERSLEPT, "{owed:?}");
     }
 
     #[tokio::test]
@@ -177,6 +222,7 @@ mod tests {
                 work: Duration::ZERO,
                 work_per_char: Duration::ZERO,
                 error_rate,
+                overslept: AtomicU64::new(0),
             };
             let mut rejected = 0;
             for _ in 0..1000 {
