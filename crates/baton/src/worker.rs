@@ -33,7 +33,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(500);
 /// What a lane holds.
 struct Held {
     range: Range,
-    pack: Vec<u8>,
+    pack: Arc<Vec<u8>>,
 }
 
 impl Held {
@@ -55,6 +55,9 @@ pub(crate) struct Lane<H> {
     /// Number of the claim that is held or was asked for last.
     number: u64,
     pace: Pace,
+    /// The pack of the last claim, and the run of the server that it came from: what is split
+    /// off a pack piece by piece is sent once.
+    have: Option<(String, u64, Arc<Vec<u8>>)>,
     /// Messages of the claim at hand that failed because their effects were refused.
     refused: Vec<u64>,
 }
@@ -69,6 +72,7 @@ impl<H: Handler> Lane<H> {
             slot,
             number: 0,
             pace: Pace::default(),
+            have: None,
             refused: Vec::new(),
         }
     }
@@ -99,6 +103,8 @@ impl<H: Handler> Lane<H> {
     /// Sleeps until the bell rings or it is time to look, and claims under the current
     /// number: a claim that found nothing has not used it up.
     async fn sleep(&mut self) -> Result<Option<Held>, Error> {
+        // Nothing waits, so nothing of this pack does.
+        self.have = None;
         let sent = Instant::now();
         let (ctx, bell) = (Arc::clone(&self.ctx), Arc::clone(&self.bell));
         let answer = tokio::select! {
@@ -149,7 +155,14 @@ impl<H: Handler> Lane<H> {
             number: self.number,
             want: self.pace.want(),
             ttl: self.ctx.config.claim_ttl,
+            have: self.have(),
         }
+    }
+
+    /// The pack that need not be sent again.
+    fn have(&self) -> Option<(u64, usize)> {
+        let (run, first, pack) = self.have.as_ref()?;
+        (*run == self.ctx.store.link().run()).then_some((*first, pack.len()))
     }
 
     /// Takes the answer to a claim; asks again under a new number if it was no answer to this.
@@ -159,6 +172,7 @@ impl<H: Handler> Lane<H> {
                 let name = self.slot.name().to_owned();
                 let in_hand = (self.slot.clone(), self.number, sent);
                 self.ctx.in_hand().insert(name, in_hand);
+                let pack = self.unpack(range, pack);
                 return Ok(Some(Held { range, pack }));
             }
             Claim::Empty => return Ok(None),
@@ -179,6 +193,19 @@ impl<H: Handler> Lane<H> {
             return Ok(None);
         }
         Box::pin(self.claim()).await
+    }
+
+    /// The pack of a claim: as it came, or the one at hand.
+    fn unpack(&mut self, range: Range, pack: Option<Vec<u8>>) -> Arc<Vec<u8>> {
+        if let Some(pack) = pack {
+            let run = self.ctx.store.link().run();
+            self.have = Some((run, range.pack, Arc::new(pack)));
+        }
+        match &self.have {
+            Some((_, first, pack)) if *first == range.pack => Arc::clone(pack),
+            // An empty pack cannot be read, and its messages fail with that reason.
+            _ => Arc::default(),
+        }
     }
 
     /// Handles what is held, message by message, for about a slice.

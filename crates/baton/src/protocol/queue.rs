@@ -115,6 +115,9 @@ pub struct ClaimCall<'a> {
     pub want: u64,
     /// How long the claim holds.
     pub ttl: Duration,
+    /// The pack of the slot's last claim, which need not be sent again: its first sequence
+    /// number and its bytes. It must come from the same run of the server.
+    pub have: Option<(u64, usize)>,
 }
 
 /// The answer to a claim.
@@ -125,8 +128,8 @@ pub enum Claim {
     Claimed {
         /// Which.
         range: Range,
-        /// The pack they are in.
-        pack: Vec<u8>,
+        /// The pack they are in; none if it is the one that the slot has.
+        pack: Option<Vec<u8>>,
     },
     /// Nothing waits.
     Empty,
@@ -211,7 +214,10 @@ fn read_claim(answer: &Value) -> Result<Claim, Error> {
                 Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
             Ok(Claim::Claimed {
                 range,
-                pack: bytes(call, pack)?.to_vec(),
+                pack: match bytes(call, pack)? {
+                    [] => None,
+                    pack => Some(pack.to_vec()),
+                },
             })
         }
         (b"empty", []) => Ok(Claim::Empty),
@@ -332,7 +338,7 @@ impl Store {
         }
     }
 
-    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 10], [String; 6]) {
+    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 10], [String; 8]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -346,6 +352,7 @@ impl Store {
             &keys.bell,
             &keys.ledger,
         ];
+        let have = call.have;
         let args = [
             call.slot.name.clone(),
             call.number.to_string(),
@@ -353,6 +360,8 @@ impl Store {
             call.want.to_string(),
             call.ttl.as_millis().to_string(),
             POISON_CRASHES.to_string(),
+            have.map(|(pack, _)| pack.to_string()).unwrap_or_default(),
+            have.map(|(_, bytes)| bytes.to_string()).unwrap_or_default(),
         ];
         (names.map(|key| key.as_bytes()), args)
     }

@@ -4,8 +4,10 @@
 --       10 ledger
 -- ARGV  1 slot (node:lane)  2 number of the claim, growing per slot  3 run of the server
 --       4 most messages wanted  5 claim ttl in ms  6 crashes after which a message is poison
+--       7 first number of the pack that the slot has in memory, or ''  8 its bytes
 -- Returns
---   {'claimed', range, pack}   asking again with the same number returns the same
+--   {'claimed', range, pack}   asking again with the same number returns the same; the pack is
+--                              '' if it is the one that the slot has
 --   {'empty'}
 --   {'stale'}                  this number was committed or given back before
 --   {'held', number}           the slot still holds another claim
@@ -82,7 +84,10 @@ for _ = 1, 100 do
   local head = redis.call('LINDEX', KEYS[1], 0)
   if not head then return {'empty'} end
   local p, n, a, b, c, field = parse_range(head)
-  local pack = p and redis.call('HGET', KEYS[2], field)
+  -- A slot that ended a claim here has its pack from here, not from before a loss of all data.
+  local has = p and settled and c < poison and field == ARGV[7]
+    and redis.call('HSTRLEN', KEYS[2], field) == tonumber(ARGV[8])
+  local pack = has and '' or p and redis.call('HGET', KEYS[2], field)
   if pack and c < poison then
     local bell = redis.call('LLEN', KEYS[9])
     local most = c == 0 and want or c == 1 and math.min(want, SUSPECTS) or 1

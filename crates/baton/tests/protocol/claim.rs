@@ -2,7 +2,7 @@
 
 use baton::protocol::{Claim, ClaimCall, Commit, GiveBack, Publish};
 
-use crate::support::{Fleet, LONG, publish};
+use crate::support::{Fleet, LONG, Lane, pack, publish};
 
 #[tokio::test]
 async fn a_whole_pack_is_claimed() {
@@ -143,6 +143,7 @@ async fn a_claim_that_wants_nothing_harms_nothing() {
             number: 1,
             want: 0,
             ttl: crate::support::OVER,
+            have: None,
         })
         .await;
     let _ = w.store.reclaim().await.unwrap();
@@ -158,4 +159,52 @@ async fn a_claim_that_wants_nothing_harms_nothing() {
     }
     let census = w.store.census().await.unwrap();
     assert_eq!((ended, census.done, census.foreign), (2, 2, 0));
+}
+
+/// Claims one message for a slot that says which pack it has; tells whether a pack was sent.
+async fn is_sent(lane: &Lane, number: u64, have: (u64, usize)) -> bool {
+    let claim = lane.store.claim(ClaimCall {
+        slot: &lane.slot,
+        number,
+        want: 1,
+        ttl: LONG,
+        have: Some(have),
+    });
+    match claim.await.unwrap() {
+        Claim::Claimed { pack, .. } => pack.is_some(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_pack_that_the_slot_has_is_not_sent_again() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(9).await;
+    let bytes = pack(1, 9).len();
+    assert_eq!(w.take(1, 1).await, "m1");
+    assert_eq!(w.commit(1, 1..=1).await, Commit::Done);
+    assert!(!is_sent(&w, 2, (1, bytes)).await);
+    assert_eq!(w.commit(2, 2..=2).await, Commit::Done);
+    assert!(is_sent(&w, 3, (1, bytes + 1)).await, "another length");
+    assert_eq!(w.commit(3, 3..=3).await, Commit::Done);
+    assert!(is_sent(&w, 4, (2, bytes)).await, "another pack");
+}
+
+#[tokio::test]
+async fn a_slot_that_ended_nothing_in_this_data_is_sent_the_pack_whatever_it_has() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(9).await;
+    let bytes = pack(1, 9).len();
+    assert!(is_sent(&w, 7, (1, bytes)).await);
+}
+
+#[tokio::test]
+async fn a_claim_that_is_asked_for_again_brings_its_pack_again() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(9).await;
+    let bytes = pack(1, 9).len();
+    assert_eq!(w.take(1, 1).await, "m1");
+    assert_eq!(w.commit(1, 1..=1).await, Commit::Done);
+    assert!(!is_sent(&w, 2, (1, bytes)).await);
+    assert_eq!(w.take(2, 1).await, "m2");
 }

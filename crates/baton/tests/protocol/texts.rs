@@ -17,6 +17,7 @@ async fn travels(texts: &[&[u8]]) {
     let Claim::Claimed { range, pack } = w.claim(1, count).await else {
         panic!("nothing was claimed");
     };
+    let pack = pack.unwrap();
     assert!(pack == bytes, "the pack changed");
     let pack = Pack::parse(&pack).unwrap();
     let mut records = Vec::new();

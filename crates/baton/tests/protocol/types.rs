@@ -133,6 +133,7 @@ async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
                 number: 1,
                 want: 1,
                 ttl: LONG,
+                have: None,
             })
             .await
             .map(drop)
@@ -158,6 +159,7 @@ async fn claim_that_meets_garbage_refuses_a_spoilt_key_and_writes_nothing() {
                 number: 1,
                 want: 1,
                 ttl: LONG,
+                have: None,
             })
             .await
             .unwrap_err();

@@ -44,6 +44,7 @@ impl Lane {
                 number,
                 want,
                 ttl,
+                have: None,
             })
             .await;
         claim.unwrap()
@@ -105,7 +106,7 @@ fn taken(claim: &Claim) -> String {
     let Claim::Claimed { range, pack } = claim else {
         panic!("nothing was claimed: {claim:?}");
     };
-    let pack = Pack::parse(pack).unwrap();
+    let pack = Pack::parse(pack.as_deref().unwrap()).unwrap();
     let texts: Vec<String> = (range.first..=range.last)
         .map(|seq| text_of(range, &pack, seq).escape_ascii().to_string())
         .collect();

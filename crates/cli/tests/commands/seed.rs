@@ -88,6 +88,7 @@ impl Seed {
             number: self.claim,
             want,
             ttl: TTL,
+            have: None,
         });
         match self.runtime.block_on(claim).unwrap() {
             Claim::Claimed { range, .. } => (range.first, range.last),

@@ -212,6 +212,7 @@ impl World {
         let worker = &mut self.workers[l];
         let answer = match worker.lane.claim(number, want).await {
             Claim::Claimed { range, pack } => {
+                let pack = pack.unwrap();
                 let pack = Pack::parse(&pack).unwrap();
                 for seq in range.first..=range.last {
                     let text = text_of(&range, &pack, seq);

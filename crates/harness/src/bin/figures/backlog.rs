@@ -189,6 +189,7 @@ impl Backlog {
                 number: self.claims,
                 want: self.count,
                 ttl: PATIENCE,
+                have: None,
             };
             let Claim::Claimed { range, .. } = self.store.claim(call).await? else {
                 bail!("nothing was claimed");
