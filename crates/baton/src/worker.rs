@@ -236,7 +236,8 @@ impl<H: Handler> Lane<H> {
         let mut look = true;
         for (seq, text) in (first..).zip(texts) {
             if (look || slow || (seq - first).is_multiple_of(LOOK_EVERY))
-                && (self.interrupted() || pace::is_over(began.elapsed(), seq - first, last - seq + 1))
+                && (self.interrupted()
+                    || pace::is_over(began.elapsed(), seq - first, last - seq + 1))
             {
                 break;
             }

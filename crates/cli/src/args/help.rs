@@ -111,7 +111,7 @@ fastest here, and nothing that makes it safe; the ratio is ours divided by the f
 from publish to commit on Redis's clock; at full speed most of it is waiting in the queue.
 
 With --json the last line of stdout is one object with the medians of all runs: messages,
-seconds, rate, floor_rate, ratio, lost, duplicated, p50_ms, p99_ms, p999_ms, redis_cpu_us and
+seconds, audit_seconds, rate, floor_rate, ratio, lost, duplicated, p50_ms, p99_ms, p999_ms, redis_cpu_us and
 client_cpu_us (per message), bytes_per_pending, node_rss_mb, server_mb, kills and clean. What
 cannot be known here is null.
 

@@ -88,6 +88,10 @@ impl Summary {
         self.each(|measured| measured.run.seconds)
     }
 
+    fn audit_seconds(&self) -> Spread {
+        self.each(|measured| measured.run.audit_seconds)
+    }
+
     pub(super) fn rate(&self) -> Spread {
         self.each(|measured| self.messages as f64 / measured.run.seconds)
     }
@@ -164,6 +168,7 @@ impl Summary {
         json!({
             "messages": self.messages,
             "seconds": rounded(self.seconds().median, 4),
+            "audit_seconds": rounded(self.audit_seconds().median, 4),
             "rate": rounded(self.rate().median, 0),
             "floor_rate": median(self.floor_rate(), 0),
             "ratio": median(self.ratio(), 3),
@@ -187,6 +192,7 @@ impl Summary {
         let mut lines = vec![
             ("server", self.server.clone()),
             ("seconds, audit included", self.seconds().words(3)),
+            ("the audit, of that", self.audit_seconds().words(3)),
             ("messages/s", self.rate().words(0)),
         ];
         if let Some(ideal) = self.ideal_rate {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bad_input;
+mod bench;
 mod clean;
 mod embedded;
 mod eviction;

@@ -116,6 +116,7 @@ impl Seed {
                     failed: &failed,
                     effects: &effects,
                     max_errors: 1_000_000,
+                    digest: None,
                 },
             );
             assert_eq!(self.runtime.block_on(commit).unwrap(), Commit::Done);

@@ -29,6 +29,8 @@ pub struct Kill {
 pub struct Run {
     /// From the word *go* until the audit was through.
     pub seconds: f64,
+    /// How long the audit took, of that.
+    pub audit_seconds: f64,
     /// When it began, in µs on the server's clock.
     pub began_us: u64,
     /// What was used.
@@ -98,9 +100,12 @@ pub fn run(plan: &Plan, mut show: impl FnMut(Progress) -> Result<()>) -> Result<
         Err(error) if !error.is::<AtRest>() => return Err(error),
         _ => {}
     }
+    let ended = race.elapsed().as_secs_f64();
     let (ledger, audit) = audit(plan, &name)?;
+    let seconds = race.elapsed().as_secs_f64();
     Ok(Run {
-        seconds: race.elapsed().as_secs_f64(),
+        seconds,
+        audit_seconds: seconds - ended,
         began_us: race.began_us,
         usage: race.usage()?,
         server_mb: race.gauge.memory()?.peak as f64 / 1e6,

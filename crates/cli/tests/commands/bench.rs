@@ -1,0 +1,196 @@
+//! `baton bench`: what it reports, what it finds, and that it leaves nothing behind.
+
+use std::time::Duration;
+
+use baton_server::PrivateServer;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Ended, baton, end, on, redis, run, server, signal, wait_until};
+
+/// The object on the last line.
+#[track_caller]
+fn figures(ended: &Ended) -> Value {
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    serde_json::from_str(ended.lines().last().unwrap()).unwrap()
+}
+
+fn keys(server: &PrivateServer) -> Vec<String> {
+    let mut keys: Vec<String> = redis::cmd("KEYS")
+        .arg("*")
+        .query(&mut redis(server))
+        .unwrap();
+    keys.sort();
+    keys
+}
+
+/// Starts a bench whose messages take their time, and hurts the queue as soon as there is one.
+fn hurt(server: &PrivateServer, hurt: impl Fn(&mut redis::Connection, &str)) -> Ended {
+    let args = ["bench", "--messages", "400", "--work", "5ms"];
+    let url = server.url();
+    let bench = baton(&[&args[..], &["--redis", &url]].concat())
+        .spawn()
+        .unwrap();
+    let queue = || {
+        let found = keys(server);
+        let queue = found.iter().find(|key| key.ends_with(":queue"));
+        // The first fleet only measures memory: it keeps all and claims nothing.
+        let claims = found.iter().any(|key| key.ends_with(":claims"));
+        queue.filter(|_| claims).cloned()
+    };
+    let mut name = None;
+    wait_until("a queue", || {
+        name = queue();
+        name.is_some()
+    });
+    hurt(&mut redis(server), &name.unwrap());
+    end(bench)
+}
+
+#[test]
+fn a_bench_tells_its_figures_and_finds_every_message_once() {
+    let figures = figures(&run(baton(&["bench", "--messages", "20000", "--json"])));
+    for name in [
+        "seconds",
+        "rate",
+        "floor_rate",
+        "ratio",
+        "p50_ms",
+        "p99_ms",
+        "redis_cpu_us",
+        "bytes_per_pending",
+    ] {
+        assert!(figures[name].as_f64().unwrap() > 0.0, "{name}: {figures}");
+    }
+    assert_eq!(figures["messages"], 20_000);
+    assert_eq!(figures["lost"], 0);
+    assert_eq!(figures["duplicated"], 0);
+    assert_eq!(figures["kills"], 0);
+    assert_eq!(figures["clean"], true);
+}
+
+#[test]
+fn copies_that_are_killed_are_replaced_and_the_report_shows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bench.html");
+    let args = ["bench", "--messages", "60000", "--kill", "3", "--json"];
+    let mut command = baton(&args);
+    command.arg("--report").arg(&file);
+    let figures = figures(&run(command));
+    assert_eq!(figures["kills"], 3);
+    assert_eq!(figures["clean"], true);
+    let page = std::fs::read_to_string(&file).unwrap();
+    assert!(page.starts_with("<!doctype html>"));
+    assert!(page.contains("60,000 messages, each exactly once"));
+    assert!(page.contains("killed at"));
+    assert_eq!(page.matches("<svg").count(), 2);
+    for outside in ["http:", "https:", "src=", "href=", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn the_medians_of_several_runs_are_printed_for_people() {
+    let ended = run(baton(&["bench", "--messages", "5000", "--runs", "3"]));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("median of 3"), "{ended:?}");
+    assert!(ended.stdout.contains("ours ÷ the unsafe queue"));
+    assert!(
+        ended
+            .stdout
+            .contains("audit                          clean")
+    );
+}
+
+#[test]
+fn a_message_that_is_lost_is_named_and_the_bench_fails() {
+    let server = server();
+    let ended = hurt(&server, |redis, queue| {
+        redis::cmd("LPOP").arg(queue).exec(redis).unwrap();
+    });
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("baton: lost: #"), "{ended:?}");
+    assert!(ended.stdout.contains("FAILED"), "{ended:?}");
+}
+
+#[test]
+fn a_message_that_is_committed_twice_is_named_and_the_bench_fails() {
+    let server = server();
+    let ended = hurt(&server, |redis, queue| {
+        // What is in one worker's hands is handed to another, too.
+        let claims = queue.replace(":queue", ":claims");
+        let mut range = None;
+        wait_until("a claim", || {
+            let held: Vec<String> = redis::cmd("HVALS").arg(&claims).query(redis).unwrap();
+            range = held.first().map(|held| {
+                let words: Vec<&str> = held.split(' ').collect();
+                words[3..].join(" ")
+            });
+            range.is_some()
+        });
+        let mut push = redis::cmd("LPUSH");
+        push.arg(queue).arg(range.unwrap()).exec(redis).unwrap();
+    });
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let twice = "baton: committed more than once: #";
+    assert!(ended.stderr.contains(twice), "{ended:?}");
+}
+
+#[test]
+fn nothing_is_left_on_a_server_that_was_named() {
+    let server = server();
+    let ended = on(&server, &["bench", "--messages", "5000"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+/// How many clients a server has, besides the one that asks.
+fn clients(server: &PrivateServer) -> usize {
+    let list: String = redis::cmd("CLIENT")
+        .arg("LIST")
+        .query(&mut redis(server))
+        .unwrap();
+    list.lines().count() - 1
+}
+
+#[test]
+fn an_interrupted_bench_leaves_nothing_behind() {
+    let server = server();
+    let args = ["bench", "--work", "5ms", "--redis", &server.url()];
+    let bench = baton(&args).spawn().unwrap();
+    wait_until("copies", || clients(&server) >= 3);
+    signal(&bench, Signal::INT);
+    let ended = end(bench);
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert_eq!(keys(&server), Vec::<String>::new());
+    wait_until("the end of all copies", || clients(&server) == 0);
+}
+
+#[test]
+fn the_copies_of_a_bench_that_is_killed_end_with_it() {
+    let server = server();
+    let args = ["bench", "--work", "5ms", "--redis", &server.url()];
+    let bench = baton(&args).spawn().unwrap();
+    wait_until("copies", || clients(&server) >= 3);
+    signal(&bench, Signal::KILL);
+    assert_eq!(end(bench).code, None);
+    wait_until("the end of all copies", || clients(&server) == 0);
+}
+
+#[test]
+fn persistence_is_for_the_private_server_only() {
+    let server = server();
+    let ended = on(&server, &["bench", "--persistence", "always"]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("--persistence"), "{ended:?}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_said_before_the_first_run() {
+    let args = ["bench", "--report", "/no/such/folder/bench.html"];
+    let began = std::time::Instant::now();
+    let ended = run(baton(&args));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("cannot write"), "{ended:?}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
