@@ -4,11 +4,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use futures_util::{StreamExt, stream};
+
+use crate::failed::seq_of;
 use crate::protocol::{Census, Store};
 use crate::{Digest, Entry, Error, FailedMessage, Ledger};
 
 /// Error records read at a time.
-const PAGE: u64 = 10_000;
+const PAGE: u64 = 5_000;
+/// Pages that are asked for ahead.
+const PAGES_AHEAD: usize = 3;
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,17 +143,23 @@ impl Audit {
     /// Audits a fleet that is at rest, from its ledger.
     pub async fn of(store: &Store, ledger: &Ledger) -> Result<Self, Error> {
         let census = store.census().await?;
+        let pages = (0..).step_by(PAGE as usize);
+        let pages = pages.take_while(|from| *from < census.errors);
+        // The server goes on while a page is read here.
+        let mut pages = stream::iter(pages)
+            .map(|from| store.errors_look(from, PAGE))
+            .buffered(PAGES_AHEAD);
         let mut records = Vec::new();
-        while let page = store.errors_look(records.len() as u64, PAGE).await?
-            && !page.is_empty()
-        {
-            records.extend(page.iter().map(|record| FailedMessage::decode(record)));
+        while let Some(page) = pages.next().await {
+            records.extend(page?.into_iter().map(|bytes| (seq_of(&bytes), bytes)));
         }
+        records.sort_unstable_by_key(|(seq, _)| *seq);
         Ok(Self::hold(ledger, &census, &records))
     }
 
-    /// Holds all that is known against each other.
-    pub fn hold(ledger: &Ledger, census: &Census, records: &[FailedMessage]) -> Self {
+    /// Holds all that is known against each other. The error records are sorted by their
+    /// sequence numbers.
+    fn hold(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> Self {
         let mut audit = Self::default();
         audit.tile(ledger);
         audit.compare_texts(ledger, records);
@@ -212,7 +223,7 @@ impl Audit {
 
     /// Per pack: what was handled must be what was generated. A claim never reaches beyond
     /// its pack, so the parts of a pack add up to it.
-    fn compare_texts(&mut self, ledger: &Ledger, records: &[FailedMessage]) {
+    fn compare_texts(&mut self, ledger: &Ledger, records: &[(u64, Vec<u8>)]) {
         let mut packs = BTreeMap::new();
         for entry in &ledger.entries {
             if let Entry::Published {
@@ -236,8 +247,9 @@ impl Audit {
                 Some(digest) => sum.merge(*digest),
                 // No handler saw it to its end; the errors store has its text.
                 None => {
-                    let record = records.iter().find(|record| record.seq == *first);
-                    sum.add(first - pack, record.map_or(b"", |record| &record.text));
+                    let record = records.binary_search_by_key(first, |(seq, _)| *seq);
+                    let record = record.map(|at| FailedMessage::decode(&records[at].1));
+                    sum.add(first - pack, &record.map(|r| r.text).unwrap_or_default());
                 }
             }
         }
@@ -265,17 +277,14 @@ impl Audit {
 
     /// The errors store must hold each failed message once, and nothing else: in every
     /// range that ended as many as failed of it.
-    fn match_errors(&mut self, ledger: &Ledger, records: &[FailedMessage]) {
-        let mut times = BTreeMap::new();
-        for record in records {
-            *times.entry(record.seq).or_insert(0) += 1;
-        }
-        for (seq, times) in &times {
-            if *times > 1 || !(1..=self.published).contains(seq) {
-                let (seq, times) = (*seq, *times);
+    fn match_errors(&mut self, ledger: &Ledger, records: &[(u64, Vec<u8>)]) {
+        for same in records.chunk_by(|(a, _), (b, _)| a == b) {
+            let (seq, times) = (same[0].0, same.len() as u64);
+            if times > 1 || !(1..=self.published).contains(&seq) {
                 self.findings.push(Finding::Errors { seq, times });
             }
         }
+        let below = |bound: u64| records.partition_point(|(seq, _)| *seq < bound);
         for entry in &ledger.entries {
             let Entry::Ended {
                 first,
@@ -286,7 +295,7 @@ impl Audit {
             else {
                 continue;
             };
-            let kept = times.range(first..=last).count() as u64;
+            let kept = (below(last + 1) - below(*first)) as u64;
             if kept != *failed {
                 self.findings.push(Finding::Failed {
                     first: *first,
@@ -333,15 +342,16 @@ mod tests {
         }
     }
 
-    fn record(seq: u64, text: &str) -> FailedMessage {
-        FailedMessage {
+    fn record(seq: u64, text: &str) -> (u64, Vec<u8>) {
+        let failed = FailedMessage {
             seq,
             at_ms: 1,
             node: "n".to_owned(),
             reason: "r".to_owned(),
             attempt: 1,
             text: text.as_bytes().to_vec(),
-        }
+        };
+        (seq, failed.encode())
     }
 
     fn census(published: u64, done: u64, failed: u64) -> Census {
@@ -353,7 +363,7 @@ mod tests {
         }
     }
 
-    fn findings(entries: Vec<Entry>, census: Census, records: &[FailedMessage]) -> Vec<String> {
+    fn findings(entries: Vec<Entry>, census: Census, records: &[(u64, Vec<u8>)]) -> Vec<String> {
         let audit = Audit::hold(&Ledger { entries }, &census, records);
         audit.findings.iter().map(Finding::to_string).collect()
     }
@@ -448,7 +458,10 @@ mod tests {
         );
         assert_eq!(
             findings(entries(), failed(), &[record(1, "a"), record(1, "a")]),
-            ["#1 is in the errors store 2 times"]
+            [
+                "#1 is in the errors store 2 times",
+                "1 of #1 to #2 failed, the errors store has 2",
+            ]
         );
         assert_eq!(
             findings(entries(), failed(), &[record(1, "a"), record(7, "x")]),

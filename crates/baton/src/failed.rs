@@ -56,6 +56,14 @@ impl FailedMessage {
     }
 }
 
+/// The sequence number of a stored record, without the rest; 0 for what is not one.
+pub(crate) fn seq_of(mut bytes: &[u8]) -> u64 {
+    match rmp::decode::read_array_len(&mut bytes) {
+        Ok(6) => rmp::decode::read_int(&mut bytes).unwrap_or_default(),
+        _ => 0,
+    }
+}
+
 fn decode(bytes: &mut &[u8]) -> Option<FailedMessage> {
     if rmp::decode::read_array_len(bytes).ok()? != 6 {
         return None;
@@ -92,6 +100,7 @@ mod tests {
         };
         let bytes = failed.encode();
         assert_eq!(FailedMessage::decode(&bytes), failed);
+        assert_eq!(seq_of(&bytes), failed.seq);
         for cut in 0..bytes.len() {
             let read = FailedMessage::decode(&bytes[..cut]);
             assert_eq!((read.seq, read.text.as_slice()), (0, &bytes[..cut]));
@@ -102,6 +111,7 @@ mod tests {
     fn foreign_bytes_are_kept_whole() {
         let read = FailedMessage::decode(b"garbage");
         assert_eq!(read.text, b"garbage");
+        assert_eq!(seq_of(b"garbage"), 0);
         assert_eq!(read.reason, "not an error record of this fleet");
     }
 }

@@ -19,6 +19,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use baton::Target;
+use baton_harness::bench::Gauge;
 use baton_server::PrivateServer;
 
 use peer::{PEERS, Peer, Place};
@@ -74,13 +76,17 @@ fn measure() -> Result<()> {
         report::check(&page)?;
     }
     process::end_with_signals()?;
-    let program = program()?;
+    let (program, server) = (program()?, server_version()?);
     let mut rows: Vec<Row> = peers
         .into_iter()
-        .map(|peer| Row::new(peer, &place, effort))
+        .map(|peer| Row::new(peer, &place, &server, effort))
         .collect();
-    for row in rows.iter().filter(|row| row.version.is_none()) {
-        eprintln!("peers: {} is not installed", row.peer.name);
+    for row in &rows {
+        // Complaints of an earlier time would be taken for today's.
+        let _ = std::fs::remove_file(place.log(row.peer));
+        if let Some(obstacle) = &row.obstacle {
+            eprintln!("peers: {}: {obstacle}", row.peer.name);
+        }
     }
     for round in 1..=effort.runs {
         for row in rows.iter_mut().filter(|row| row.runs_on()) {
@@ -95,7 +101,7 @@ fn measure() -> Result<()> {
     recovery::of_peers(&mut rows, &place, effort.patience);
     let ours = recovery::of_ours(&program, effort.kills)?;
 
-    let table = report::table(&rows, ours, effort.runs)?;
+    let table = report::table(&rows, ours, &server, effort.runs)?;
     println!("{table}");
     if whole {
         report::write(&page, &table)?;
@@ -150,6 +156,12 @@ fn program() -> Result<PathBuf> {
         bail!("{} is missing: build it first", beside.display());
     }
     Ok(beside)
+}
+
+/// What private servers are, by name and version.
+fn server_version() -> Result<String> {
+    let server = server()?;
+    Gauge::open(&Target::parse(&server.url())?)?.version()
 }
 
 /// A private server without persistence.

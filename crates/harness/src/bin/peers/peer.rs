@@ -33,6 +33,8 @@ pub(crate) struct Peer {
     runtime: Runtime,
     /// Messages of one run.
     pub(crate) messages: u64,
+    /// The first Redis that it runs on, if that is a late one; Valkey is none then.
+    needs: Option<(u32, u32)>,
 }
 
 const fn peer(
@@ -48,6 +50,7 @@ const fn peer(
         adapter,
         runtime,
         messages,
+        needs: None,
     }
 }
 
@@ -57,7 +60,10 @@ const VENV_ARQ: Runtime = Runtime::Python("venv-arq");
 /// All peers, in the order of the table.
 pub(crate) const PEERS: [Peer; 14] = [
     peer("streams", "redis", "streams", Runtime::Rust, MANY),
-    peer("chasquimq", "chasquimq", "chasquimq", Runtime::Rust, MANY),
+    Peer {
+        needs: Some((8, 6)),
+        ..peer("chasquimq", "chasquimq", "chasquimq", Runtime::Rust, MANY)
+    },
     peer(
         "apalis-redis",
         "apalis-redis",
@@ -161,6 +167,17 @@ impl Peer {
         }
     }
 
+    /// Why it cannot run on a server that calls itself so, if it cannot.
+    pub(crate) fn unfit(&self, server: &str) -> Option<String> {
+        let (major, minor) = self.needs?;
+        let version = server.strip_prefix("Redis ").map(|version| {
+            let mut numbers = version.split('.').map(|text| text.parse().unwrap_or(0));
+            (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+        });
+        let fits = version.is_some_and(|version| version >= (major, minor));
+        (!fits).then(|| format!("not run: it needs Redis {major}.{minor}, and this is {server}"))
+    }
+
     /// The version that is installed; none if the peer is not.
     pub(crate) fn version(&self, place: &Place) -> Option<String> {
         let package = self.package;
@@ -215,6 +232,17 @@ fn version_in(lock: &str, package: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_that_needs_a_late_redis_is_not_run_on_another() {
+        let peer = Peer {
+            needs: Some((8, 6)),
+            ..peer("late", "late", "late", Runtime::Rust, FEW)
+        };
+        assert!(peer.unfit("Redis 8.10.0").is_none());
+        assert!(peer.unfit("Redis 8.4.9").is_some());
+        assert!(peer.unfit("Valkey 9.1.2").is_some());
+    }
 
     #[test]
     fn a_version_is_read_from_the_lock_file() {

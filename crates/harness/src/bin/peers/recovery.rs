@@ -86,8 +86,9 @@ impl Waiting {
         let begun = |heard: &Heard| heard.who == SECOND && heard.line.as_deref() == Some("begun");
         let deadline = self.killed + patience;
         Ok(match wait_for(&self.ear, &[SECOND], deadline, begun)? {
-            Some(heard) => Recovery::After(heard.at - self.killed),
-            None => Recovery::NotWithin(patience),
+            // What was heard while others were waited for may have been too late.
+            Some(heard) if heard.at <= deadline => Recovery::After(heard.at - self.killed),
+            _ => Recovery::NotWithin(patience),
         })
     }
 }

@@ -5,8 +5,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use baton::Target;
-use baton_harness::bench::Gauge;
 
 use crate::findings;
 use crate::result::{Median, Row};
@@ -21,8 +19,8 @@ const HEAD: &str = "\
 ";
 
 /// The whole text between the markers, but for the chart.
-pub(crate) fn table(rows: &[Row], recovery: Duration, runs: usize) -> Result<String> {
-    let mut text = conditions(runs)?;
+pub(crate) fn table(rows: &[Row], recovery: Duration, server: &str, runs: usize) -> Result<String> {
+    let mut text = conditions(server, runs)?;
     text.push_str("\n\n");
     text.push_str(HEAD);
     for row in rows {
@@ -36,24 +34,21 @@ pub(crate) fn table(rows: &[Row], recovery: Duration, runs: usize) -> Result<Str
 }
 
 /// On what, and how.
-fn conditions(runs: usize) -> Result<String> {
-    let server = crate::server()?;
-    let version = Gauge::open(&Target::parse(&server.url())?)?.version()?;
+fn conditions(server: &str, runs: usize) -> Result<String> {
     let cores = std::thread::available_parallelism()?;
     Ok(format!(
-        "{version} without persistence on {cores} cores, texts of {SIZE} bytes, one producer and \
+        "{server} without persistence on {cores} cores, texts of {SIZE} bytes, one producer and \
          two workers each; the median of {runs} and, in parentheses, the least and the most."
     ))
 }
 
 fn line(row: &Row) -> String {
     let (name, language) = (row.peer.name, row.peer.language());
-    let Some(version) = &row.version else {
-        return format!("| {name} | not installed | {language} | | | | | | | | |");
-    };
-    if let Some(failure) = &row.failure {
-        let failure = failure.replace(['|', '\n'], " ");
-        return format!("| {name} | {version} | {language} | | failed: {failure} | | | | | | |");
+    let version = row.version.as_deref().unwrap_or_default();
+    let failure = row.failure.as_ref().map(|why| format!("failed: {why}"));
+    if let Some(why) = row.obstacle.as_ref().or(failure.as_ref()) {
+        let why = why.replace(['|', '\n'], " ");
+        return format!("| {name} | {version} | {language} | | {why} | | | | | | |");
     }
     let pair = |values: Option<(Median, Median)>| {
         values.map_or((String::new(), String::new()), |(theirs, ours)| {

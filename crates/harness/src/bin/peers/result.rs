@@ -30,6 +30,8 @@ pub(crate) struct Row {
     pub(crate) peer: &'static Peer,
     /// None if it is not installed.
     pub(crate) version: Option<String>,
+    /// Why it cannot be measured here.
+    pub(crate) obstacle: Option<String>,
     /// Messages of each run.
     pub(crate) messages: u64,
     pub(crate) theirs: Vec<Speed>,
@@ -40,10 +42,16 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn new(peer: &'static Peer, place: &Place, effort: Effort) -> Self {
+    pub(crate) fn new(peer: &'static Peer, place: &Place, server: &str, effort: Effort) -> Self {
+        let version = peer.version(place);
+        let obstacle = match version {
+            Some(_) => peer.unfit(server),
+            None => Some("not installed".to_owned()),
+        };
         Self {
             peer,
-            version: peer.version(place),
+            version,
+            obstacle,
             messages: effort.messages.unwrap_or(peer.messages),
             theirs: Vec::new(),
             ours: Vec::new(),
@@ -54,7 +62,7 @@ impl Row {
 
     /// Whether there is more to measure.
     pub(crate) fn runs_on(&self) -> bool {
-        self.version.is_some() && self.failure.is_none()
+        self.obstacle.is_none() && self.failure.is_none()
     }
 
     /// Notes a failure; nothing more is measured of this peer then.

@@ -74,7 +74,7 @@ pub(crate) fn of_peer(peer: &Peer, place: &Place, messages: u64) -> Result<Speed
         let mut command = peer.command(place);
         command.args(["work", &url, "count"]);
         workers.push(Program::start(&mut command, &log, who, &sender)?);
-        wait_word(&ear, who, "ready").with_context(|| format!("see {}", log.display()))?;
+        wait_word(&ear, who, "ready").with_context(|| last_line(&log))?;
     }
     let cpu_us = gauge.cpu_us()?;
     let began = Instant::now();
@@ -82,7 +82,9 @@ pub(crate) fn of_peer(peer: &Peer, place: &Place, messages: u64) -> Result<Speed
     command.args(["enqueue", &url, &messages.to_string(), SIZE]);
     let mut producer = Program::start(&mut command, &log, PRODUCER, &sender)?;
     let mut counts = Counts::default();
-    let ended = counts.wait(&ear, messages)?;
+    let ended = counts
+        .wait(&ear, &mut producer, messages)
+        .with_context(|| last_line(&log))?;
     let cpu_us = gauge.cpu_us()? - cpu_us;
     let rss = workers.iter().filter_map(Program::peak_rss_mb);
     let rss_mb = rss.reduce(f64::max);
@@ -116,24 +118,31 @@ impl Counts {
     }
 
     /// Waits until all are counted, and returns when the last was.
-    fn wait(&mut self, ear: &Receiver<Heard>, messages: u64) -> Result<Instant> {
-        while self.sum() < messages {
-            let done = |heard: &Heard| {
-                let line = heard.line.as_deref().unwrap_or_default();
-                line.starts_with("done ")
-            };
-            let Some(heard) = wait_for(ear, &[0, 1], Instant::now() + PATIENCE, done)? else {
+    fn wait(
+        &mut self,
+        ear: &Receiver<Heard>,
+        producer: &mut Program,
+        messages: u64,
+    ) -> Result<Instant> {
+        let news = |heard: &Heard| {
+            let line = heard.line.as_deref();
+            line.map_or(heard.who == PRODUCER, |line| line.starts_with("done "))
+        };
+        loop {
+            let Some(heard) = wait_for(ear, &[0, 1], Instant::now() + PATIENCE, news)? else {
                 bail!(
                     "{} of {messages} handled, and then nothing for {PATIENCE:?}",
                     self.sum()
                 );
             };
+            if heard.who == PRODUCER {
+                ensure!(producer.wait()?.success(), "the producer failed");
+            }
             self.take(&heard);
             if self.sum() >= messages {
                 return Ok(heard.at);
             }
         }
-        bail!("there was nothing to wait for")
     }
 
     fn listen(&mut self, ear: &Receiver<Heard>, time: Duration) {
@@ -142,6 +151,13 @@ impl Counts {
             self.take(&heard);
         }
     }
+}
+
+/// What a process complained of last.
+fn last_line(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let line = text.lines().rfind(|line| !line.trim().is_empty());
+    line.unwrap_or("nothing on stderr").trim().to_owned()
 }
 
 /// Times ours, in the same way: the program brings its producer and its workers.
@@ -157,11 +173,7 @@ pub(crate) fn of_ours(program: &Path, messages: u64) -> Result<Speed> {
     drop(sender);
     let last = ear.iter().filter_map(|heard| heard.line).last();
     if !bench.wait()?.success() {
-        let log = std::fs::read_to_string(log).unwrap_or_default();
-        bail!(
-            "`baton bench` failed: {}",
-            log.lines().last().unwrap_or_default()
-        );
+        bail!("`baton bench` failed: {}", last_line(&log));
     }
     let told = last.context("`baton bench` said nothing")?;
     let told: serde_json::Value = serde_json::from_str(&told).context("`baton bench` --json")?;
