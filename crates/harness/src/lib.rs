@@ -8,10 +8,12 @@
 pub mod bench;
 mod fleet;
 mod history;
+mod info;
 mod look;
 mod strike;
 
 pub use fleet::{Fleet, Interrupt, Told, command};
 pub use history::History;
+pub use info::{Info, redis_cpu_us};
 pub use look::{status, wait_status};
 pub use strike::strike_worker;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use baton::{Keys, Target};
 
+use crate::info::{Info, redis_cpu_us};
+
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -41,32 +43,24 @@ impl Gauge {
 
     /// The server's name and version.
     pub fn version(&mut self) -> Result<String> {
-        let info: String = redis::cmd("INFO").arg("server").query(&mut self.redis)?;
-        Ok(match field(&info, "valkey_version") {
-            Some(version) => format!("Valkey {version}"),
-            None => format!("Redis {}", field(&info, "redis_version").unwrap_or("?")),
+        let info = Info::read(&mut self.redis, "server")?;
+        Ok(match info.text("valkey_version") {
+            Ok(version) => format!("Valkey {version}"),
+            Err(_) => format!("Redis {}", info.text("redis_version")?),
         })
     }
 
     /// Processor time of the server's main thread so far, in µs.
     pub fn cpu_us(&mut self) -> Result<f64> {
-        let info: String = redis::cmd("INFO").arg("cpu").query(&mut self.redis)?;
-        let seconds = |name: &str| field(&info, name).and_then(|text| text.parse::<f64>().ok());
-        // Old servers tell only of all their threads.
-        let both = |user, system| Some(seconds(user)? + seconds(system)?);
-        both("used_cpu_user_main_thread", "used_cpu_sys_main_thread")
-            .or_else(|| both("used_cpu_user", "used_cpu_sys"))
-            .map(|seconds| seconds * 1e6)
-            .context("the server does not tell its processor time")
+        redis_cpu_us(&mut self.redis)
     }
 
     /// Memory in use.
     pub fn memory(&mut self) -> Result<Memory> {
-        let info: String = redis::cmd("INFO").arg("memory").query(&mut self.redis)?;
-        let bytes = |name: &str| field(&info, name).and_then(|text| text.parse().ok());
+        let info = Info::read(&mut self.redis, "memory")?;
         Ok(Memory {
-            used: bytes("used_memory").context("the server does not tell its memory")?,
-            peak: bytes("used_memory_peak").unwrap_or_default(),
+            used: info.number("used_memory")? as u64,
+            peak: info.number("used_memory_peak")? as u64,
         })
     }
 
@@ -113,11 +107,6 @@ impl Gauge {
     }
 }
 
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
-    info.lines().find_map(value).map(str::trim)
-}
-
 /// Processor time that a process has used so far, in µs; none where the system does not tell.
 pub(super) fn process_cpu_us(pid: u32) -> Option<f64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
@@ -141,16 +130,4 @@ pub(super) fn peak_rss_mb(pid: u32) -> Option<f64> {
         .find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kb: f64 = kb.split_whitespace().next()?.parse().ok()?;
     Some(kb / 1024.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_field_of_info_is_found_by_its_whole_name() {
-        let info = "# Memory\r\nused_memory_peak:7\r\nused_memory:5\r\n";
-        assert_eq!(field(info, "used_memory"), Some("5"));
-        assert_eq!(field(info, "used"), None);
-    }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use baton_harness::Fleet;
 
-use crate::info::Info;
 use crate::report::Report;
 use crate::{Rounds, server};
+use baton_harness::Info;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Commands that nodes send, as opposed to those that scripts run inside the server.

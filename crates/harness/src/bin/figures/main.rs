@@ -7,9 +7,10 @@
 //! run only.
 
 mod backlog;
+mod growth;
 mod idle;
-mod info;
 mod latency;
+mod line;
 mod report;
 mod takeover;
 mod thousand;
@@ -34,6 +35,7 @@ struct Rounds {
     crowd_kills: usize,
     backlog: u64,
     groups: usize,
+    growth: usize,
 }
 
 const FULL: Rounds = Rounds {
@@ -46,6 +48,7 @@ const FULL: Rounds = Rounds {
     crowd_kills: 10,
     backlog: 10_000_000,
     groups: 1000,
+    growth: 15,
 };
 const QUICK: Rounds = Rounds {
     kills: 2,
@@ -57,11 +60,12 @@ const QUICK: Rounds = Rounds {
     crowd_kills: 2,
     backlog: 100_000,
     groups: 20,
+    growth: 1,
 };
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 10] = [
+const EXPERIMENTS: [(&str, Experiment); 11] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -72,6 +76,7 @@ const EXPERIMENTS: [(&str, Experiment); 10] = [
     ("speed", idle::full_speed),
     ("thousand", thousand::nodes),
     ("backlog", backlog::cost),
+    ("growth", growth::cost),
 ];
 
 fn main() -> ExitCode {

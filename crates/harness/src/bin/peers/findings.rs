@@ -77,7 +77,7 @@ fn fastest(rows: &[Row]) -> Option<String> {
         "does not hold"
     };
     Some(format!(
-        "At least {GOAL} × the fastest: {verdict} ({} of these is the fastest; ours is {times:.1} × that).",
+        "At least {GOAL} × the fastest: {verdict} (the fastest of these is {}; ours is {times:.1} × that).",
         row.peer.name
     ))
 }
