@@ -4,7 +4,7 @@
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint figures clean
+.PHONY: help setup build demo test lint figures bench peers clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,13 @@ lint: ## Check the format, and deny every warning
 
 figures: setup build ## Measure again what the documents claim; ARGS=--quick for a short look
 	cargo run --release -p baton-harness --bin figures -- $(ARGS)
+
+bench: setup build ## Time and audit a million messages; ARGS="--kill 20", see baton bench --help
+	@$(TARGET)/release/baton bench $(ARGS)
+
+peers: setup build ## Measure other job queues beside ours (half an hour); ARGS="bullmq rq" for some
+	bench/peers/setup
+	cargo run --release -p baton-harness --bin peers -- $(ARGS)
 
 clean: ## Remove everything that was built or fetched
 	cargo clean

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// About how much work a lane takes at a time.
-const SLICE: Duration = Duration::from_millis(50);
+const SLICE: Duration = Duration::from_millis(40);
 /// Work that is rather finished than given back.
 const REST: Duration = Duration::from_millis(10);
 /// Most messages of one claim.
@@ -70,10 +70,10 @@ mod tests {
     #[test]
     fn a_slice_that_lasts_too_long_is_over_unless_little_is_left() {
         let ms = Duration::from_millis;
-        assert!(!is_over(ms(49), 10, 100), "in time");
-        assert!(is_over(ms(51), 10, 3), "15 ms to go");
-        assert!(!is_over(ms(51), 50, 2), "2 ms to go");
-        assert!(!is_over(ms(51), 0, 1), "nothing handled");
+        assert!(!is_over(ms(39), 10, 100), "in time");
+        assert!(is_over(ms(41), 10, 3), "12 ms to go");
+        assert!(!is_over(ms(41), 40, 2), "2 ms to go");
+        assert!(!is_over(ms(41), 0, 1), "nothing handled");
     }
 
     #[test]

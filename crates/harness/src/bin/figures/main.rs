@@ -14,6 +14,7 @@ mod line;
 mod report;
 mod takeover;
 mod thousand;
+mod work;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -65,7 +66,7 @@ const QUICK: Rounds = Rounds {
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 11] = [
+const EXPERIMENTS: [(&str, Experiment); 12] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -77,6 +78,7 @@ const EXPERIMENTS: [(&str, Experiment); 11] = [
     ("thousand", thousand::nodes),
     ("backlog", backlog::cost),
     ("growth", growth::cost),
+    ("work", work::of_a_millisecond),
 ];
 
 fn main() -> ExitCode {
