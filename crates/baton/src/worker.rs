@@ -344,6 +344,8 @@ impl<H: Handler> Lane<H> {
         self.let_go();
         self.number += 1;
         match claim {
+            // It overtook the commit, whose script the server had to be sent first.
+            Ok(Claim::Held { number: held }) if held == number => self.claim().await,
             Ok(claim) if settled => self.accept(claim, sent).await,
             _ => self.claim().await,
         }

@@ -112,8 +112,8 @@ from publish to commit on Redis's clock; at full speed most of it is waiting in 
 
 With --json the last line of stdout is one object with the medians of all runs: messages,
 seconds, audit_seconds, rate, floor_rate, ratio, lost, duplicated, p50_ms, p99_ms, p999_ms, redis_cpu_us and
-client_cpu_us (per message), bytes_per_pending, node_rss_mb, server_mb, kills and clean. What
-cannot be known here is null.
+client_cpu_us (per message), bytes_per_pending, node_rss_mb (the generator's, mostly),
+worker_rss_mb, server_mb, kills and clean. What cannot be known here is null.
 
 Exit codes: 0 every message committed exactly once; 1 not so, or it could not be run.";
 

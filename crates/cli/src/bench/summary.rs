@@ -137,6 +137,11 @@ impl Summary {
         Spread::new(runs.filter_map(|measured| measured.run.usage.node_rss_mb))
     }
 
+    fn worker_rss_mb(&self) -> Option<Spread> {
+        let runs = self.runs.iter();
+        Spread::new(runs.filter_map(|measured| measured.run.usage.worker_rss_mb))
+    }
+
     fn server_mb(&self) -> Spread {
         self.each(|measured| measured.run.server_mb)
     }
@@ -181,6 +186,7 @@ impl Summary {
             "client_cpu_us": median(self.client_cpu_us(), 3),
             "bytes_per_pending": rounded(self.bytes_per_pending, 1),
             "node_rss_mb": median(self.node_rss_mb(), 1),
+            "worker_rss_mb": median(self.worker_rss_mb(), 1),
             "server_mb": rounded(self.server_mb().median, 1),
             "kills": self.kills(),
             "clean": self.findings().next().is_none(),
@@ -222,9 +228,13 @@ impl Summary {
         }
         let words = format!("{:.1} bytes of memory", self.bytes_per_pending);
         lines.push(("a pending message in Redis", words));
-        if let Some(rss) = self.node_rss_mb() {
-            let server = self.server_mb().median;
-            let words = format!("a node {:.1} MB, the server {server:.0} MB", rss.median);
+        if let (Some(node), Some(worker)) = (self.node_rss_mb(), self.worker_rss_mb()) {
+            let words = format!(
+                "generator {:.1} MB, worker {:.1} MB, server {:.0} MB",
+                node.median,
+                worker.median,
+                self.server_mb().median
+            );
             lines.push(("peak memory", words));
         }
         if self.kills() > 0 {

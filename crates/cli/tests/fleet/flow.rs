@@ -139,7 +139,7 @@ fn workers_share_slow_work_and_none_sits_on_more_than_it_can_do() {
         .filter(|told| told.event() == "processed")
     {
         let size = told.number("last") - told.number("first") + 1;
-        // 50 ms of work at a time, once a lane knows its handler; a little more on a busy machine.
+        // 40 ms of work at a time, once a lane knows its handler; a little more on a busy machine.
         assert!(size <= 10, "{size} messages of 10 ms in one claim");
         *per_copy.entry(told.copy).or_insert(0) += size;
     }

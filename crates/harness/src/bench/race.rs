@@ -33,6 +33,8 @@ pub struct Usage {
     pub client_cpu_us: Option<f64>,
     /// The most memory that one copy had, in MB; none where the system does not tell.
     pub node_rss_mb: Option<f64>,
+    /// The most memory that one of those had that do not generate.
+    pub worker_rss_mb: Option<f64>,
 }
 
 /// Copies under way.
@@ -118,9 +120,12 @@ impl<'a> Race<'a> {
             }
             // Half of the time that is left, so that the end is seen when it comes and the
             // looks do not slow down the run.
-            let left = self.elapsed().as_secs_f64() * (now.messages - now.ended) as f64
-                / now.ended.max(1) as f64;
-            let pause = Duration::from_secs_f64(left.min(10.0) / 2.0);
+            let rate = now.ended as f64 / self.elapsed().as_secs_f64();
+            let left = match now.ended {
+                0 => 0.0,
+                ended => (now.messages - ended) as f64 / rate,
+            };
+            let pause = Duration::from_secs_f64(left.min(1.0) / 2.0);
             std::thread::sleep(pause.clamp(LOOK.0, LOOK.1));
         }
     }
@@ -140,11 +145,13 @@ impl<'a> Race<'a> {
         let before = self.before.get(copy).copied().unwrap_or_default();
         let cpu = process_cpu_us(pid).map(|cpu| cpu - before);
         let sum = |a: Option<f64>, b: Option<f64>| Some(a.unwrap_or_default() + b?);
+        let rss = peak_rss_mb(pid);
+        let most = |a: Option<f64>, b: Option<f64>| [a, b].into_iter().flatten().reduce(f64::max);
+        let works = self.fleet.generator() != Some(copy);
         Usage {
             client_cpu_us: sum(usage.client_cpu_us, cpu).or(usage.client_cpu_us),
-            node_rss_mb: peak_rss_mb(pid)
-                .map(|rss| rss.max(usage.node_rss_mb.unwrap_or_default()))
-                .or(usage.node_rss_mb),
+            node_rss_mb: most(usage.node_rss_mb, rss),
+            worker_rss_mb: most(usage.worker_rss_mb, rss.filter(|_| works)),
             ..usage
         }
     }

@@ -139,24 +139,24 @@ fn fleet(plan: &Plan, name: &FleetName, messages: u64) -> Fleet {
 
 /// Kills the generator and workers by turns, evenly over the run.
 fn kill_if_due(plan: &Plan, race: &mut Race, now: Progress, kills: &mut Vec<Kill>) -> Result<()> {
-    let due = now.ended * (plan.kills as u64 + 1) / plan.messages.max(1);
-    if kills.len() as u64 >= due.min(plan.kills as u64) || now.ended >= plan.messages {
-        return Ok(());
+    let due = now.ended * (plan.kills as u64 + 2) / plan.messages.max(1);
+    while (kills.len() as u64) < due.min(plan.kills as u64) {
+        let alive = race.fleet.alive();
+        // A successor that has not told yet is not known yet; then it is a worker's turn.
+        let generating = race.fleet.generator().filter(|copy| alive.contains(copy));
+        let generator = kills.len().is_multiple_of(2) && generating.is_some();
+        let copy = match generator {
+            true => generating,
+            false => alive.into_iter().find(|copy| Some(*copy) != generating),
+        };
+        let Some(copy) = copy else { break };
+        kills.push(Kill {
+            at: race.elapsed().as_secs_f64(),
+            generator,
+        });
+        race.replace(copy, "go")?;
     }
-    let alive = race.fleet.alive();
-    // A successor that has not told yet is not known yet; then it is a worker's turn.
-    let generating = race.fleet.generator().filter(|copy| alive.contains(copy));
-    let generator = kills.len() % 2 == 0 && generating.is_some();
-    let copy = match generator {
-        true => generating,
-        false => alive.into_iter().find(|copy| Some(*copy) != generating),
-    };
-    let Some(copy) = copy else { return Ok(()) };
-    kills.push(Kill {
-        at: race.elapsed().as_secs_f64(),
-        generator,
-    });
-    race.replace(copy, "go")
+    Ok(())
 }
 
 fn audit(plan: &Plan, name: &FleetName) -> Result<(Ledger, Audit)> {

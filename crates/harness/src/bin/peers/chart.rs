@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::report::{number, our_rate};
+use crate::report::{number, our_rate, thousands};
 use crate::result::Row;
 
 const WIDTH: f64 = 760.0;
 /// Where the bars begin and end; to the left are the names, to the right the numbers.
 const LEFT: f64 = 190.0;
-const RIGHT: f64 = 680.0;
-const TOP: f64 = 58.0;
+const RIGHT: f64 = 670.0;
+const TOP: f64 = 80.0;
 const STEP: f64 = 26.0;
 const BAR: f64 = 17.0;
 
@@ -33,6 +33,8 @@ text { font: 13px system-ui, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #57
 struct Bar {
     name: String,
     rate: f64,
+    /// Messages of each run.
+    messages: u64,
     ours: bool,
 }
 
@@ -46,7 +48,9 @@ pub(crate) fn draw(rows: &[Row]) -> String {
          width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
          aria-label=\"Messages per second of Baton and its peers\">\n<style>\n{STYLE}\n</style>\n\
          <text class=\"title\" x=\"14\" y=\"24\">Messages per second, one producer and two \
-         workers (logarithmic scale)</text>\n"
+         workers (logarithmic scale)</text>\n\
+         <text class=\"small\" x=\"14\" y=\"43\">{}</text>\n",
+        counts(&bars)
     );
     for power in scale.first..=scale.last {
         let x = scale.x(10f64.powi(power));
@@ -66,13 +70,39 @@ pub(crate) fn draw(rows: &[Row]) -> String {
     svg
 }
 
+/// How many messages a run had, which is not the same for all.
+fn counts(bars: &[Bar]) -> String {
+    let most = bars
+        .iter()
+        .map(|bar| bar.messages)
+        .max()
+        .unwrap_or_default();
+    let least = bars
+        .iter()
+        .map(|bar| bar.messages)
+        .min()
+        .unwrap_or_default();
+    if most == least {
+        return format!("{} messages a run", thousands(most));
+    }
+    let long = bars.iter().filter(|bar| bar.messages == most);
+    let names: Vec<&str> = long.map(|bar| bar.name.as_str()).collect();
+    format!(
+        "{} messages a run: {}; {} the others",
+        thousands(most),
+        names.join(", "),
+        thousands(least)
+    )
+}
+
 fn draw_bar(svg: &mut String, scale: &Scale, y: f64, bar: &Bar) {
     let (class, text) = if bar.ours {
         ("our-bar", "ours")
     } else {
         ("bar", "peer")
     };
-    let (end, base) = (scale.x(bar.rate), y + BAR - 4.0);
+    // Even the slowest is to be seen.
+    let (end, base) = (scale.x(bar.rate).max(LEFT + 2.0), y + BAR - 4.0);
     let _ = writeln!(
         svg,
         "<text class=\"{text}\" text-anchor=\"end\" x=\"{}\" y=\"{base}\">{}</text>\n\
@@ -92,19 +122,19 @@ fn bars(rows: &[Row]) -> Vec<Bar> {
         Some(Bar {
             name: format!("{} ({})", row.peer.name, row.peer.language()),
             rate: row.rate()?.0.value,
+            messages: row.messages,
             ours: false,
         })
     };
     let mut bars: Vec<Bar> = rows.iter().filter_map(peer).collect();
-    let most = rows.iter().map(|row| row.messages).max();
-    bars.extend(
-        most.and_then(|count| our_rate(rows, count))
-            .map(|rate| Bar {
-                name: "Baton".to_owned(),
-                rate: rate.value,
-                ours: true,
-            }),
-    );
+    let most = rows.iter().filter(|row| row.rate().is_some());
+    let most = most.map(|row| row.messages).max().unwrap_or_default();
+    bars.extend(our_rate(rows, most).map(|rate| Bar {
+        name: "Baton".to_owned(),
+        rate: rate.value,
+        messages: most,
+        ours: true,
+    }));
     bars.sort_by(|a, b| b.rate.total_cmp(&a.rate));
     bars
 }
@@ -127,6 +157,45 @@ impl Scale {
     fn x(&self, rate: f64) -> f64 {
         let part =
             (rate.max(1.0).log10() - f64::from(self.first)) / f64::from(self.last - self.first);
-        LEFT + part.max(0.005) * (RIGHT - LEFT)
+        LEFT + part * (RIGHT - LEFT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::PEERS;
+    use crate::speed::Speed;
+
+    fn row(index: usize, messages: u64, theirs: f64, ours: f64) -> Row {
+        let speed = |rate| Speed {
+            rate,
+            redis_us: 1.0,
+            rss_mb: None,
+            extra: 0,
+        };
+        Row {
+            peer: &PEERS[index],
+            version: Some("1".to_owned()),
+            obstacle: None,
+            messages,
+            theirs: vec![speed(theirs)],
+            ours: vec![speed(ours)],
+            recovery: None,
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn every_peer_has_a_bar_and_ours_is_the_one_of_the_longest_runs() {
+        let rows = [
+            row(6, 20_000, 100.0, 150_000.0),
+            row(0, 200_000, 50_000.0, 1_000_000.0),
+        ];
+        let svg = draw(&rows);
+        assert_eq!(svg.matches("class=\"bar\"").count(), 2);
+        assert_eq!(svg.matches("class=\"our-bar\"").count(), 1);
+        assert!(svg.contains(">1,000,000</text>"));
+        assert!(svg.contains("200,000 messages a run: Baton, streams (Rust); 20,000 the others"));
     }
 }

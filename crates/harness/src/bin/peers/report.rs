@@ -121,7 +121,8 @@ pub(crate) fn number(value: f64) -> String {
     thousands(((value / unit).round() * unit) as u64)
 }
 
-fn thousands(value: u64) -> String {
+/// Digits in threes.
+pub(crate) fn thousands(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
