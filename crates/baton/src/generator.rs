@@ -94,6 +94,7 @@ struct Reign<'a, S> {
     full_pause: Duration,
     warned: bool,
     text: Vec<u8>,
+    builder: PackBuilder,
 }
 
 impl<'a, S: Source> Reign<'a, S> {
@@ -110,6 +111,7 @@ impl<'a, S: Source> Reign<'a, S> {
             full_pause: FULL_PAUSE.0,
             warned: false,
             text: Vec::new(),
+            builder: PackBuilder::default(),
         }
     }
 
@@ -207,7 +209,8 @@ impl<'a, S: Source> Reign<'a, S> {
         if wanted == 0 {
             return None;
         }
-        let mut builder = PackBuilder::default();
+        let builder = &mut self.builder;
+        builder.clear();
         let mut digest = self.ctx.config.audit.then(Digest::default);
         while builder.count() < wanted && !builder.is_full() {
             self.text.clear();
@@ -227,7 +230,7 @@ impl<'a, S: Source> Reign<'a, S> {
             count,
             cursor_ms: self.cursor_ms,
             digest,
-            pack: builder.finish(self.ctx.clock.now_ms()),
+            pack: self.builder.finish(self.ctx.clock.now_ms()),
             text: (count == 1).then(|| self.text.clone()),
             announced: false,
         })

@@ -65,6 +65,12 @@ impl PackBuilder {
         self.count += 1;
     }
 
+    /// Begins anew, with the memory of the last one.
+    pub fn clear(&mut self) {
+        self.texts.clear();
+        self.count = 0;
+    }
+
     /// How many it has.
     pub fn count(&self) -> u64 {
         self.count

@@ -218,8 +218,11 @@ impl Store {
 }
 
 fn command(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], args: &[&[u8]]) -> redis::Cmd {
-    let mut command = redis::cmd(verb);
-    command.arg(script).arg(keys.len());
+    let bytes = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
+        + args.iter().map(|arg| arg.len()).sum::<usize>();
+    // Room for the script's name, or nearly for the script.
+    let mut command = redis::Cmd::with_capacity(3 + keys.len() + args.len(), bytes + 64);
+    command.arg(verb).arg(script).arg(keys.len());
     for key in keys {
         command.arg(key.as_ref());
     }
