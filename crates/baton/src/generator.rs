@@ -18,7 +18,7 @@ use crate::protocol::{Publish, PublishCall, Seal};
 use crate::{Digest, Error, Event, Missed, PackBuilder, Source};
 
 /// Most packs under way at once.
-const WINDOW: usize = 4;
+const WINDOW: usize = 8;
 /// What is kept after Redis confirmed it: bytes and time.
 const KEPT: (usize, Duration) = (8 << 20, Duration::from_secs(3));
 /// Pauses of a generator whose queue is full: the first, and the longest.

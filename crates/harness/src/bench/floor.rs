@@ -15,7 +15,7 @@ use super::{Gauge, Plan};
 use crate::Fleet;
 
 /// Calls of the producer under way at once, as many as our generator's.
-const WINDOW: usize = 4;
+const WINDOW: usize = 8;
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a consumer that found nothing waits for one message.
