@@ -170,3 +170,37 @@ async fn an_effect_that_cannot_work_fails_its_message_and_not_its_neighbours() {
         failed[0].reason
     );
 }
+
+#[derive(Clone)]
+struct Fine;
+
+impl Handler for Fine {
+    async fn handle(&self, _: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+        Ok(())
+    }
+}
+
+/// A server that does not know the scripts is sent the commit's with the first commit, and the
+/// claim that goes with that commit overtakes it. Nothing is wrong then, and nobody has to wait.
+#[tokio::test]
+async fn a_claim_that_overtakes_the_first_commit_is_asked_for_again_at_once() {
+    let server = PrivateServer::builder().start().unwrap();
+    let port = server.port().unwrap();
+    let mut monitor = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    std::io::Write::write_all(&mut monitor, b"MONITOR\r\n").unwrap();
+    let heard = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // Cut off when the server ends.
+        let _ = std::io::Read::read_to_end(&mut monitor, &mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    run_fleet(&server, 5000, Fine).await;
+    drop(server);
+    let heard = heard.join().unwrap();
+    let key = |name: &str| format!("\"baton:{{library:0}}:{name}\"");
+    let commit = [key("claims"), key("deadlines"), key("packs")].join(" ");
+    let last_commit = heard.rfind(&commit).unwrap();
+    // Nodes that stop give back; before that nobody has a reason to.
+    let first_return = heard.find("-- give_back: ").unwrap_or(heard.len());
+    assert!(last_commit < first_return);
+}

@@ -10,10 +10,12 @@ mod fleet;
 mod history;
 mod info;
 mod look;
+mod proc;
 mod strike;
 
 pub use fleet::{Fleet, Interrupt, Told, command};
 pub use history::History;
 pub use info::{Info, redis_cpu_us};
 pub use look::{status, wait_status};
+pub use proc::{peak_rss_mb, process_cpu_us};
 pub use strike::strike_worker;

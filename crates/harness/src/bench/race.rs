@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::gauge::{Gauge, peak_rss_mb, process_cpu_us};
+use super::gauge::Gauge;
 use crate::Fleet;
+use crate::proc::{peak_rss_mb, process_cpu_us};
 
 /// Longest wait for copies to be ready, and for any progress.
 const PATIENCE: Duration = Duration::from_secs(30);

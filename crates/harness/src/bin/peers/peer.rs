@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// Messages that a run of a peer has, by how fast it is: enough for about a second of the fast
+/// Messages that a run of a peer has, by how fast it is: enough for some seconds of the fast
 /// ones, and no more than a minute or two of the slow ones.
-const MANY: u64 = 200_000;
+const MANY: u64 = 1_000_000;
 const FEW: u64 = 20_000;
 
 /// What runs an adapter.

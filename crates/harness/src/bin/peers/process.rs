@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
+use baton_harness::peak_rss_mb;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -164,13 +165,4 @@ fn parent(pid: u32) -> Option<u32> {
     // The name is in parentheses and may hold anything; the state and the parent follow it.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok()
-}
-
-fn peak_rss_mb(pid: u32) -> Option<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let kb = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kb: f64 = kb.split_whitespace().next()?.parse().ok()?;
-    Some(kb / 1024.0)
 }

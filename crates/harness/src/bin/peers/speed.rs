@@ -181,7 +181,7 @@ pub(crate) fn of_ours(program: &Path, messages: u64) -> Result<Speed> {
     Ok(Speed {
         rate: number("rate").context("no rate")?,
         redis_us: number("redis_cpu_us").context("no redis_cpu_us")?,
-        rss_mb: number("node_rss_mb"),
+        rss_mb: number("worker_rss_mb"),
         extra: 0,
     })
 }
