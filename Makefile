@@ -32,8 +32,8 @@ figures: setup build ## Measure again what the documents claim; ARGS=--quick for
 bench: setup build ## Time and audit a million messages; ARGS="--kill 20", see baton bench --help
 	@$(TARGET)/release/baton bench $(ARGS)
 
-peers: setup build ## Measure other job queues beside ours (half an hour); ARGS="bullmq rq" for some
-	bench/peers/setup
+peers: setup build ## Measure other job queues beside ours (20 min); PARTS=node ARGS="bullmq" for one
+	bench/peers/setup $(PARTS)
 	cargo run --release -p baton-harness --bin peers -- $(ARGS)
 
 clean: ## Remove everything that was built or fetched

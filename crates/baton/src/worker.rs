@@ -58,6 +58,8 @@ pub(crate) struct Lane<H> {
     /// The pack of the last claim, and the run of the server that it came from: what is split
     /// off a pack piece by piece is sent once.
     have: Option<(String, u64, Arc<Vec<u8>>)>,
+    /// The run of the server when the last claim was sent. The answer may be read much later.
+    asked: String,
     /// Messages of the claim at hand that failed because their effects were refused.
     refused: Vec<u64>,
 }
@@ -73,6 +75,7 @@ impl<H: Handler> Lane<H> {
             number: 0,
             pace: Pace::default(),
             have: None,
+            asked: String::new(),
             refused: Vec::new(),
         }
     }
@@ -105,7 +108,7 @@ impl<H: Handler> Lane<H> {
     async fn sleep(&mut self) -> Result<Option<Held>, Error> {
         // Nothing waits, so nothing of this pack does.
         self.have = None;
-        let sent = Instant::now();
+        let sent = self.about_to_ask();
         let (ctx, bell) = (Arc::clone(&self.ctx), Arc::clone(&self.bell));
         let answer = tokio::select! {
             answer = bell.wait(&ctx, self.call()) => answer,
@@ -132,7 +135,7 @@ impl<H: Handler> Lane<H> {
     /// Claims under the current number, repeating the call until it is answered.
     async fn claim(&mut self) -> Result<Option<Held>, Error> {
         loop {
-            let sent = Instant::now();
+            let sent = self.about_to_ask();
             match self.ask().await {
                 Ok(claim) => return self.accept(claim, sent).await,
                 Err(error) if error.is_passing() => {
@@ -143,6 +146,12 @@ impl<H: Handler> Lane<H> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Notes when, and which run of the server, is asked.
+    fn about_to_ask(&mut self) -> Instant {
+        self.asked = self.ctx.store.link().run();
+        Instant::now()
     }
 
     async fn ask(&self) -> Result<Claim, Error> {
@@ -198,8 +207,7 @@ impl<H: Handler> Lane<H> {
     /// The pack of a claim: as it came, or the one at hand.
     fn unpack(&mut self, range: Range, pack: Option<Vec<u8>>) -> Arc<Vec<u8>> {
         if let Some(pack) = pack {
-            let run = self.ctx.store.link().run();
-            self.have = Some((run, range.pack, Arc::new(pack)));
+            self.have = Some((self.asked.clone(), range.pack, Arc::new(pack)));
         }
         match &self.have {
             Some((_, first, pack)) if *first == range.pack => Arc::clone(pack),
@@ -329,7 +337,7 @@ impl<H: Handler> Lane<H> {
         outcomes: &Outcomes,
     ) -> Result<Option<Held>, Error> {
         let (slot, number) = (self.slot.clone(), self.number);
-        let sent = Instant::now();
+        let sent = self.about_to_ask();
         self.number += 1;
         let (commit, claim) = tokio::join!(
             self.ctx

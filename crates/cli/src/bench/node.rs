@@ -29,7 +29,7 @@ pub(crate) struct NodeArgs {
 pub(crate) fn run(connection: &ConnectionArgs, args: &NodeArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.run.config(connection.fleet.clone());
     config.audit = true;
-    let target = connect::for_node(connection)?;
+    let target = connect::for_command(connection)?;
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     let name = Arc::new(OnceLock::new());
     let log = Log::new(args.run.log, stop.clone(), Arc::clone(&name));
