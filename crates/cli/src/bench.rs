@@ -55,7 +55,7 @@ pub(crate) struct BenchArgs {
         default_value = "none"
     )]
     pub(crate) persistence: Persistence,
-    /// Kill the generator and workers by turns, so often in all, with -9; each is replaced
+    /// Kill the generator and workers by turns with -9, so often in every run; each is replaced
     #[arg(long, value_name = "N", env = "BATON_KILL", default_value = "0",
           value_parser = clap::value_parser!(u16).range(0..=10_000))]
     pub(crate) kill: u16,

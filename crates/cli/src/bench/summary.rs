@@ -188,7 +188,7 @@ impl Summary {
             "node_rss_mb": median(self.node_rss_mb(), 1),
             "worker_rss_mb": median(self.worker_rss_mb(), 1),
             "server_mb": rounded(self.server_mb().median, 1),
-            "kills": self.kills(),
+            "kills": rounded(self.each(|measured| measured.run.kills.len() as f64).median, 0),
             "clean": self.findings().next().is_none(),
         })
     }

@@ -1,6 +1,6 @@
 //! ChasquiMQ 1.3.0, the newest. It needs Redis 8.6: XADD IDMP (8.6), XREADGROUP CLAIM (8.4) and
 //! XACKDEL (8.2) are in the one path that every job takes. No older release needs less: 1.0.0 to
-//! 1.2.0, all there are on crates.io, send the same commands and ask for Redis 8.6+ in their
+//! 1.2.0, all that were published, send the same commands and ask for Redis 8.6+ in their
 //! READMEs. Valkey 9.1 has none of the three and Redis 8.2 only the last; there the first XADD is
 //! refused, and `enqueue` says so. The server to run it on is Redis 8.6.3 of Debian experimental.
 //!
