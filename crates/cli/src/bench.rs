@@ -28,6 +28,8 @@ use summary::Summary;
 
 /// Share of messages that workers find faulty.
 const ERROR_RATE: f64 = 0.05;
+/// Findings that are named; one mistake can make a million of them.
+const MOST_FINDINGS: usize = 20;
 /// Batch sizes that the floor is tried with.
 const FLOOR_BATCHES: [u64; 5] = [100, 250, 500, 1000, 2000];
 
@@ -134,11 +136,15 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &BenchArgs) -> anyhow::Resu
     } else {
         print!("{summary}");
     }
-    if summary.findings().next().is_none() {
+    let findings = summary.findings().count();
+    if findings == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    for finding in summary.findings() {
+    for finding in summary.findings().take(MOST_FINDINGS) {
         eprintln!("baton: {finding}");
+    }
+    if findings > MOST_FINDINGS {
+        eprintln!("baton: and {} findings more", findings - MOST_FINDINGS);
     }
     Ok(ExitCode::FAILURE)
 }

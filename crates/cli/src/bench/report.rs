@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use baton_harness::bench::Course;
 
+use super::MOST_FINDINGS;
 use super::plot::{Plot, steps};
 use super::summary::{Measured, Summary, thousands};
 
@@ -211,6 +212,7 @@ fn table(summary: &Summary) -> String {
     html.push_str("</table>\n");
     let findings: Vec<String> = summary
         .findings()
+        .take(MOST_FINDINGS)
         .map(|finding| format!("<li>{}</li>\n", escape(&finding.to_string())))
         .collect();
     if !findings.is_empty() {
