@@ -1,7 +1,7 @@
 //! commit: each message ends once, by the slot that holds exactly it.
 
 use baton::Effects;
-use baton::protocol::{Commit, Publish};
+use baton::protocol::{Commit, Outcomes, Publish};
 
 use crate::support::{Fleet, NO_EFFECTS, failed, publish};
 
@@ -235,4 +235,26 @@ async fn a_full_errors_store_refuses_the_whole_commit() {
     fleet.send(&overfill).await;
     let none = w.commit(1, 2..=2).await;
     assert_eq!(none, Commit::Done, "and none is needed for what went well");
+}
+
+#[tokio::test]
+async fn however_many_fail_at_once_each_has_its_record_in_order() {
+    let fleet = Fleet::new().await;
+    let count = 1100;
+    let (_g, w) = fleet.with_messages(count).await;
+    let _ = w.take(1, count).await;
+    let records: Vec<Vec<u8>> = (1..=count)
+        .map(|seq| failed(seq, format!("m{seq}")))
+        .collect();
+    let outcomes = Outcomes {
+        first: 1,
+        last: count,
+        failed: &records,
+        effects: &NO_EFFECTS,
+        max_errors: count,
+        digest: None,
+    };
+    assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
+    let kept: Vec<Vec<u8>> = fleet.raw(&["LRANGE", &fleet.keys.errors, "0", "-1"]).await;
+    assert!(kept == records);
 }
