@@ -132,7 +132,8 @@ impl Store {
     /// Tries the one command that no script sends: idle workers block on the bell.
     async fn check_bell(&self) -> Result<(), Error> {
         let mut command = redis::cmd("BLPOP");
-        command.arg(&self.keys.preflight[1]).arg(0.001);
+        // Not one millisecond: Redis 6.2 rounds that down to none, and none is for ever.
+        command.arg(&self.keys.preflight[1]).arg(0.002);
         self.link.call(&command).await.map(drop)
     }
 
