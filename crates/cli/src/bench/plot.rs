@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 30.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 30.0;
 
@@ -149,6 +149,6 @@ mod tests {
         let mut plot = Plot::new((0.0, 1.0), 10.0);
         plot.line([(0.0, 0.0), (1.0, 10.0)].into_iter(), "c");
         let svg = plot.svg("t");
-        assert!(svg.contains(r#"d="M64.0 230.0L848.0 14.0""#), "{svg}");
+        assert!(svg.contains(r#"d="M64.0 230.0L830.0 14.0""#), "{svg}");
     }
 }
