@@ -16,10 +16,14 @@ const STYLE: &str = include_str!("report.css");
 /// The whole page.
 pub(super) fn page(summary: &Summary) -> String {
     let mut body = String::new();
+    let verdict = match summary.findings().next() {
+        None => "each exactly once",
+        Some(_) => "and the audit failed",
+    };
     // Writing to a string cannot fail.
     let _ = write!(
         body,
-        "<h1>{} messages, each exactly once</h1>\n<p class=\"lead\">One generator and {} workers \
+        "<h1>{} messages, {verdict}</h1>\n<p class=\"lead\">One generator and {} workers \
          as real processes, {} bytes of random text each, on {}. Every message was accounted for \
          within the time.</p>\n{}",
         thousands(summary.messages as f64),

@@ -1,5 +1,6 @@
 //! `baton bench`: what it reports, what it finds, and that it leaves nothing behind.
 
+use std::path::Path;
 use std::time::Duration;
 
 use baton_server::PrivateServer;
@@ -25,12 +26,16 @@ fn keys(server: &PrivateServer) -> Vec<String> {
 }
 
 /// Starts a bench whose messages take their time, and hurts the queue as soon as there is one.
-fn hurt(server: &PrivateServer, hurt: impl Fn(&mut redis::Connection, &str)) -> Ended {
-    let args = ["bench", "--messages", "400", "--work", "5ms"];
-    let url = server.url();
-    let bench = baton(&[&args[..], &["--redis", &url]].concat())
-        .spawn()
-        .unwrap();
+fn hurt(
+    server: &PrivateServer,
+    report: &Path,
+    hurt: impl Fn(&mut redis::Connection, &str),
+) -> Ended {
+    let mut bench = baton(&["bench", "--messages", "400", "--work", "5ms"]);
+    bench
+        .args(["--redis", &server.url(), "--report"])
+        .arg(report);
+    let bench = bench.spawn().unwrap();
     let queue = || {
         let found = keys(server);
         let queue = found.iter().find(|key| key.ends_with(":queue"));
@@ -105,18 +110,23 @@ fn the_medians_of_several_runs_are_printed_for_people() {
 #[test]
 fn a_message_that_is_lost_is_named_and_the_bench_fails() {
     let server = server();
-    let ended = hurt(&server, |redis, queue| {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    let ended = hurt(&server, report.path(), |redis, queue| {
         redis::cmd("LPOP").arg(queue).exec(redis).unwrap();
     });
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stderr.contains("baton: lost: #"), "{ended:?}");
     assert!(ended.stdout.contains("FAILED"), "{ended:?}");
+    let page = std::fs::read_to_string(report.path()).unwrap();
+    assert!(page.contains("400 messages, and the audit failed"));
+    assert!(page.contains("<li>lost: #"));
 }
 
 #[test]
 fn a_message_that_is_committed_twice_is_named_and_the_bench_fails() {
     let server = server();
-    let ended = hurt(&server, |redis, queue| {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    let ended = hurt(&server, report.path(), |redis, queue| {
         // What is in one worker's hands is handed to another, too.
         let claims = queue.replace(":queue", ":claims");
         let mut range = None;
