@@ -53,6 +53,7 @@ mod event;
 mod failed;
 mod generator;
 mod handler;
+mod keep;
 mod keys;
 mod ledger;
 mod link;

@@ -14,8 +14,8 @@ use crate::bell::Bell;
 use crate::context::{Clock, Context, Role};
 use crate::link::LinkState;
 use crate::protocol::Store;
-use crate::worker::{self, Lane};
-use crate::{Config, Error, Event, Handler, Source, Target, election, generator};
+use crate::worker::Lane;
+use crate::{Config, Error, Event, Handler, Source, Target, election, generator, keep};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -102,7 +102,7 @@ impl<S: Source, H: Handler> Node<S, H> {
         let own = Arc::clone(&ctx);
         duties.spawn(async move { election::run(&own).await });
         let own = Arc::clone(&ctx);
-        services.spawn(async move { worker::keep_claims(&own).await });
+        services.spawn(async move { keep::run(&own).await });
         let own = Arc::clone(&ctx);
         services.spawn(async move { snapshots(&own).await });
 

@@ -494,27 +494,3 @@ enum Ended {
     Kept,
     Lost,
 }
-
-/// Keeps claims whose handlers are slow; until the node stops.
-pub(crate) async fn keep_claims(ctx: &Context) -> Result<(), Error> {
-    let ttl = ctx.config.claim_ttl;
-    loop {
-        tokio::time::sleep(ttl / 6).await;
-        let now = Instant::now();
-        let due: Vec<(Slot, u64)> = ctx
-            .in_hand()
-            .values()
-            .filter(|(_, _, since)| now - *since >= ttl / 6)
-            .map(|(slot, number, _)| (slot.clone(), *number))
-            .collect();
-        if due.is_empty() {
-            continue;
-        }
-        // A claim that is lost is told by its commit.
-        match ctx.store.extend(&due, ttl).await {
-            Ok(_) => {}
-            Err(error) if error.is_passing() => ctx.pause_after(&error).await,
-            Err(error) => return Err(error),
-        }
-    }
-}
