@@ -1,0 +1,191 @@
+//! What must hold in every state, what must be seen at least once, and what must come.
+
+use stateright::{Model, Property};
+
+use super::fate::Step;
+use super::{Events, Setting, World};
+use crate::state::{Body, Seq};
+
+/// A setting, ready to be explored.
+#[derive(Debug, Clone)]
+pub struct Explored(pub Setting);
+
+impl Model for Explored {
+    type State = World;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(&self.0)]
+    }
+
+    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
+        world.steps(&self.0, steps);
+    }
+
+    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+        let mut next = world.clone();
+        next.take(&step);
+        (next != *world).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always(
+                "every message is in exactly one place",
+                |_, world: &World| world.one_place(),
+            ),
+            Property::always("every step and every answer is true", |_, world: &World| {
+                world.history.wrong.is_none()
+            }),
+            Property::always("a text is published once", |_, world: &World| {
+                world.texts_once()
+            }),
+            Property::always(
+                "no older generator publishes after a newer one",
+                |_, world: &World| world.fence_held(),
+            ),
+            Property::always(
+                "a failed message is in errors, with a drain, or drained",
+                |_, world: &World| world.failed_in_one_place(),
+            ),
+            Property::always("the counters are true", |_, world: &World| world.counted()),
+            Property::always(
+                "texts live as long as their messages",
+                |_, world: &World| world.texts_kept(),
+            ),
+            Property::always("the schedule is kept", |_, world: &World| {
+                world.on_schedule()
+            }),
+        ];
+        if self.0.to_the_end {
+            properties.push(Property::always(
+                "left alone, everything ends",
+                |model: &Self, world: &World| world.comes_to_an_end(&model.0),
+            ));
+        }
+        properties.extend(self.seen());
+        properties
+    }
+}
+
+impl Explored {
+    /// What must happen somewhere in this setting, so that nothing holds for want of a cause.
+    fn seen(&self) -> Vec<Property<Self>> {
+        let (setting, fate) = (&self.0, &self.0.fate);
+        let generates = setting.generators > 0;
+        let works = setting.workers > 0;
+        let loses = fate.failovers > 0;
+        let expires = works && (fate.crashes + fate.cuts + fate.jumps > 0);
+        let mut seen = Vec::new();
+        macro_rules! sometimes {
+            ($when:expr, $name:literal, $event:ident) => {
+                if $when {
+                    seen.push(Property::sometimes($name, |_: &Self, world: &World| {
+                        world.events.has(Events::$event)
+                    }));
+                }
+            };
+        }
+        sometimes!(generates, "sealed", SEALED);
+        sometimes!(setting.generators > 1, "takeover", TAKEOVER);
+        sometimes!(setting.generators > 1, "fenced", FENCED);
+        sometimes!(fate.silences + fate.twins > 0, "already", ALREADY);
+        sometimes!(generates && (loses || setting.texts > 2), "gap", GAP);
+        sometimes!(expires, "lost", LOST);
+        sometimes!(generates && setting.max_open < setting.texts, "full", FULL);
+        sometimes!(works, "split", SPLIT);
+        sometimes!(works, "partial", PARTIAL);
+        sometimes!(
+            expires && fate.jumps + fate.cuts + fate.crashes > 2,
+            "poison",
+            POISON
+        );
+        sometimes!(setting.drains > 0, "drained", DRAINED);
+        seen
+    }
+}
+
+impl World {
+    /// Each number up to the last is in exactly one of: queue, claims, ended.
+    fn one_place(&self) -> bool {
+        let last = self.redis.fence.last;
+        let mut places = vec![0u8; last as usize];
+        let ranges = self.redis.waiting().chain(self.redis.in_hand());
+        for range in ranges {
+            for seq in range.first..=range.last {
+                match places.get_mut(seq as usize - 1) {
+                    Some(count) => *count += 1,
+                    None => return false,
+                }
+            }
+        }
+        let messages = &self.history.messages;
+        messages.len() as Seq == last
+            && places
+                .iter()
+                .zip(messages)
+                .all(|(count, message)| *count + u8::from(message.end.is_some()) == 1)
+    }
+
+    fn texts_once(&self) -> bool {
+        let mut texts: Vec<_> = self.history.messages.iter().map(|m| m.text).collect();
+        texts.sort_unstable();
+        texts.windows(2).all(|pair| pair[0] != pair[1])
+    }
+
+    fn fence_held(&self) -> bool {
+        self.history.messages.windows(2).all(|pair| {
+            pair[0].epoch < pair[1].epoch
+                || (pair[0].epoch, pair[0].node) == (pair[1].epoch, pair[1].node)
+        })
+    }
+
+    fn failed_in_one_place(&self) -> bool {
+        let drains = self
+            .redis
+            .claims
+            .values()
+            .filter_map(|claim| match &claim.body {
+                Body::Records(records) => Some(records),
+                Body::Messages(_) => None,
+            });
+        let kept: Vec<Seq> = drains
+            .flatten()
+            .chain(&self.redis.errors)
+            .map(|record| record.seq)
+            .collect();
+        (1..).zip(&self.history.messages).all(|(seq, message)| {
+            let copies = kept.iter().filter(|kept| **kept == seq).count();
+            match &message.end {
+                Some(end) if end.failed => copies + usize::from(end.drained) == 1,
+                _ => copies == 0,
+            }
+        })
+    }
+
+    fn counted(&self) -> bool {
+        let ends = || self.history.messages.iter().filter_map(|m| m.end.as_ref());
+        let failed = ends().filter(|end| end.failed).count() as u64;
+        let done = ends().count() as u64 - failed;
+        (self.redis.done, self.redis.failed, self.redis.effects) == (done, failed, done)
+    }
+
+    /// The pack of every message that has not ended is there, and has its text.
+    fn texts_kept(&self) -> bool {
+        let ranges = self.redis.waiting().chain(self.redis.in_hand());
+        let mut open =
+            ranges.flat_map(|range| (range.first..=range.last).map(move |seq| (range.pack, seq)));
+        open.all(|(pack, seq)| {
+            let texts = self.redis.packs.get(&pack).map(|pack| &pack.texts);
+            let text = texts.and_then(|texts| texts.get((seq - pack) as usize));
+            let message = self.history.messages.get(seq as usize - 1);
+            text.is_some() && text == message.map(|message| &message.text)
+        })
+    }
+
+    /// One tick per message, unless messages were lost with a failover.
+    fn on_schedule(&self) -> bool {
+        let fence = &self.redis.fence;
+        fence.cursor >= fence.last && (self.redis.run > 1 || fence.cursor == fence.last)
+    }
+}

@@ -1,0 +1,230 @@
+//! What really happened, as an all-seeing observer notes it. Nobody in the model reads it; the
+//! properties do. A failover that loses writes takes what was noted of them along: this is the
+//! surviving history.
+
+use crate::call::{Call, Reply};
+use crate::state::{Body, Node, Reason, Seq, Slot, State, Text};
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Message {
+    /// Its text.
+    pub text: Text,
+    /// Who published it.
+    pub node: Node,
+    /// Under which epoch.
+    pub epoch: u64,
+    /// How it ended, if it did.
+    pub end: Option<End>,
+}
+
+/// How a message ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct End {
+    /// By whom, under which claim; none if it killed too many.
+    pub by: Option<(Slot, u64)>,
+    /// Whether it failed.
+    pub failed: bool,
+    /// Whether a drain printed and removed it.
+    pub drained: bool,
+}
+
+/// Something that must not happen in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wrong {
+    /// A number was published that was not the next.
+    Misnumbered,
+    /// A message ended a second time.
+    EndedTwice,
+    /// A message ended that was never published.
+    EndedPhantom,
+    /// A handler saw another text than was published.
+    OtherText,
+    /// *ok*, *done* or *already* was answered, and it is not so.
+    UntrueYes,
+    /// *lost* was answered to a commit that took effect, before or after.
+    UntrueNo,
+    /// A worker told messages as processed that had not ended by its claim.
+    ToldTooMuch,
+    /// A failed message was removed twice, or without having failed.
+    DrainedTwice,
+}
+
+/// All messages, and what went wrong with them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct History {
+    /// Message n is at n − 1.
+    pub messages: Vec<Message>,
+    /// Claims whose commits were answered with *lost*.
+    pub given_up: Vec<(Slot, u64)>,
+    /// The first thing that went wrong.
+    pub wrong: Option<Wrong>,
+}
+
+/// What has to be known of the state before a call to tell what the call did.
+pub(super) struct Before {
+    last: Seq,
+    errors: usize,
+    records: Vec<Seq>,
+}
+
+impl Before {
+    pub(super) fn of(state: &State, call: &Call) -> Self {
+        let records = match call {
+            Call::ErrorsCommit { slot, .. } => match state.claims.get(slot).map(|c| &c.body) {
+                Some(Body::Records(records)) => records.iter().map(|record| record.seq).collect(),
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        };
+        Self {
+            last: state.fence.last,
+            errors: state.errors.len(),
+            records,
+        }
+    }
+}
+
+impl History {
+    fn note(&mut self, wrong: Wrong) {
+        self.wrong.get_or_insert(wrong);
+    }
+
+    /// Notes what a call did. `texts` are those that a commit's handler saw.
+    pub(super) fn witness(
+        &mut self,
+        before: &Before,
+        call: &Call,
+        reply: &Reply,
+        after: &State,
+        texts: &[Text],
+    ) {
+        match (call, reply) {
+            (
+                Call::Publish {
+                    node,
+                    epoch,
+                    first,
+                    texts,
+                    ..
+                },
+                Reply::Published | Reply::Already,
+            ) => {
+                if *reply == Reply::Published {
+                    if *first != before.last + 1 || *first != self.messages.len() as u64 + 1 {
+                        self.note(Wrong::Misnumbered);
+                    }
+                    self.messages.extend(texts.iter().map(|text| Message {
+                        text: *text,
+                        node: *node,
+                        epoch: *epoch,
+                        end: None,
+                    }));
+                }
+                let kept = self.messages.iter().skip(*first as usize - 1);
+                if !kept
+                    .map(|m| m.text)
+                    .take(texts.len())
+                    .eq(texts.iter().copied())
+                {
+                    self.note(Wrong::UntrueYes);
+                }
+            }
+            (
+                Call::Commit {
+                    slot,
+                    number,
+                    first,
+                    last,
+                    failed,
+                    ..
+                },
+                reply,
+            ) => self.witness_commit((*slot, *number), *first..=*last, failed, reply, texts),
+            (Call::Claim { .. }, _) => {
+                for record in &after.errors[before.errors.min(after.errors.len())..] {
+                    if record.reason == Reason::Poison {
+                        self.end(record.seq, None, true, Some(record.text));
+                    }
+                }
+            }
+            (Call::ErrorsCommit { printed, .. }, Reply::Done) => {
+                for seq in before.records.iter().take(*printed as usize) {
+                    let end = self.messages.get_mut(*seq as usize - 1);
+                    match end.and_then(|message| message.end.as_mut()) {
+                        Some(end) if end.failed && !end.drained => end.drained = true,
+                        _ => self.note(Wrong::DrainedTwice),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn witness_commit(
+        &mut self,
+        by: (Slot, u64),
+        range: std::ops::RangeInclusive<Seq>,
+        failed: &[crate::state::Record],
+        reply: &Reply,
+        texts: &[Text],
+    ) {
+        if *reply == Reply::Done {
+            for (at, seq) in range.clone().enumerate() {
+                let fails = failed.iter().any(|record| record.seq == seq);
+                self.end(seq, Some(by), fails, texts.get(at).copied());
+            }
+        }
+        let ended = |seq: Seq| self.ended_by(seq, by);
+        if matches!(reply, Reply::Done | Reply::Already) && !range.clone().all(ended) {
+            self.note(Wrong::UntrueYes);
+        }
+    }
+
+    fn end(&mut self, seq: Seq, by: Option<(Slot, u64)>, failed: bool, text: Option<Text>) {
+        let Some(message) = self.messages.get_mut(seq as usize - 1) else {
+            return self.note(Wrong::EndedPhantom);
+        };
+        let (other_text, twice) = (text != Some(message.text), message.end.is_some());
+        message.end = Some(End {
+            by,
+            failed,
+            drained: false,
+        });
+        if by.is_some_and(|by| self.given_up.contains(&by)) {
+            self.note(Wrong::UntrueNo);
+        } else if twice {
+            self.note(Wrong::EndedTwice);
+        } else if other_text {
+            self.note(Wrong::OtherText);
+        }
+    }
+
+    fn ended_by(&self, seq: Seq, by: (Slot, u64)) -> bool {
+        let message = self.messages.get(seq as usize - 1);
+        let end = message.and_then(|message| message.end.as_ref());
+        end.is_some_and(|end| end.by == Some(by))
+    }
+
+    /// A worker tells messages as processed.
+    pub(super) fn told(&mut self, range: std::ops::RangeInclusive<Seq>, by: (Slot, u64)) {
+        if !range.clone().all(|seq| self.ended_by(seq, by)) {
+            self.note(Wrong::ToldTooMuch);
+        }
+    }
+
+    /// A worker is told that its claim was lost. A late twin of a commit may be answered so
+    /// although the first took effect, but nobody waits for that answer any more.
+    pub(super) fn gave_up(&mut self, range: std::ops::RangeInclusive<Seq>, by: (Slot, u64)) {
+        if range.clone().any(|seq| self.ended_by(seq, by)) {
+            self.note(Wrong::UntrueNo);
+        }
+        self.given_up.push(by);
+        self.given_up.sort_unstable();
+    }
+
+    /// Whether everything published has ended.
+    pub fn all_ended(&self) -> bool {
+        self.messages.iter().all(|message| message.end.is_some())
+    }
+}

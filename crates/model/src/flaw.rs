@@ -1,0 +1,64 @@
+//! Deliberate breaks of the protocol, one at a time: a check that finds none of them proves
+//! nothing. Each is what one plausible slip in a script or a node would do.
+
+/// One break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Flaw {
+    /// `publish` believes whoever calls.
+    NoFence,
+    /// `seal` and `publish` compare epochs, not nodes.
+    EpochOnlyFence,
+    /// `publish` accepts any number above the last.
+    NumbersWithHoles,
+    /// `publish` does not store where the schedule stands.
+    CursorNotKept,
+    /// `claim` reads the head of the queue and leaves it there.
+    ClaimLeavesQueue,
+    /// `commit` does not compare the claim's number.
+    CommitAnyClaim,
+    /// `commit` does not compare the first message.
+    CommitAnyRange,
+    /// `commit` keeps the claim.
+    CommitKeepsClaim,
+    /// `commit` does not recognise its own repetition.
+    CommitForgets,
+    /// `commit` deletes the pack although messages of it have not ended.
+    CommitDropsPack,
+    /// `commit` ends all that the claim holds, whatever it was asked to end.
+    CommitEndsAll,
+    /// `reclaim` puts the messages back and leaves the claim.
+    ReclaimLeavesClaim,
+    /// `reclaim` does not count the crash.
+    ReclaimWithoutBlame,
+    /// `errors_claim` takes the records and keeps no claim on them.
+    DrainWithoutClaim,
+    /// `errors_commit` drops the records that were not printed, too.
+    DrainDropsRest,
+    /// A generator that hears no answer publishes the texts again under a new number.
+    RetryUnderNewNumber,
+    /// A worker that hears no answer to its commit takes it for done.
+    CommitUnheard,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::NoFence,
+        Self::EpochOnlyFence,
+        Self::NumbersWithHoles,
+        Self::CursorNotKept,
+        Self::ClaimLeavesQueue,
+        Self::CommitAnyClaim,
+        Self::CommitAnyRange,
+        Self::CommitKeepsClaim,
+        Self::CommitForgets,
+        Self::CommitDropsPack,
+        Self::CommitEndsAll,
+        Self::ReclaimLeavesClaim,
+        Self::ReclaimWithoutBlame,
+        Self::DrainWithoutClaim,
+        Self::DrainDropsRest,
+        Self::RetryUnderNewNumber,
+        Self::CommitUnheard,
+    ];
+}

@@ -1,0 +1,256 @@
+//! The settings that are explored: each with the faults that matter to it, small enough to be
+//! finished.
+
+use crate::explore::{Fate, Setting};
+
+const CALM: Fate = Fate {
+    crashes: 0,
+    silences: 0,
+    twins: 0,
+    cuts: 0,
+    jumps: 0,
+    restarts: 0,
+    failovers: 0,
+    lapses: 0,
+    returns: 0,
+    singles: 0,
+};
+
+/// A setting without limits to the queue.
+fn setting(name: &'static str, fate: Fate) -> Setting {
+    Setting {
+        name,
+        max_open: u64::MAX,
+        want: 2,
+        fate,
+        ..Setting::default()
+    }
+}
+
+/// Two nodes that generate two messages.
+fn generators(name: &'static str, fate: Fate) -> Setting {
+    Setting {
+        generators: 2,
+        texts: 2,
+        ..setting(name, fate)
+    }
+}
+
+/// Two nodes that work on given packs.
+fn workers(name: &'static str, given: &[u64], fate: Fate) -> Setting {
+    Setting {
+        workers: 2,
+        given: given.to_vec(),
+        ..setting(name, fate)
+    }
+}
+
+/// What every test run explores, with the number of states of each. Another number means that
+/// the protocol, or a client's way with it, is another.
+pub fn small() -> Vec<(Setting, usize)> {
+    let takeover = Fate {
+        crashes: 1,
+        silences: 1,
+        twins: 1,
+        lapses: 1,
+        ..CALM
+    };
+    let deaths = Fate {
+        crashes: 1,
+        cuts: 1,
+        lapses: 1,
+        ..CALM
+    };
+    let clocks = Fate {
+        silences: 1,
+        cuts: 1,
+        jumps: 1,
+        ..CALM
+    };
+    let failover = Fate {
+        failovers: 1,
+        ..CALM
+    };
+    let work = Fate {
+        crashes: 1,
+        silences: 1,
+        jumps: 1,
+        ..CALM
+    };
+    let twins = Fate {
+        twins: 1,
+        cuts: 1,
+        ..CALM
+    };
+    let returns = Fate {
+        twins: 1,
+        cuts: 1,
+        returns: 1,
+        ..CALM
+    };
+    let singles = Fate {
+        twins: 1,
+        singles: 2,
+        ..CALM
+    };
+    let poison = Fate { jumps: 4, ..CALM };
+    let drains = Fate {
+        silences: 1,
+        twins: 1,
+        returns: 1,
+        ..CALM
+    };
+    let deaths_at_work = Fate {
+        crashes: 1,
+        returns: 1,
+        ..CALM
+    };
+    let restart = Fate {
+        crashes: 1,
+        silences: 1,
+        restarts: 1,
+        ..CALM
+    };
+    let lapse = Fate {
+        crashes: 1,
+        lapses: 1,
+        ..CALM
+    };
+    vec![
+        (
+            Setting {
+                texts: 3,
+                max_open: 2,
+                ..generators("takeover", takeover)
+            },
+            168_667,
+        ),
+        (generators("deaths", deaths), 33_394),
+        (generators("clocks", clocks), 62_812),
+        (
+            Setting {
+                workers: 1,
+                ..generators("failover", failover)
+            },
+            169_398,
+        ),
+        (
+            Setting {
+                failing: true,
+                ..workers("work", &[2], work)
+            },
+            135_819,
+        ),
+        (workers("twins", &[2, 1], twins), 76_728),
+        (workers("returns", &[2], returns), 60_810),
+        (
+            Setting {
+                want: 3,
+                ..workers("singles", &[3], singles)
+            },
+            4_226,
+        ),
+        (workers("poison", &[2], poison), 135_453),
+        (
+            Setting {
+                workers: 1,
+                drains: 2,
+                given: vec![2],
+                failing: true,
+                ..setting("drains", drains)
+            },
+            145_495,
+        ),
+        (
+            Setting {
+                failing: true,
+                to_the_end: true,
+                ..workers("work, to the end", &[3], deaths_at_work)
+            },
+            160_062,
+        ),
+        (
+            Setting {
+                generators: 1,
+                workers: 1,
+                texts: 2,
+                failing: true,
+                to_the_end: true,
+                ..setting("restart, to the end", restart)
+            },
+            62_869,
+        ),
+        (
+            Setting {
+                workers: 1,
+                to_the_end: true,
+                ..generators("lapse, to the end", lapse)
+            },
+            27_595,
+        ),
+    ]
+}
+
+/// What takes minutes: more of everything.
+pub fn large() -> Vec<Setting> {
+    let storm = Fate {
+        crashes: 1,
+        silences: 1,
+        cuts: 1,
+        jumps: 1,
+        lapses: 1,
+        ..CALM
+    };
+    let work = Fate {
+        crashes: 1,
+        silences: 1,
+        jumps: 1,
+        returns: 1,
+        ..CALM
+    };
+    let drains = Fate {
+        crashes: 1,
+        twins: 1,
+        jumps: 1,
+        ..CALM
+    };
+    let failover = Fate {
+        failovers: 1,
+        silences: 1,
+        lapses: 1,
+        ..CALM
+    };
+    vec![
+        generators("storm over generators", storm),
+        Setting {
+            failing: true,
+            ..workers("storm over workers", &[2], work)
+        },
+        Setting {
+            workers: 1,
+            drains: 2,
+            given: vec![2],
+            failing: true,
+            ..setting("storm over drains", drains)
+        },
+        Setting {
+            workers: 1,
+            ..generators("failover in a storm", failover)
+        },
+        Setting {
+            generators: 2,
+            workers: 1,
+            texts: 2,
+            to_the_end: true,
+            ..setting(
+                "all roles, to the end",
+                Fate {
+                    crashes: 1,
+                    silences: 1,
+                    jumps: 1,
+                    ..CALM
+                },
+            )
+        },
+    ]
+}

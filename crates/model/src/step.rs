@@ -1,0 +1,145 @@
+//! The scripts as one pure function: what a call does to the state, and what it answers.
+//!
+//! Written from docs/protocol.md, not translated line by line: that the scripts do the same is
+//! what the conformance test shows. Time comes from outside.
+
+mod control;
+mod drain;
+mod queue;
+
+use crate::call::{Call, Reply};
+use crate::flaw::Flaw;
+use crate::state::{Body, Entry, Line, Ms, Node, Range, Run, Slot, State};
+
+/// Runs one call at a time of Redis's clock, in a world with or without a flaw.
+pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Reply {
+    let mut script = Script { state, now, flaw };
+    match call {
+        Call::Beat {
+            node,
+            run,
+            ttl,
+            above,
+        } => script.beat(*node, *run, *ttl, *above),
+        Call::Leave { node } => script.leave(*node),
+        Call::Seal { node, epoch } => script.seal(*node, *epoch),
+        Call::Publish {
+            node,
+            epoch,
+            first,
+            texts,
+            bytes,
+            cursor,
+            max_open,
+            audited,
+        } => {
+            if let Some(refusal) = script.refuse_publish(*node, *epoch, *first, texts, *max_open) {
+                return refusal;
+            }
+            script.publish(*first, texts, *bytes, *cursor);
+            if *audited {
+                script.state.ledger.push(Line::Published {
+                    epoch: *epoch,
+                    first: *first,
+                    last: *first + texts.len() as u64 - 1,
+                });
+            }
+            Reply::Published
+        }
+        Call::Claim {
+            slot,
+            number,
+            run,
+            want,
+            ttl,
+            have,
+        } => script.claim(*slot, *number, *run, *want, *ttl, *have),
+        Call::Extend { ttl, claims } => script.extend(*ttl, claims),
+        Call::Commit {
+            slot,
+            number,
+            first,
+            last,
+            failed,
+            max_errors,
+            effect,
+            audited,
+        } => {
+            let commit = queue::Commit {
+                slot: *slot,
+                number: *number,
+                first: *first,
+                last: *last,
+                failed,
+                max_errors: *max_errors,
+                effect: *effect,
+                audited: *audited,
+            };
+            script.commit(&commit)
+        }
+        Call::GiveBack { slot, number } => script.give_back(*slot, *number),
+        Call::Reclaim {
+            run,
+            most,
+            looked_at,
+        } => script.reclaim(*run, *most, looked_at),
+        Call::ErrorsClaim {
+            slot,
+            number,
+            run,
+            most,
+            ttl,
+        } => script.errors_claim(*slot, *number, *run, *most, *ttl),
+        Call::ErrorsCommit {
+            slot,
+            number,
+            printed,
+        } => script.errors_commit(*slot, *number, *printed),
+        Call::Census => script.census(),
+    }
+}
+
+/// A script at work.
+struct Script<'a> {
+    state: &'a mut State,
+    now: Ms,
+    flaw: Option<Flaw>,
+}
+
+impl Script<'_> {
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    /// Whether a node is gone from its channel, as far as a caller may believe it: it must have
+    /// subscribed at this very run, unless the caller insists.
+    fn is_gone(&self, node: Node, its_run: Run, run: Run) -> bool {
+        !self.state.is_present(node) && (run == 0 || its_run == run)
+    }
+
+    /// Ends a claim and returns what it held to the front of where it came from. Tells how many
+    /// messages and records that were.
+    fn put_back(&mut self, slot: Slot, crashed: bool) -> (u64, u64) {
+        let claim = match self.has(Flaw::ReclaimLeavesClaim) && crashed {
+            true => self.state.claims.get(&slot).cloned(),
+            false => self.state.claims.remove(&slot),
+        };
+        self.state.deadlines.remove(&slot);
+        match claim.map(|claim| claim.body) {
+            Some(Body::Messages(range)) => {
+                let blame = u64::from(crashed && !self.has(Flaw::ReclaimWithoutBlame));
+                let crashes = range.crashes + blame;
+                let range = Range { crashes, ..range };
+                self.state.queue.insert(0, Entry::Range(range));
+                self.state.bell = true;
+                (range.len(), 0)
+            }
+            Some(Body::Records(records)) => {
+                let count = records.len() as u64;
+                self.state.errors.splice(0..0, records);
+                (0, count)
+            }
+            None => (0, 0),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The way of a message: publish, claim, extend, commit, give back.
+
+use super::Script;
+use crate::call::{Effect, Reply};
+use crate::flaw::Flaw;
+use crate::state::{
+    Body, Claim, Entry, Line, Ms, Node, Pack, Range, Reason, Record, Run, Seq, Settled, Slot, Text,
+};
+
+/// Most messages handed out at once of those that one worker died with.
+const SUSPECTS: u64 = 16;
+/// After so many deaths a message is poison.
+const POISON_CRASHES: u64 = 3;
+/// Entries of the queue that one claim takes out of the way.
+const DISCARDS: usize = 100;
+
+/// The arguments of a commit.
+pub(super) struct Commit<'a> {
+    pub(super) slot: Slot,
+    pub(super) number: u64,
+    pub(super) first: Seq,
+    pub(super) last: Seq,
+    pub(super) failed: &'a [Record],
+    pub(super) max_errors: u64,
+    pub(super) effect: Effect,
+    pub(super) audited: bool,
+}
+
+impl Script<'_> {
+    /// The answer to a publish that is not written.
+    pub(super) fn refuse_publish(
+        &self,
+        node: Node,
+        epoch: u64,
+        first: Seq,
+        texts: &[Text],
+        max_open: u64,
+    ) -> Option<Reply> {
+        let (fence, count) = (&self.state.fence, texts.len() as u64);
+        let same_node = fence.node == Some(node) || self.has(Flaw::EpochOnlyFence);
+        if (!same_node || fence.epoch != epoch) && !self.has(Flaw::NoFence) {
+            return Some(Reply::Fenced {
+                node: fence.node,
+                epoch: fence.epoch,
+            });
+        }
+        if first + count - 1 <= fence.last {
+            return Some(Reply::Already);
+        }
+        if first != fence.last + 1 && !self.has(Flaw::NumbersWithHoles) {
+            return Some(Reply::Gap { last: fence.last });
+        }
+        let open = fence
+            .last
+            .saturating_sub(self.state.done + self.state.failed);
+        (open + count > max_open).then_some(Reply::Full { count: open })
+    }
+
+    pub(super) fn publish(&mut self, first: Seq, texts: &[Text], bytes: u64, cursor: u64) {
+        let count = texts.len() as u64;
+        let keeps_cursor = !self.has(Flaw::CursorNotKept);
+        let state = &mut self.state;
+        let texts = texts.to_vec();
+        state.packs.insert(first, Pack { texts, bytes });
+        state.queue.push(Entry::Range(Range {
+            pack: first,
+            count,
+            first,
+            last: first + count - 1,
+            crashes: 0,
+        }));
+        state.fence.last = first + count - 1;
+        if keeps_cursor {
+            state.fence.cursor = cursor;
+        }
+        state.bell = true;
+    }
+
+    pub(super) fn claim(
+        &mut self,
+        slot: Slot,
+        number: u64,
+        run: Run,
+        want: u64,
+        ttl: Ms,
+        have: Option<(Seq, u64)>,
+    ) -> Reply {
+        if let Some(held) = self.state.claims.get(&slot) {
+            return match held.body {
+                Body::Messages(range) if held.number == number => {
+                    self.state.deadlines.insert(slot, self.now + ttl);
+                    let pack = self.state.packs.get(&range.pack);
+                    let pack = pack.map(|pack| pack.texts.clone());
+                    Reply::Claimed { range, pack }
+                }
+                _ => Reply::Held {
+                    number: held.number,
+                },
+            };
+        }
+        let settled = self.state.workers.get(&slot);
+        if settled.is_some_and(|settled| number <= settled.number) {
+            return Reply::Stale;
+        }
+        let knows = settled.is_some();
+        for _ in 0..DISCARDS {
+            let Some(head) = self.state.queue.first().copied() else {
+                return Reply::Empty;
+            };
+            let range = match head {
+                Entry::Range(range) => range,
+                Entry::Foreign(text) => {
+                    self.discard_foreign(text, Reason::Foreign);
+                    continue;
+                }
+            };
+            let pack = self.state.packs.get(&range.pack);
+            let bytes = pack.map_or(0, |pack| pack.bytes);
+            let has = knows && have == Some((range.pack, bytes)) && range.crashes < POISON_CRASHES;
+            let texts = pack.map(|pack| pack.texts.clone());
+            match texts {
+                None if !has => self.discard_foreign(0, Reason::TextMissing),
+                Some(texts) if range.crashes >= POISON_CRASHES => self.poison(slot, range, &texts),
+                texts => {
+                    let range = self.hand_out(slot, number, run, want, ttl, range);
+                    let pack = texts.filter(|_| !has);
+                    return Reply::Claimed { range, pack };
+                }
+            }
+        }
+        self.state.bell = true;
+        Reply::Empty
+    }
+
+    /// The head of the queue, or its first part, into a slot's hands.
+    fn hand_out(
+        &mut self,
+        slot: Slot,
+        number: u64,
+        run: Run,
+        want: u64,
+        ttl: Ms,
+        range: Range,
+    ) -> Range {
+        let most = match range.crashes {
+            0 => want.max(1),
+            1 => want.clamp(1, SUSPECTS),
+            _ => 1,
+        };
+        let last = range.last.min(range.first + most - 1);
+        let taken = Range { last, ..range };
+        let leaves = self.has(Flaw::ClaimLeavesQueue);
+        let state = &mut self.state;
+        if !leaves {
+            state.queue.remove(0);
+        }
+        if last < range.last {
+            let first = last + 1;
+            state
+                .queue
+                .insert(0, Entry::Range(Range { first, ..range }));
+        }
+        let body = Body::Messages(taken);
+        state.claims.insert(slot, Claim { number, run, body });
+        state.deadlines.insert(slot, self.now + ttl);
+        state.bell |= !state.queue.is_empty();
+        taken
+    }
+
+    /// What is not ours leaves the queue, and its bytes are kept.
+    fn discard_foreign(&mut self, text: Text, reason: Reason) {
+        self.state.queue.remove(0);
+        self.state.foreign += 1;
+        self.state.errors.push(Record {
+            seq: 0,
+            text,
+            attempt: 1,
+            reason,
+        });
+    }
+
+    /// The first message of the head killed too many: it fails without a worker.
+    fn poison(&mut self, slot: Slot, range: Range, texts: &[Text]) {
+        let state = &mut self.state;
+        state.queue.remove(0);
+        let seq = range.first;
+        if seq < range.last {
+            let first = seq + 1;
+            state
+                .queue
+                .insert(0, Entry::Range(Range { first, ..range }));
+        }
+        state.errors.push(Record {
+            seq,
+            text: texts[(seq - range.pack) as usize],
+            attempt: range.crashes,
+            reason: Reason::Poison,
+        });
+        state.failed += 1;
+        if !state.ledger.is_empty() {
+            state.ledger.push(Line::Ended {
+                slot,
+                first: seq,
+                last: seq,
+                failed: 1,
+                handled: false,
+            });
+        }
+        self.count_down(range, 1);
+    }
+
+    /// Messages of a pack have ended; with the last of them it goes.
+    fn count_down(&mut self, range: Range, ended: u64) {
+        let state = &mut self.state;
+        let left = state.left.get(&range.pack).copied().unwrap_or(range.count);
+        let left = left.saturating_sub(ended);
+        if left == 0 {
+            state.packs.remove(&range.pack);
+            state.left.remove(&range.pack);
+        } else {
+            state.left.insert(range.pack, left);
+        }
+    }
+
+    pub(super) fn extend(&mut self, ttl: Ms, claims: &[(Slot, u64)]) -> Reply {
+        let until = self.now + ttl;
+        let state = &mut self.state;
+        let held = claims.iter().map(|(slot, number)| {
+            let held = state.claims.get(slot).map(|claim| claim.number) == Some(*number);
+            if held {
+                state.deadlines.insert(*slot, until);
+            }
+            held
+        });
+        Reply::Extended(held.collect())
+    }
+
+    pub(super) fn commit(&mut self, call: &Commit<'_>) -> Reply {
+        let Commit {
+            slot,
+            number,
+            first,
+            mut last,
+            failed,
+            ..
+        } = *call;
+        let settled = self.state.workers.get(&slot);
+        let same = settled.is_some_and(|s| (s.number, s.first, s.last) == (number, first, last));
+        if same && !self.has(Flaw::CommitForgets) {
+            return Reply::Already;
+        }
+        let Some(held) = self.state.claims.get(&slot).cloned() else {
+            return Reply::Lost;
+        };
+        let Body::Messages(range) = held.body else {
+            return Reply::Lost;
+        };
+        let right_claim = held.number == number || self.has(Flaw::CommitAnyClaim);
+        let right_first = range.first == first || self.has(Flaw::CommitAnyRange);
+        let right_last = first <= last && last <= range.last;
+        if !right_claim
+            || !right_first
+            || !right_last
+            || failed.len() as u64 > last.saturating_sub(first) + 1
+        {
+            return Reply::Lost;
+        }
+        let records = self.state.errors.len() as u64;
+        if !failed.is_empty() && records + failed.len() as u64 > call.max_errors {
+            return Reply::Full { count: records };
+        }
+        if call.effect == Effect::Bad {
+            return Reply::Refused;
+        }
+        if self.has(Flaw::CommitEndsAll) {
+            last = range.last;
+        }
+        let count = last - first + 1;
+
+        if !self.has(Flaw::CommitKeepsClaim) {
+            self.state.claims.remove(&slot);
+        }
+        if last == range.last {
+            self.state.deadlines.remove(&slot);
+        } else {
+            let first = last + 1;
+            let body = Body::Messages(Range { first, ..range });
+            self.state.claims.insert(slot, Claim { body, ..held });
+        }
+        if self.has(Flaw::CommitDropsPack) {
+            self.state.packs.remove(&range.pack);
+        }
+        self.count_down(range, count);
+        let state = &mut self.state;
+        state.done += count - failed.len() as u64;
+        state.failed += failed.len() as u64;
+        state.errors.extend_from_slice(failed);
+        let at = self.now;
+        let settled = Settled {
+            number,
+            first,
+            last: call.last,
+            at,
+        };
+        state.workers.insert(slot, settled);
+        if call.audited {
+            state.ledger.push(Line::Ended {
+                slot,
+                first,
+                last: call.last,
+                failed: failed.len() as u64,
+                handled: true,
+            });
+        }
+        if let Effect::Add(by) = call.effect {
+            state.effects += by;
+        }
+        Reply::Done
+    }
+
+    pub(super) fn give_back(&mut self, slot: Slot, number: u64) -> Reply {
+        if self.state.claims.get(&slot).map(|claim| claim.number) != Some(number) {
+            return Reply::Lost;
+        }
+        self.put_back(slot, false);
+        self.mark(slot, number);
+        Reply::GivenBack
+    }
+
+    /// Notes that a claim was settled without ending messages.
+    pub(super) fn mark(&mut self, slot: Slot, number: u64) {
+        let (first, last, at) = (0, 0, self.now);
+        let settled = Settled {
+            number,
+            first,
+            last,
+            at,
+        };
+        self.state.workers.insert(slot, settled);
+    }
+}
