@@ -2,6 +2,7 @@
 //! finished.
 
 use crate::explore::{Fate, Setting};
+use crate::flaw::Flaw;
 
 const CALM: Fate = Fate {
     crashes: 0,
@@ -189,6 +190,28 @@ pub fn small() -> Vec<(Setting, usize)> {
             27_595,
         ),
     ]
+}
+
+/// The setting in which a flaw must show, with that flaw.
+pub fn with(flaw: Flaw) -> Setting {
+    let name = match flaw {
+        Flaw::NoFence | Flaw::NumbersWithHoles | Flaw::CursorNotKept => "takeover",
+        Flaw::RetryUnderNewNumber => "takeover",
+        Flaw::EpochOnlyFence => "failover",
+        Flaw::ClaimLeavesQueue | Flaw::CommitKeepsClaim | Flaw::ReclaimLeavesClaim => "work",
+        Flaw::CommitForgets | Flaw::CommitUnheard => "work",
+        Flaw::CommitDropsPack | Flaw::CommitEndsAll => "returns",
+        Flaw::CommitAnyClaim => "twins",
+        Flaw::CommitAnyRange => "singles",
+        Flaw::ReclaimWithoutBlame => "poison",
+        Flaw::DrainWithoutClaim | Flaw::DrainDropsRest => "drains",
+    };
+    let settings = small().into_iter().map(|(setting, _)| setting);
+    let mut wanted = settings.filter(|setting| setting.name == name);
+    Setting {
+        flaw: Some(flaw),
+        ..wanted.next().unwrap_or_default()
+    }
 }
 
 /// What takes minutes: more of everything.

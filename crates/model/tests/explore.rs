@@ -1,6 +1,6 @@
 //! The protocol's model, explored in full; and with each flaw, until the flaw shows.
 
-use baton_model::explore::{Setting, explore};
+use baton_model::explore::explore;
 use baton_model::flaw::Flaw;
 use baton_model::settings;
 
@@ -21,36 +21,10 @@ fn the_protocol_holds_in_every_state_that_can_be_reached() {
     println!("{total} states in all");
 }
 
-/// The setting in which a flaw must show.
-fn where_it_shows(flaw: Flaw) -> &'static str {
-    match flaw {
-        Flaw::NoFence | Flaw::NumbersWithHoles | Flaw::CursorNotKept => "takeover",
-        Flaw::RetryUnderNewNumber => "takeover",
-        Flaw::EpochOnlyFence => "failover",
-        Flaw::ClaimLeavesQueue | Flaw::CommitKeepsClaim | Flaw::ReclaimLeavesClaim => "work",
-        Flaw::CommitForgets | Flaw::CommitUnheard => "work",
-        Flaw::CommitDropsPack | Flaw::CommitEndsAll => "returns",
-        Flaw::CommitAnyClaim => "twins",
-        Flaw::CommitAnyRange => "singles",
-        Flaw::ReclaimWithoutBlame => "poison",
-        Flaw::DrainWithoutClaim | Flaw::DrainDropsRest => "drains",
-    }
-}
-
-fn with_flaw(flaw: Flaw) -> Setting {
-    let mut settings = settings::small().into_iter().map(|(setting, _)| setting);
-    let name = where_it_shows(flaw);
-    let setting = settings.find(|setting| setting.name == name);
-    Setting {
-        flaw: Some(flaw),
-        ..setting.unwrap()
-    }
-}
-
 #[test]
 fn every_flaw_shows() {
     for flaw in Flaw::ALL {
-        let report = explore(with_flaw(flaw));
+        let report = explore(settings::with(flaw));
         println!("{flaw:?}: {}", report.to_string().replace('\n', "\n  "));
         assert!(!report.is_clean(), "nobody noticed {flaw:?}");
     }

@@ -1,0 +1,108 @@
+//! What can happen to a fleet: a call, or something that no call does.
+
+use baton_model::call::Call;
+use baton_model::state::{Entry, Ms, Node, Range, Run, Seq, Slot, State, Text};
+
+/// The run of the server before it restarted. No server of ours has it.
+pub(crate) const OTHER_RUN: Run = u32::MAX;
+
+/// One thing that happens.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    /// A script is called, through the connection of a node that is present.
+    Call { by: Node, call: Call },
+    /// A node connects.
+    Join(Node),
+    /// A node's connection ends.
+    Drop(Node),
+    /// The clock moves on, or back.
+    Shift(Ms),
+    /// The server restarted with its data, and all nodes are back.
+    Restarted,
+    /// An idle worker takes the bell's token.
+    TakeBell,
+    /// So many workers died with the range at the head of the queue.
+    Blame(Range),
+    /// Somebody pushes what is not ours into the queue.
+    Foreign(std::ops::Range<Text>),
+    /// Somebody deletes a pack.
+    LosePack(Seq),
+    /// Somebody deletes a claim.
+    LoseClaim(Slot),
+    /// Nodes that beat this long ago, at that run, and are not present.
+    Crowd { nodes: Vec<Node>, ago: Ms, run: Run },
+}
+
+/// What Redis holds and the model does not speak of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Beside {
+    /// `since` of the lease.
+    pub(crate) since: Option<Ms>,
+    /// Whether the protocol's version is written down.
+    pub(crate) protocol: bool,
+}
+
+impl Beside {
+    /// What it is after a call.
+    pub(crate) fn after(&self, call: &Call, before: &State, after: &State, now: Ms) -> Self {
+        let since = match (after.lease.node, after.lease.epoch == before.lease.epoch) {
+            (None, _) => None,
+            (Some(_), true) => self.since,
+            (Some(_), false) => Some(now),
+        };
+        let protocol = self.protocol || matches!(call, Call::Beat { .. });
+        Self { since, protocol }
+    }
+}
+
+/// Lets something happen to the model that no call does. `at` is the time.
+pub(crate) fn befall(event: &Event, state: &mut State, beside: &mut Beside, at: Ms) {
+    match event {
+        Event::Call { .. } => {}
+        Event::Join(node) => state.set_present(*node, true),
+        Event::Drop(node) => state.set_present(*node, false),
+        Event::Shift(by) => shift(state, beside, *by),
+        Event::Restarted => {
+            if state.lease.node.is_some() {
+                state.lease.run = OTHER_RUN;
+            }
+            state.nodes.values_mut().for_each(|run| *run = OTHER_RUN);
+            let claims = state.claims.values_mut();
+            claims.for_each(|claim| claim.run = OTHER_RUN);
+        }
+        Event::TakeBell => state.bell = false,
+        Event::Blame(range) => state.queue[0] = Entry::Range(*range),
+        Event::Foreign(texts) => {
+            state.queue.extend(texts.clone().map(Entry::Foreign));
+        }
+        Event::LosePack(first) => {
+            state.packs.remove(first);
+        }
+        Event::LoseClaim(slot) => {
+            state.claims.remove(slot);
+        }
+        Event::Crowd { nodes, ago, run } => {
+            for node in nodes {
+                // In front of everybody who is here.
+                state.joined.insert(*node, at - 1_000_000 + Ms::from(*node));
+                state.seen.insert(*node, at - ago);
+                state.nodes.insert(*node, *run);
+            }
+        }
+    }
+}
+
+/// That the clock moves on is the same as that all times move back.
+fn shift(state: &mut State, beside: &mut Beside, by: Ms) {
+    if state.lease.node.is_some() {
+        state.lease.until -= by;
+    }
+    let times = beside
+        .since
+        .iter_mut()
+        .chain(state.joined.values_mut())
+        .chain(state.seen.values_mut())
+        .chain(state.deadlines.values_mut())
+        .chain(state.workers.values_mut().map(|settled| &mut settled.at));
+    times.for_each(|time| *time -= by);
+}

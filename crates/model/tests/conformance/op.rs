@@ -1,0 +1,99 @@
+//! Random sequences of operations, as proptest makes and shrinks them.
+//!
+//! An operation is only a verb and some small numbers: which node, which number, which range
+//! they stand for is decided when it is its turn, against the state of that moment. So a
+//! sequence from which others were struck out still makes sense.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Longest sequence.
+const OPS: usize = 120;
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Census,
+    Seal,
+    Publish,
+    Claim,
+    Commit,
+    GiveBack,
+    Extend,
+    Reclaim,
+    ErrorsClaim,
+    ErrorsCommit,
+    Beat,
+    Leave,
+    Repeat,
+    TakeBell,
+    Shift,
+    Drop,
+    Join,
+    Restarted,
+    Blame,
+    Foreign,
+    LosePack,
+    LoseClaim,
+    Crowd,
+}
+
+/// How often each is drawn, when it is about messages and when it is about nodes. A shrinking
+/// sequence moves to the front of the list.
+const WEIGHTS: [(Verb, [usize; 2]); 23] = [
+    (Verb::Census, [3, 0]),
+    (Verb::Seal, [5, 3]),
+    (Verb::Publish, [14, 2]),
+    (Verb::Claim, [22, 4]),
+    (Verb::Commit, [18, 1]),
+    (Verb::GiveBack, [4, 0]),
+    (Verb::Extend, [4, 1]),
+    (Verb::Reclaim, [10, 6]),
+    (Verb::ErrorsClaim, [6, 1]),
+    (Verb::ErrorsCommit, [6, 0]),
+    (Verb::Beat, [8, 40]),
+    (Verb::Leave, [1, 4]),
+    (Verb::Repeat, [8, 4]),
+    (Verb::TakeBell, [8, 1]),
+    (Verb::Shift, [6, 14]),
+    (Verb::Drop, [1, 6]),
+    (Verb::Join, [1, 6]),
+    (Verb::Restarted, [1, 3]),
+    (Verb::Blame, [3, 0]),
+    (Verb::Foreign, [2, 0]),
+    (Verb::LosePack, [1, 0]),
+    (Verb::LoseClaim, [1, 1]),
+    (Verb::Crowd, [0, 2]),
+];
+
+/// One operation.
+#[derive(Debug, Clone)]
+pub(crate) struct Op {
+    pub(crate) verb: Verb,
+    /// Answers to the questions that the verb raises, in their order.
+    pub(crate) picks: [u8; 8],
+}
+
+/// What one fleet goes through.
+#[derive(Debug, Clone)]
+pub(crate) struct Sequence {
+    /// Whether the fleet keeps a ledger.
+    pub(crate) audited: bool,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// Any sequence. Most are about messages.
+pub(crate) fn sequences() -> impl Strategy<Value = Sequence> {
+    let ops = prop_oneof![3 => vec(op(0), 1..=OPS), 1 => vec(op(1), 1..=OPS)];
+    (any::<bool>(), ops).prop_map(|(audited, ops)| Sequence { audited, ops })
+}
+
+/// One operation, drawn by the weights of a column.
+fn op(column: usize) -> impl Strategy<Value = Op> {
+    let verbs: Vec<Verb> = WEIGHTS
+        .iter()
+        .flat_map(|(verb, weights)| std::iter::repeat_n(*verb, weights[column]))
+        .collect();
+    (select(verbs), any::<[u8; 8]>()).prop_map(|(verb, picks)| Op { verb, picks })
+}

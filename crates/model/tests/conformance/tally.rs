@@ -1,0 +1,132 @@
+//! What was asked and what was answered: a random test that never came to an answer has not
+//! tested it.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use baton_model::call::{Call, Reply};
+
+/// Every answer that every script can give, and a few that are rare for their reason.
+const ALL: [&str; 39] = [
+    "Beat Generator",
+    "Beat Worker",
+    "Census Counted",
+    "Claim Claimed",
+    "Claim Claimed after 1 crash",
+    "Claim Claimed after 2 crashes",
+    "Claim Claimed without its pack",
+    "Claim Empty",
+    "Claim Held",
+    "Claim Stale",
+    "Commit Already",
+    "Commit Done",
+    "Commit Full",
+    "Commit Lost",
+    "Commit Refused",
+    "ErrorsClaim Empty",
+    "ErrorsClaim Records",
+    "ErrorsClaim Records Foreign",
+    "ErrorsClaim Records Poison",
+    "ErrorsClaim Records Rejected",
+    "ErrorsClaim Records TextMissing",
+    "ErrorsClaim Stale",
+    "ErrorsCommit Already",
+    "ErrorsCommit Done",
+    "ErrorsCommit Lost",
+    "Extend Extended",
+    "GiveBack GivenBack",
+    "GiveBack Lost",
+    "Leave Left",
+    "Leave Left with the lease",
+    "Publish Already",
+    "Publish Fenced",
+    "Publish Full",
+    "Publish Gap",
+    "Publish Published",
+    "Reclaim Reclaimed",
+    "Reclaim Reclaimed something",
+    "Seal Fenced",
+    "Seal Sealed",
+];
+
+/// The counts.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Tally {
+    /// Calls that both sides agreed on.
+    pub(crate) calls: u64,
+    answers: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    /// Counts a call and its answer.
+    pub(crate) fn count(&mut self, call: &Call, reply: &Reply) {
+        self.calls += 1;
+        let plain = format!("{} {}", FirstWord::of(call), FirstWord::of(reply));
+        let mut note = |more: &str| {
+            let answer = format!("{plain}{more}");
+            *self.answers.entry(answer).or_default() += 1;
+        };
+        note("");
+        match reply {
+            Reply::Claimed { range, pack } => {
+                match range.crashes {
+                    1 => note(" after 1 crash"),
+                    2 => note(" after 2 crashes"),
+                    _ => {}
+                }
+                if pack.is_none() {
+                    note(" without its pack");
+                }
+            }
+            Reply::Records(records) => {
+                let reasons = records.iter().map(|record| record.reason);
+                reasons.for_each(|reason| note(&format!(" {reason:?}")));
+            }
+            Reply::Left { resigned: true } => note(" with the lease"),
+            Reply::Reclaimed {
+                messages, records, ..
+            } if messages + records > 0 => {
+                note(" something");
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the counts of another.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        for (answer, count) in &other.answers {
+            *self.answers.entry(answer.clone()).or_default() += count;
+        }
+    }
+
+    /// Answers that were never given.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        let never = |answer: &&str| !self.answers.contains_key(*answer);
+        ALL.into_iter().filter(never).collect()
+    }
+}
+
+/// The name of a value's variant, without writing out the rest.
+struct FirstWord(String);
+
+impl FirstWord {
+    fn of(value: &impl fmt::Debug) -> String {
+        let mut word = Self(String::new());
+        // An error is how the writing ends.
+        let _ = write!(word, "{value:?}");
+        word.0
+    }
+}
+
+impl Write for FirstWord {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for letter in text.chars() {
+            if !letter.is_alphanumeric() {
+                return Err(fmt::Error);
+            }
+            self.0.push(letter);
+        }
+        Ok(())
+    }
+}

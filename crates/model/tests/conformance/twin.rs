@@ -1,0 +1,236 @@
+//! The model and a real fleet, side by side through one sequence.
+
+use std::fmt::Write as _;
+
+use baton_model::call::{Call, Reply};
+use baton_model::flaw::Flaw;
+use baton_model::state::{Ms, Node, State, Text};
+use baton_model::step;
+
+use crate::choose::{Scene, choose};
+use crate::event::{Beside, Event, befall};
+use crate::look::Look;
+use crate::op::Sequence;
+use crate::real::{Real, Trouble};
+use crate::tally::Tally;
+
+/// Who is present when a sequence begins.
+const FIRST_NODES: [Node; 3] = [0, 1, 2];
+/// How many of `workers` a reclaim looks at.
+const LOOKED_AT: usize = 2;
+
+/// The two of them.
+pub(crate) struct Twin {
+    real: Real,
+    /// What is wrong with the model, on purpose.
+    pub(crate) flaw: Option<Flaw>,
+    model: State,
+    beside: Beside,
+    /// Redis's clock at the last look.
+    at: Ms,
+    /// Redis's clock when the sequence began.
+    since: Ms,
+    /// What happened so far, and what was answered.
+    story: Vec<(Event, Option<Reply>)>,
+}
+
+impl Twin {
+    pub(crate) fn new(real: Real, flaw: Option<Flaw>) -> Self {
+        Self {
+            real,
+            flaw,
+            model: State::default(),
+            beside: Beside::default(),
+            at: 0,
+            since: 0,
+            story: Vec::new(),
+        }
+    }
+
+    /// Goes through a sequence, and counts what was asked and answered.
+    pub(crate) async fn run(
+        &mut self,
+        sequence: &Sequence,
+        tally: &mut Tally,
+    ) -> Result<(), Trouble> {
+        let ran = self.try_run(sequence, tally).await;
+        if matches!(ran, Err(Trouble::Stalled(_))) {
+            // Should that fail too, the next sequence says so.
+            let _ = self.real.recover().await;
+        }
+        ran
+    }
+
+    async fn try_run(&mut self, sequence: &Sequence, tally: &mut Tally) -> Result<(), Trouble> {
+        self.story.clear();
+        self.begin().await?;
+        let mut texts: Text = 0;
+        for op in &sequence.ops {
+            let scene = Scene {
+                state: &self.model,
+                run: self.real.run(),
+                audited: sequence.audited,
+                before: self.before(),
+                texts: &mut texts,
+            };
+            let Some(event) = choose(op, scene) else {
+                continue;
+            };
+            self.story.push((event.clone(), None));
+            match &event {
+                Event::Call { by, call } => self.call(*by, call, tally).await?,
+                event => self.befall(event).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The last call.
+    fn before(&self) -> Option<&Event> {
+        let mut events = self.story.iter().rev().map(|(event, _)| event);
+        events.find(|event| matches!(event, Event::Call { .. }))
+    }
+
+    /// The sequence so far, one line per event.
+    pub(crate) fn story(&self) -> String {
+        let mut text = String::new();
+        for (at, (event, reply)) in self.story.iter().enumerate() {
+            let _ = match event {
+                Event::Call { by, call } => write!(text, "  {}. n{by}: {call:?}", at + 1),
+                event => write!(text, "  {}. {event:?}", at + 1),
+            };
+            if let Some(reply) = reply {
+                let _ = write!(text, " -> {reply:?}");
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    async fn begin(&mut self) -> Result<(), Trouble> {
+        self.real.begin(&FIRST_NODES).await?;
+        self.model = State {
+            run: self.real.run(),
+            ..State::default()
+        };
+        for node in FIRST_NODES {
+            self.model.set_present(node, true);
+        }
+        self.beside = Beside::default();
+        let look = self.real.look(0)?;
+        (self.at, self.since) = (look.at, look.at);
+        self.agree(&look)
+    }
+
+    async fn befall(&mut self, event: &Event) -> Result<(), Trouble> {
+        befall(event, &mut self.model, &mut self.beside, self.at);
+        self.real.befall(event, &self.model, &self.beside).await?;
+        let look = self.real.look(self.since)?;
+        self.at = look.at;
+        self.agree(&look)
+    }
+
+    /// Makes a call on either side. There must be a moment between the look before and the
+    /// look after at which the model answers and leaves behind exactly what the server did.
+    async fn call(&mut self, by: Node, call: &Call, tally: &mut Tally) -> Result<(), Trouble> {
+        let said = self.real.call(by, call).await?;
+        let look = self.real.look(self.since)?;
+        let call = self.with_looked_at(call, &look.state)?;
+        if look.at < self.at {
+            return Err(Trouble::Stalled(
+                "the server's clock was set back".to_owned(),
+            ));
+        }
+        let mut difference: Option<String> = None;
+        for now in self.at..=look.at {
+            let mut model = self.model.clone();
+            let reply = step(&mut model, &call, now, self.flaw);
+            // Redis keeps these in seconds.
+            for settled in model.workers.values_mut() {
+                settled.at -= settled.at % 1000;
+            }
+            let beside = self.beside.after(&call, &self.model, &model, now);
+            if reply == said && model == look.state && beside == look.beside {
+                (self.model, self.beside, self.at) = (model, beside, look.at);
+                tally.count(&call, &reply);
+                if let Some((_, answer)) = self.story.last_mut() {
+                    *answer = Some(reply);
+                }
+                return Ok(());
+            }
+            // The most telling moment is the one at which they differ least.
+            let states = differences((&model, &beside), (&look.state, &look.beside));
+            let this = differ(&reply, &said) + &states;
+            if difference
+                .as_ref()
+                .is_none_or(|other| this.len() < other.len())
+            {
+                difference = Some(this);
+            }
+        }
+        Err(Trouble::Wrong(difference.unwrap_or_default()))
+    }
+
+    /// A reclaim with what the server looked at by chance, as far as that can be seen.
+    fn with_looked_at(&self, call: &Call, after: &State) -> Result<Call, Trouble> {
+        let Call::Reclaim { run, most, .. } = call else {
+            return Ok(call.clone());
+        };
+        let workers = &self.model.workers;
+        let few = workers.len() <= LOOKED_AT;
+        let looked_at: Vec<_> = workers
+            .keys()
+            .filter(|slot| few || !after.workers.contains_key(slot))
+            .copied()
+            .collect();
+        match looked_at.len() > LOOKED_AT {
+            true => Err(Trouble::Wrong(format!(
+                "{looked_at:?} were forgotten at once"
+            ))),
+            false => Ok(Call::Reclaim {
+                run: *run,
+                most: *most,
+                looked_at,
+            }),
+        }
+    }
+
+    fn agree(&self, look: &Look) -> Result<(), Trouble> {
+        match self.model == look.state && self.beside == look.beside {
+            true => Ok(()),
+            false => Err(Trouble::Wrong(differences(
+                (&self.model, &self.beside),
+                (&look.state, &look.beside),
+            ))),
+        }
+    }
+}
+
+fn differ(model: &Reply, server: &Reply) -> String {
+    match model == server {
+        true => String::new(),
+        false => format!("  the answer\n    model:  {model:?}\n    server: {server:?}\n"),
+    }
+}
+
+/// The fields in which two states differ.
+fn differences(model: (&State, &Beside), server: (&State, &Beside)) -> String {
+    let mut text = String::new();
+    macro_rules! compare {
+        ($($part:tt: $($field:ident)+),+) => {
+            $($(if model.$part.$field != server.$part.$field {
+                let _ = write!(
+                    text,
+                    "  {}\n    model:  {:?}\n    server: {:?}\n",
+                    stringify!($field), model.$part.$field, server.$part.$field,
+                );
+            })+)+
+        };
+    }
+    compare!(
+        0: run present lease nodes joined seen fence queue packs left claims deadlines workers
+           errors done failed foreign bell ledger effects,
+        1: since protocol
+    );
+    text
+}

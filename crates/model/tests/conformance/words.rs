@@ -1,0 +1,150 @@
+//! How names, texts and records are written in Redis.
+
+use baton::{Digest, FailedMessage, Pack, PackBuilder};
+use baton_model::state::{Node, Range, Reason, Record, Seq, Slot, Text};
+
+/// When packs and records of ours say that they were made.
+const MADE_MS: u64 = 5;
+/// The first number that scripts do not count to.
+const LARGEST: u64 = 1 << 53;
+/// Why messages are rejected.
+const REJECTED: &str = "bad";
+
+/// A node's name.
+pub(crate) fn node(node: Node) -> String {
+    format!("n{node}")
+}
+
+/// A name's node.
+pub(crate) fn read_node(name: &str) -> Option<Node> {
+    name.strip_prefix('n')?.parse().ok()
+}
+
+/// A slot as the library takes it.
+pub(crate) fn slot(slot: Slot) -> baton::protocol::Slot {
+    baton::protocol::Slot::new(&node(slot.node), slot.lane)
+}
+
+/// A slot from its name.
+pub(crate) fn read_slot(name: &str) -> Option<Slot> {
+    let (node, lane) = name.split_once(':')?;
+    Some(Slot {
+        node: read_node(node)?,
+        lane: lane.parse().ok()?,
+    })
+}
+
+/// The bytes of a text.
+pub(crate) fn text(text: Text) -> String {
+    format!("m{text}")
+}
+
+/// The bytes of what is not ours. Much of it looks as if it were.
+pub(crate) fn foreign(text: Text) -> String {
+    let (before, after) = (text - 1, text + 1);
+    match text % 8 {
+        1 => format!("{text} 2 {before} {text} 0"),
+        2 => format!("{text} 2 {after} {text} 0"),
+        3 => format!("{text} 1 {text} {after} 0"),
+        4 => format!("0 {text} 0 0 0"),
+        5 => format!("{text} 1 {text} {text} {}", "0".repeat(90)),
+        6 => format!("{text} {LARGEST} {text} {LARGEST} 0"),
+        _ => format!("vandal {text}"),
+    }
+}
+
+fn read_text(bytes: &[u8]) -> Option<Text> {
+    str::from_utf8(bytes).ok()?.strip_prefix('m')?.parse().ok()
+}
+
+/// The number of what is not ours.
+pub(crate) fn read_foreign(bytes: &[u8]) -> Option<Text> {
+    let words = str::from_utf8(bytes).ok()?;
+    let mut numbers = words.split(' ').filter_map(|word| word.parse().ok());
+    numbers.find(|text| *text > 0 && foreign(*text) == words)
+}
+
+/// A pack of texts.
+pub(crate) fn pack(texts: &[Text]) -> Vec<u8> {
+    let mut pack = PackBuilder::default();
+    for number in texts {
+        pack.push(text(*number).as_bytes());
+    }
+    pack.finish(MADE_MS)
+}
+
+/// The texts of a pack.
+pub(crate) fn read_pack(bytes: &[u8]) -> Option<Vec<Text>> {
+    let pack = Pack::parse(bytes).ok()?;
+    pack.texts.into_iter().map(read_text).collect()
+}
+
+/// A range of the library's as the model has it.
+pub(crate) fn range(range: baton::Range) -> Range {
+    Range {
+        pack: range.pack,
+        count: range.count,
+        first: range.first,
+        last: range.last,
+        crashes: range.crashes,
+    }
+}
+
+/// A range.
+pub(crate) fn read_range(words: &str) -> Option<Range> {
+    baton::Range::parse(words).map(range)
+}
+
+/// The digest that is handed in for some messages. Any will do: scripts only write it down.
+pub(crate) fn digest(first: Seq, last: Seq) -> Digest {
+    Digest::of(first, &last.to_be_bytes())
+}
+
+/// The record of a message that was rejected.
+pub(crate) fn record(record: &Record) -> Vec<u8> {
+    FailedMessage {
+        seq: record.seq,
+        at_ms: MADE_MS,
+        node: node(0),
+        reason: REJECTED.to_owned(),
+        attempt: record.attempt,
+        text: text(record.text).into_bytes(),
+    }
+    .encode()
+}
+
+/// A record, of which a script may have made up the time: between these two then.
+pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
+    let failed = FailedMessage::decode(bytes);
+    let poison = format!("its worker died {} times", failed.attempt);
+    let (reason, text) = match failed.reason.as_str() {
+        REJECTED => (Reason::Rejected, read_text(&failed.text)?),
+        "not a message of this fleet" => (Reason::Foreign, read_foreign(&failed.text)?),
+        "its text is missing in Redis" => {
+            read_range(str::from_utf8(&failed.text).ok()?)?;
+            (Reason::TextMissing, 0)
+        }
+        reason if reason == poison => (Reason::Poison, read_text(&failed.text)?),
+        _ => return None,
+    };
+    let by_a_script = reason != Reason::Rejected;
+    let right_time = match by_a_script {
+        true => (between.0..=between.1).contains(&failed.at_ms),
+        false => failed.at_ms == MADE_MS,
+    };
+    let right_node = read_node(&failed.node).is_some();
+    (right_time && right_node).then_some(Record {
+        seq: failed.seq,
+        text,
+        attempt: failed.attempt,
+        reason,
+    })
+}
+
+/// The records that a drain's claim holds: a msgpack array of texts, the second half of a pack.
+pub(crate) fn read_records(bytes: &[u8], between: (u64, u64)) -> Option<Vec<Record>> {
+    let pack = [&[0x92, 0x00], bytes].concat();
+    let records = Pack::parse(&pack).ok()?.texts;
+    let records = records.into_iter();
+    records.map(|bytes| read_record(bytes, between)).collect()
+}
