@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::protocol::{ErrorsClaim, ErrorsCommit, Extend, Slot, Store};
-use crate::{Error, FailedMessage};
+use crate::{Error, FailedMessage, crash};
 
 /// Most records and bytes in a drain's hands.
 const BATCH: (u64, u64) = (256, 1 << 20);
@@ -56,7 +56,10 @@ impl Drain {
             })
             .await?
         {
-            ErrorsClaim::Claimed(records) => records,
+            ErrorsClaim::Claimed(records) => {
+                crash::point("drain-after-claim");
+                records
+            }
             ErrorsClaim::Empty => Vec::new(),
             ErrorsClaim::Stale => {
                 return Err(Error::Refused(
@@ -83,8 +86,11 @@ impl Drain {
     /// Removes the first `printed` of the messages that [`Drain::next`] returned last; the
     /// others return to the store.
     pub async fn commit(&self, printed: u64) -> Result<ErrorsCommit, Error> {
-        self.insist(|| self.store.errors_commit(&self.slot, self.claim, printed))
-            .await
+        let committed = self
+            .insist(|| self.store.errors_commit(&self.slot, self.claim, printed))
+            .await?;
+        crash::point("drain-after-commit");
+        Ok(committed)
     }
 
     /// Repeats a call until Redis answers, for as long as the claim may last.

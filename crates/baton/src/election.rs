@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::context::{Context, Role};
 use crate::protocol::{Beat, Reclaimed};
 use crate::status::About;
-use crate::{Error, Event};
+use crate::{Error, Event, crash};
 
 /// The share of the time to live that is kept as a margin.
 const MARGIN_SHARE: u32 = 10;
@@ -57,6 +57,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
             Ok(Reclaimed {
                 messages, nodes, ..
             }) => {
+                crash::point("after-reclaim");
                 ctx.emit(Event::Reclaimed {
                     count: messages,
                     nodes,
@@ -71,6 +72,9 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
                 next,
                 now_ms,
             }) => {
+                if ctx.role.borrow().epoch().is_none() {
+                    crash::point("after-beat-took-lease");
+                }
                 ctx.clock.set(now_ms, sent, Instant::now());
                 let until = sent + ttl - ttl / MARGIN_SHARE;
                 ctx.role.send_replace(Role::Generator { epoch, until });

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::context::{Context, Role};
 use crate::protocol::{Publish, PublishCall, Seal};
-use crate::{Digest, Error, Event, Missed, PackBuilder, Source};
+use crate::{Digest, Error, Event, Missed, PackBuilder, Source, crash};
 
 /// Most packs under way at once.
 const WINDOW: usize = 8;
@@ -161,8 +161,10 @@ impl<'a, S: Source> Reign<'a, S> {
             if let Some(end) = self.over() {
                 return Ok(Some(end));
             }
+            crash::point("before-seal");
             match self.ctx.store.seal(self.epoch).await {
                 Ok(Seal::Sealed { last, cursor_ms }) => {
+                    crash::point("after-seal");
                     self.next = last + 1;
                     self.cursor_ms = cursor_ms;
                     self.ctx.emit(Event::Generator { epoch: self.epoch });
@@ -309,6 +311,7 @@ impl<'a, S: Source> Reign<'a, S> {
                 self.warned = false;
                 if !prepared.announced {
                     prepared.announced = true;
+                    crash::point("after-publish");
                     self.ctx
                         .published
                         .fetch_add(prepared.count, Ordering::Relaxed);
@@ -425,6 +428,7 @@ async fn publish(
         digest: prepared.digest,
         pack: &prepared.pack,
     };
+    crash::point("before-publish");
     let answer = ctx.store.publish(call).await;
     (prepared, answer)
 }

@@ -2,9 +2,9 @@
 
 use tokio::time::Instant;
 
-use crate::Error;
 use crate::context::Context;
 use crate::protocol::Slot;
+use crate::{Error, crash};
 
 /// Extends claims whose handlers are slow, until the node stops.
 pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
@@ -21,9 +21,10 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
         if due.is_empty() {
             continue;
         }
+        crash::point("before-extend");
         // A claim that is lost is told by its commit.
         match ctx.store.extend(&due, ttl).await {
-            Ok(_) => {}
+            Ok(_) => crash::point("after-extend"),
             Err(error) if error.is_passing() => ctx.pause_after(&error).await,
             Err(error) => return Err(error),
         }

@@ -15,7 +15,7 @@ use crate::context::{Clock, Context, Role};
 use crate::link::LinkState;
 use crate::protocol::Store;
 use crate::worker::Lane;
-use crate::{Config, Error, Event, Handler, Source, Target, election, generator, keep};
+use crate::{Config, Error, Event, Handler, Source, Target, crash, election, generator, keep};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -114,6 +114,7 @@ impl<S: Source, H: Handler> Node<S, H> {
         ctx.stop.send_replace(true);
         let finished = first_error(&mut duties).await;
         services.shutdown().await;
+        crash::point("before-leave");
         // A node that cannot say goodbye is noticed by its absence.
         let _ = tokio::time::timeout(GOODBYE, ctx.store.leave()).await;
         ctx.emit(Event::Stopped);

@@ -19,7 +19,7 @@ use crate::context::{Context, Role};
 use crate::outcome::Outcomes;
 use crate::pace::{self, Pace};
 use crate::protocol::{Claim, ClaimCall, Commit, GiveBack, Slot};
-use crate::{Digest, Effects, Error, Event, Handler, Message, Pack, Range, Rejected};
+use crate::{Digest, Effects, Error, Event, Handler, Message, Pack, Range, Rejected, crash};
 
 /// How long a handler may go on when the node is to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -178,6 +178,7 @@ impl<H: Handler> Lane<H> {
     async fn accept(&mut self, claim: Claim, sent: Instant) -> Result<Option<Held>, Error> {
         match claim {
             Claim::Claimed { range, pack } => {
+                crash::point("after-claim");
                 let name = self.slot.name().to_owned();
                 let in_hand = (self.slot.clone(), self.number, sent);
                 self.ctx.in_hand().insert(name, in_hand);
@@ -249,6 +250,9 @@ impl<H: Handler> Lane<H> {
             {
                 break;
             }
+            if seq > first {
+                crash::point("mid-handling");
+            }
             let message = Message {
                 seq,
                 at_ms: pack.at_ms,
@@ -310,6 +314,9 @@ impl<H: Handler> Lane<H> {
     /// to be any.
     async fn settle(&mut self, held: &Held, outcomes: Outcomes) -> Result<Option<Held>, Error> {
         let whole = outcomes.last() == held.range.last;
+        if outcomes.count() > 0 {
+            crash::point("before-commit");
+        }
         if whole && !self.interrupted() {
             return self.commit_and_claim(held, &outcomes).await;
         }
@@ -319,7 +326,9 @@ impl<H: Handler> Lane<H> {
             self.tell(&outcomes, committed);
         }
         if !whole && committed == Ended::Kept {
+            crash::point("before-give-back");
             self.give_back().await?;
+            crash::point("after-give-back");
         }
         self.let_go();
         if self.interrupted() {
@@ -473,6 +482,7 @@ impl<H: Handler> Lane<H> {
         failed.sort_unstable();
         match ended {
             Ended::Kept => {
+                crash::point("after-commit");
                 self.ctx
                     .processed
                     .fetch_add(outcomes.count(), Ordering::Relaxed);

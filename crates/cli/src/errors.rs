@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use baton::protocol::{ErrorsCommit, Extend, Store};
-use baton::{Drain, FailedMessage};
+use baton::{Drain, FailedMessage, crash};
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use crate::args::{ConnectionArgs, FormatArgs};
@@ -81,6 +81,7 @@ async fn drain_all(
             return Ok(End::All);
         }
         let (printed, end) = print(drain, &batch, format, output, stop).await?;
+        crash::point("drain-after-print");
         let committed = drain.commit(printed).await.with_context(|| {
             format!(
                 "{} more were printed, but are not known to be removed",
