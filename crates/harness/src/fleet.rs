@@ -1,8 +1,10 @@
 //! Real processes and what they tell.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -78,6 +80,22 @@ struct Copy {
     gone: bool,
 }
 
+/// What one copy gets beyond what all copies get.
+#[derive(Default)]
+pub struct Own {
+    /// Words in front of its command line, such as a program that runs it elsewhere. The
+    /// process must keep its id.
+    pub prefix: Vec<String>,
+    /// More arguments.
+    pub args: Vec<String>,
+    /// More variables; they come before those that all have.
+    pub env: Vec<(String, String)>,
+    /// Where its complaints go instead of our stderr.
+    pub stderr: Option<File>,
+    /// Whether it leads a process group of its own, so that Ctrl-C does not reach it.
+    pub group: bool,
+}
+
 /// Copies of the program on one Redis. All are killed when this is dropped.
 pub struct Fleet {
     program: PathBuf,
@@ -118,10 +136,30 @@ impl Fleet {
 
     /// Starts one more copy and returns its number.
     pub fn start(&mut self) -> Result<usize> {
-        let mut command = command(&self.program);
+        self.start_with(Own::default())
+    }
+
+    /// The same, for a copy that differs from the others.
+    pub fn start_with(&mut self, own: Own) -> Result<usize> {
+        let mut command = match own.prefix.split_first() {
+            Some((program, rest)) => {
+                let mut command = command(Path::new(program));
+                command.args(rest).arg(&self.program);
+                command
+            }
+            None => command(&self.program),
+        };
+        if own.group {
+            command.process_group(0);
+        }
+        if let Some(stderr) = own.stderr {
+            command.stderr(stderr);
+        }
+        let env = self.env.iter().chain(&own.env);
         let mut child = command
             .args(&self.args)
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .args(&own.args)
+            .envs(env.map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -216,6 +254,20 @@ impl Fleet {
             let _ = reader.join();
         }
         Ok(status.code())
+    }
+
+    /// How a copy has ended, if it has. All it told is heard then.
+    pub fn ended(&mut self, copy: usize) -> Result<Option<ExitStatus>> {
+        let status = self.copies[copy].child.try_wait()?;
+        if status.is_some() {
+            self.wait(copy)?;
+        }
+        Ok(status)
+    }
+
+    /// What was told since a [`Fleet::mark`].
+    pub fn told_since(&self, mark: usize) -> Vec<Told> {
+        self.heard.lock().get(mark..).unwrap_or_default().to_vec()
     }
 
     /// All that was told so far.

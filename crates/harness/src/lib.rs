@@ -13,7 +13,7 @@ mod look;
 mod proc;
 mod strike;
 
-pub use fleet::{Fleet, Interrupt, Told, command};
+pub use fleet::{Fleet, Interrupt, Own, Told, command};
 pub use history::History;
 pub use info::{Info, redis_cpu_us};
 pub use look::{status, wait_status};

@@ -1,0 +1,256 @@
+//! Runs a fleet through a plan of faults and tells what became of every message.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use baton_chaos::plan::{KINDS, Kind, Plan};
+use baton_chaos::record::Record;
+use baton_chaos::run::{self, Length};
+use baton_chaos::show::Show;
+use baton_chaos::stage::Settings;
+use baton_chaos::stop::Stop;
+use baton_chaos::{dice::Dice, faults, net};
+use clap::Parser;
+
+/// Exit code of a run that was interrupted before anything was found.
+const INTERRUPTED: u8 = 130;
+
+/// Hurts a real fleet in every way we know, and tells what became of every message.
+///
+/// The seed decides which faults come, in which order, for how long and at whom. Processes and
+/// networks have a will of their own, so the same seed is the same plan, not the same run.
+#[derive(Parser, Debug)]
+#[command(name = "chaos", version, max_term_width = 100)]
+struct Args {
+    /// Seed of the plan [default: a random one]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Begin no new fault after so many seconds
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 30,
+        conflicts_with = "faults"
+    )]
+    seconds: u64,
+    /// End after so many faults instead
+    #[arg(long, value_name = "N")]
+    faults: Option<usize>,
+    /// How many nodes there are at a time
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=50))]
+    nodes: u16,
+    /// The program, built with the feature `chaos` [default: baton beside this program]
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+    /// The server program [default: as `baton` finds it]
+    #[arg(long, value_name = "PATH")]
+    server_program: Option<PathBuf>,
+    /// When the server forces its writes to the disk [default: the seed decides]
+    #[arg(long, value_name = "HOW", value_parser = ["always", "everysec"])]
+    durability: Option<String>,
+    /// Only this kind of fault, see --list; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = kind)]
+    only: Vec<Kind>,
+    /// How long the fleet may take to recover from a fault, in seconds
+    #[arg(long, value_name = "S", default_value_t = 30)]
+    patience: u64,
+    /// Write the report, a page of HTML
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write the record of the run, for other programs
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Keep what every process logged, in this folder
+    #[arg(long, value_name = "FOLDER")]
+    logs: Option<PathBuf>,
+    /// List the kinds of faults and end
+    #[arg(long)]
+    list: bool,
+}
+
+fn kind(name: &str) -> Result<Kind, String> {
+    Kind::named(name).ok_or_else(|| "no such kind; --list shows them all".to_owned())
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match chaos(&args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("chaos: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn chaos(args: &Args) -> Result<ExitCode> {
+    if args.list {
+        for facts in KINDS {
+            println!("{:16}  {}", facts.name, facts.words);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let seed = args
+        .seed
+        .unwrap_or_else(|| u64::from(rand::random::<u32>()));
+    let again = again(args, seed);
+    println!("seed {seed}; again: {again}");
+    let stop = Stop::on_signals()?;
+    let settings = settings(args, seed)?;
+    for facts in KINDS {
+        if let Some(why) = faults::why_not(facts.kind, &settings) {
+            println!("left out: {} ({why})", facts.name);
+        }
+    }
+    let wanted = |kind| args.only.is_empty() || args.only.contains(&kind);
+    let possible = |kind| wanted(kind) && faults::why_not(kind, &settings).is_none();
+    ensure!(
+        KINDS.iter().any(|facts| possible(facts.kind)),
+        "none of these faults can happen here"
+    );
+    let length = match args.faults {
+        Some(faults) => Length::Faults(faults),
+        None => Length::Time(Duration::from_secs(args.seconds)),
+    };
+    let plan = Plan::new(seed, &args.only);
+    let ran = run::run(
+        plan,
+        length,
+        settings,
+        stop.clone(),
+        args.logs.as_deref(),
+        &mut Show::new(),
+    );
+    let record = match ran {
+        Err(_) if stop.asked() => return Ok(ExitCode::from(INTERRUPTED)),
+        ran => Record {
+            seed,
+            command: again,
+            ..ran?
+        },
+    };
+    print(&record);
+    if let Some(path) = &args.json {
+        write(path, &serde_json::to_string(&record)?)?;
+    }
+    if let Some(path) = &args.out {
+        write(
+            path,
+            &baton_chaos::report::page(std::slice::from_ref(&record)),
+        )?;
+    }
+    Ok(match (record.verdict.is_clean(), stop.asked()) {
+        (false, _) => ExitCode::FAILURE,
+        (true, false) => ExitCode::SUCCESS,
+        (true, true) => ExitCode::from(INTERRUPTED),
+    })
+}
+
+/// The command that makes the same plan.
+fn again(args: &Args, seed: u64) -> String {
+    let mut words = vec!["chaos".to_owned(), format!("--seed {seed}")];
+    words.push(match args.faults {
+        Some(faults) => format!("--faults {faults}"),
+        None => format!("--seconds {}", args.seconds),
+    });
+    words.push(format!("--nodes {}", args.nodes));
+    let durability = args.durability.iter();
+    words.extend(durability.map(|how| format!("--durability {how}")));
+    let only = args.only.iter();
+    words.extend(only.map(|kind| format!("--only {}", kind.facts().name)));
+    words.join(" ")
+}
+
+fn settings(args: &Args, seed: u64) -> Result<Settings> {
+    let exe = std::env::current_exe().context("cannot find this program")?;
+    let program = match &args.program {
+        Some(program) => program.clone(),
+        None => exe.with_file_name("baton"),
+    };
+    let bytes = std::fs::read(&program)
+        .with_context(|| format!("cannot read {}; see --program", program.display()))?;
+    let has_points = bytes.windows(14).any(|word| word == b"BATON_CRASH_AT");
+    ensure!(
+        has_points,
+        "{} has no crash points: build it with `cargo build -p baton-cli --features chaos`",
+        program.display()
+    );
+    let always = match args.durability.as_deref() {
+        Some(how) => how == "always",
+        // Not the plan's own dice: the plan is the same either way.
+        None => Dice::new(!seed).chance(50),
+    };
+    Ok(Settings {
+        program: program.canonicalize()?,
+        server_program: args.server_program.clone(),
+        nodes: usize::from(args.nodes),
+        always,
+        faketime: faketime(&exe),
+        namespaces: net::why_not().is_none(),
+        patience: Duration::from_secs(args.patience),
+    })
+}
+
+/// Where `scripts/setup-chaos` puts the library, seen from the folders above this program.
+fn faketime(exe: &Path) -> Option<PathBuf> {
+    let tools = exe.ancestors().skip(1);
+    let mut files = tools.map(|folder| folder.join("tools/libfaketime.so.1"));
+    files.find(|file| file.is_file())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn print(record: &Record) {
+    let verdict = &record.verdict;
+    println!(
+        "\n{} faults in {:.0} s on {}, {}",
+        record.faults.len(),
+        record.seconds,
+        record.server,
+        record.durability
+    );
+    let idle = |note: &str| note.starts_with("not done") || note.ends_with("not reached");
+    let idle = record.faults.iter().filter(|fault| idle(&fault.note));
+    match idle.count() {
+        0 => {}
+        idle => println!("  {idle} of them could not be done or found nothing to hit"),
+    }
+    for (name, count) in [
+        ("published", verdict.published),
+        ("done", verdict.done),
+        ("failed", verdict.failed),
+        ("drained", verdict.drained),
+        ("lost", verdict.lost),
+        ("duplicated", verdict.duplicated),
+        ("phantom", verdict.phantom),
+    ] {
+        println!("  {name:10} {count:>8}");
+    }
+    times("takeover of a killed generator", &record.takeovers_ms);
+    times("messages of a killed worker back", &record.recoveries_ms);
+    if verdict.is_clean() {
+        println!("\nEvery message ended exactly once.");
+        return;
+    }
+    println!("\nNOT WELL, seed {}:", record.seed);
+    for finding in &verdict.findings {
+        println!("- {finding}");
+    }
+}
+
+fn times(name: &str, ms: &[f64]) {
+    let mut sorted = ms.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let Some(max) = sorted.last() else { return };
+    let share = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
+    println!(
+        "  {name}: p50 {:.0} ms, p99 {:.0} ms, max {max:.0} ms, {} times",
+        share(0.5),
+        share(0.99),
+        sorted.len()
+    );
+}

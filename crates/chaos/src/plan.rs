@@ -1,0 +1,323 @@
+//! Which faults come, in which order: all of it follows from the seed.
+
+use std::time::Duration;
+
+use crate::dice::Dice;
+
+/// How often two faults come at once, in a hundred.
+const TWO_AT_ONCE: u64 = 20;
+/// How long the fleet works undisturbed between two steps, in ms: at least, and at most.
+const CALM_MS: (u64, u64) = (200, 1200);
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the table below says in words what each does")]
+pub enum Kind {
+    KillGenerator,
+    KillWorker,
+    KillHolder,
+    KillAll,
+    CrashPoint,
+    PauseGenerator,
+    PauseWorker,
+    PauseAll,
+    StopGenerator,
+    StopWorker,
+    Drain,
+    KillDrain,
+    KillClients,
+    KillSubscribers,
+    PauseClients,
+    DebugSleep,
+    FlushScripts,
+    KillServer,
+    KillRewrite,
+    PauseServer,
+    LoseReplies,
+    LoseCalls,
+    Partition,
+    Delay,
+    CutReplies,
+    CutCalls,
+    Refuse,
+    Cut,
+    LinkDown,
+    OneWay,
+    MemoryFull,
+    ServerClock,
+    NodeClock,
+    DiskFull,
+}
+
+/// What is known of a kind before it happens.
+#[derive(Debug)]
+pub struct Facts {
+    /// Which.
+    pub kind: Kind,
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its name in the report.
+    pub words: &'static str,
+    /// How often it is in the bag.
+    weight: usize,
+    /// How long it lasts, in ms: at least, and at most.
+    lasts_ms: (u64, u64),
+    /// Whether another may come at the same time. A clock that jumps back leaves deadlines
+    /// that lie a minute ahead: what is held by somebody silent then comes back that late,
+    /// and the run would wait for it. A full disk may end the server at any moment.
+    with_others: bool,
+}
+
+const fn facts(
+    kind: Kind,
+    name: &'static str,
+    words: &'static str,
+    weight: usize,
+    lasts_ms: (u64, u64),
+) -> Facts {
+    Facts {
+        kind,
+        name,
+        words,
+        weight,
+        lasts_ms,
+        with_others: true,
+    }
+}
+
+const fn alone(facts: Facts) -> Facts {
+    Facts {
+        with_others: false,
+        ..facts
+    }
+}
+
+/// Longer than every time to live in the run, by a little and by a lot.
+const PAST_TTL: (u64, u64) = (1700, 2600);
+const AT_ONCE: (u64, u64) = (0, 0);
+
+/// Every kind.
+#[rustfmt::skip]
+pub const KINDS: &[Facts] = &[
+    facts(Kind::KillGenerator, "kill-generator", "kill -9 the generator", 4, AT_ONCE),
+    facts(Kind::KillWorker, "kill-worker", "kill -9 a worker", 2, AT_ONCE),
+    facts(Kind::KillHolder, "kill-holder", "kill -9 a worker that holds messages", 4, AT_ONCE),
+    facts(Kind::KillAll, "kill-all", "kill -9 every node", 1, AT_ONCE),
+    facts(Kind::CrashPoint, "crash-point", "die at a crash point", 5, AT_ONCE),
+    facts(Kind::PauseGenerator, "pause-generator", "pause the generator", 2, PAST_TTL),
+    facts(Kind::PauseWorker, "pause-worker", "pause a worker", 2, PAST_TTL),
+    facts(Kind::PauseAll, "pause-all", "pause every node", 1, PAST_TTL),
+    facts(Kind::StopGenerator, "stop-generator", "stop the generator in good order", 1, AT_ONCE),
+    facts(Kind::StopWorker, "stop-worker", "stop a worker in good order", 1, AT_ONCE),
+    facts(Kind::Drain, "drain", "getErrors", 3, AT_ONCE),
+    facts(Kind::KillDrain, "kill-drain", "kill -9 a running getErrors", 2, AT_ONCE),
+    facts(Kind::KillClients, "kill-clients", "CLIENT KILL TYPE normal", 1, AT_ONCE),
+    facts(Kind::KillSubscribers, "kill-subscribers", "CLIENT KILL TYPE pubsub", 1, AT_ONCE),
+    facts(Kind::PauseClients, "pause-clients", "CLIENT PAUSE", 1, (300, 2500)),
+    facts(Kind::DebugSleep, "debug-sleep", "DEBUG SLEEP", 1, (300, 2500)),
+    facts(Kind::FlushScripts, "flush-scripts", "SCRIPT FLUSH", 1, AT_ONCE),
+    facts(Kind::KillServer, "kill-server", "kill -9 Redis, restart on its data", 3, (100, 3000)),
+    facts(Kind::KillRewrite, "kill-rewrite", "kill -9 Redis while it rewrites its file", 1, (100, 1000)),
+    facts(Kind::PauseServer, "pause-server", "pause Redis", 1, PAST_TTL),
+    facts(Kind::LoseReplies, "lose-replies", "lose the replies", 1, (300, 2500)),
+    facts(Kind::LoseCalls, "lose-calls", "lose the calls", 1, (300, 2500)),
+    facts(Kind::Partition, "partition", "lose everything on the way", 1, (300, 2500)),
+    facts(Kind::Delay, "delay", "delay everything on the way", 1, (500, 2500)),
+    facts(Kind::CutReplies, "cut-replies", "cut replies in two", 1, (100, 1000)),
+    facts(Kind::CutCalls, "cut-calls", "cut calls in two", 1, (100, 1000)),
+    facts(Kind::Refuse, "refuse", "cut, and refuse connections", 1, (100, 2500)),
+    facts(Kind::Cut, "cut", "cut connections", 1, AT_ONCE),
+    facts(Kind::LinkDown, "link-down", "pull the plug of a node", 1, PAST_TTL),
+    facts(Kind::OneWay, "one-way", "a wire that works one way", 1, PAST_TTL),
+    facts(Kind::MemoryFull, "memory-full", "maxmemory reached", 1, (500, 2000)),
+    alone(facts(Kind::ServerClock, "server-clock", "Redis's clock jumps by a minute", 1, (500, 2000))),
+    alone(facts(Kind::NodeClock, "node-clock", "a node's clock jumps by a minute", 1, (500, 2000))),
+    alone(facts(Kind::DiskFull, "disk-full", "the disk is full", 1, (500, 2000))),
+];
+
+impl Kind {
+    /// What is known of it.
+    pub fn facts(self) -> &'static Facts {
+        // The table has every kind; a test sees to that.
+        KINDS
+            .iter()
+            .find(|facts| facts.kind == self)
+            .unwrap_or(&KINDS[0])
+    }
+
+    /// The kind with this name on the command line.
+    pub fn named(name: &str) -> Option<Self> {
+        KINDS
+            .iter()
+            .find(|facts| facts.name == name)
+            .map(|facts| facts.kind)
+    }
+}
+
+/// One fault to come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// What.
+    pub kind: Kind,
+    /// When, after the step has begun.
+    pub after: Duration,
+    /// How long until it is lifted.
+    pub lasts: Duration,
+    /// What else has to be chosen, the target for one, follows from this.
+    pub seed: u64,
+}
+
+/// One fault, or two that overlap; the fleet recovers before the next step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// How long the fleet works undisturbed before.
+    pub calm: Duration,
+    /// The faults.
+    pub faults: Vec<Planned>,
+}
+
+/// All steps that follow from a seed, without end.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    dice: Dice,
+    kinds: Vec<Kind>,
+    bag: Vec<Kind>,
+}
+
+impl Plan {
+    /// The plan of a seed; of these kinds only, if there are any.
+    pub fn new(seed: u64, only: &[Kind]) -> Self {
+        let wanted = |facts: &&Facts| only.is_empty() || only.contains(&facts.kind);
+        Self {
+            dice: Dice::new(seed),
+            kinds: KINDS
+                .iter()
+                .filter(wanted)
+                .map(|facts| facts.kind)
+                .collect(),
+            bag: Vec::new(),
+        }
+    }
+
+    /// The next kind: from a shuffled bag, so that none is left out for long.
+    fn draw(&mut self) -> Kind {
+        if let Some(kind) = self.bag.pop() {
+            return kind;
+        }
+        let times = |kind: &Kind| std::iter::repeat_n(*kind, kind.facts().weight);
+        self.bag = self.kinds.iter().flat_map(times).collect();
+        self.dice.shuffle(&mut self.bag);
+        self.bag.pop().unwrap_or(Kind::KillGenerator)
+    }
+
+    fn planned(&mut self, kind: Kind, after: Duration) -> Planned {
+        let (least, most) = kind.facts().lasts_ms;
+        Planned {
+            kind,
+            after,
+            lasts: Duration::from_millis(self.dice.between(least, most)),
+            seed: self.dice.number(),
+        }
+    }
+}
+
+impl Iterator for Plan {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        let calm = Duration::from_millis(self.dice.between(CALM_MS.0, CALM_MS.1));
+        let kind = self.draw();
+        let first = self.planned(kind, Duration::ZERO);
+        let mut faults = vec![first];
+        if kind.facts().with_others && self.dice.chance(TWO_AT_ONCE) {
+            let other = self.draw();
+            if other != kind && other.facts().with_others {
+                // While the first lasts, or right after it.
+                let latest = (faults[0].lasts.as_millis() as u64).max(100);
+                let after = Duration::from_millis(self.dice.between(0, latest));
+                let second = self.planned(other, after);
+                faults.push(second);
+            } else {
+                self.bag.push(other);
+            }
+        }
+        Some(Step { calm, faults })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// About what ten minutes have.
+    const TEN_MINUTES: usize = 240;
+
+    fn counts(seed: u64) -> HashMap<Kind, usize> {
+        let mut counts = HashMap::new();
+        let faults = Plan::new(seed, &[])
+            .flat_map(|step| step.faults)
+            .take(TEN_MINUTES);
+        faults.for_each(|fault| *counts.entry(fault.kind).or_default() += 1);
+        counts
+    }
+
+    #[test]
+    fn every_kind_is_in_the_table_once_under_a_name_of_its_own() {
+        let mut names: Vec<&str> = KINDS.iter().map(|facts| facts.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), KINDS.len());
+        for facts in KINDS {
+            assert_eq!(facts.kind.facts().name, facts.name);
+            assert_eq!(Kind::named(facts.name), Some(facts.kind));
+        }
+        assert_eq!(KINDS.len(), Kind::DiskFull as usize + 1);
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_plan_and_another_seed_another() {
+        let plan = |seed| Plan::new(seed, &[]).take(100).collect::<Vec<_>>();
+        assert_eq!(plan(7), plan(7));
+        assert_ne!(plan(7), plan(8));
+    }
+
+    #[test]
+    fn ten_minutes_have_every_kind_three_times_whatever_the_seed() {
+        for seed in 0..200 {
+            let counts = counts(seed);
+            for facts in KINDS {
+                let times = counts.get(&facts.kind).copied().unwrap_or_default();
+                assert!(times >= 3, "seed {seed}: {} only {times} times", facts.name);
+            }
+        }
+    }
+
+    #[test]
+    fn some_faults_overlap_and_the_ones_that_must_be_alone_are() {
+        let steps: Vec<Step> = Plan::new(3, &[]).take(1000).collect();
+        let pairs = steps
+            .iter()
+            .map(|step| &step.faults)
+            .filter(|faults| faults.len() == 2);
+        let pairs: Vec<&Vec<Planned>> = pairs.collect();
+        assert!((100..300).contains(&pairs.len()), "{}", pairs.len());
+        for pair in pairs {
+            assert!(pair.iter().all(|fault| fault.kind.facts().with_others));
+            assert_ne!(pair[0].kind, pair[1].kind);
+        }
+    }
+
+    #[test]
+    fn a_plan_of_some_kinds_has_no_others() {
+        let only = [Kind::KillAll, Kind::Cut];
+        let faults = Plan::new(1, &only).flat_map(|step| step.faults);
+        let faults: Vec<Planned> = faults.take(50).collect();
+        assert!(faults.iter().all(|fault| only.contains(&fault.kind)));
+        assert!(
+            only.iter()
+                .all(|kind| faults.iter().any(|fault| fault.kind == *kind))
+        );
+    }
+}

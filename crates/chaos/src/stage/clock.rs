@@ -1,0 +1,28 @@
+//! Wall clocks that follow a file, by a library that stands between a program and its clock.
+
+use std::fs;
+use std::path::Path;
+
+/// The variables under which a program's wall clock follows a file.
+pub(super) fn variables(library: &Path, clock: &Path) -> [(String, String); 4] {
+    [
+        ("LD_PRELOAD", library.display().to_string()),
+        ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
+        ("FAKETIME_NO_CACHE", "1".to_owned()),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+}
+
+/// What the library keeps in shared memory for a process, under its id. A killed process leaves
+/// it behind; dropping this removes it. The process itself no longer needs the names.
+pub(super) struct Traces(pub(super) u32);
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        for name in ["faketime_shm", "sem.faketime_sem"] {
+            // Without the library there is nothing.
+            let _ = fs::remove_file(format!("/dev/shm/{name}_{}", self.0));
+        }
+    }
+}
