@@ -1,0 +1,112 @@
+//! The four that must notice: each runs a check against a mutant and tells whether it died.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use baton_model::explore::explore;
+use baton_model::settings;
+
+use crate::mutant::Mutant;
+use crate::tree::{Built, top};
+
+/// Calls of a conformance run.
+const CONFORM_CALLS: &str = "40000";
+/// Faults of a chaos run, and its seed.
+const CHAOS: [&str; 4] = ["--faults", "30", "--seed", "1"];
+/// A bench with deaths, and with handlers that take their time, so that deaths interrupt them.
+const BENCH: [&str; 6] = ["--messages", "100000", "--kill", "4", "--runs", "1"];
+
+/// One of the checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Killer {
+    /// Explores the same break in the model.
+    Model,
+    /// Holds the broken scripts against the model.
+    Conformance,
+    /// Runs a fleet of the broken program through faults.
+    Chaos,
+    /// Times the broken program and audits every message.
+    Audit,
+}
+
+/// What a check says of a mutant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// It noticed.
+    Killed,
+    /// It did not.
+    Survived,
+    /// The check has no such break.
+    NotTried,
+}
+
+impl Killer {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Model, Self::Conformance, Self::Chaos, Self::Audit];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Conformance => "conformance",
+            Self::Chaos => "chaos",
+            Self::Audit => "audit",
+        }
+    }
+
+    /// Tries a mutant, or, without one, the source as it is, which must survive. `chaos` is the
+    /// program of that name, built from the source as it is.
+    pub fn tries(
+        self,
+        mutant: Option<&Mutant>,
+        built: &Built,
+        chaos: &Path,
+        log: &Path,
+    ) -> Result<Word> {
+        let mut command = match self {
+            Self::Model => return Ok(model(mutant)),
+            Self::Conformance => {
+                let mut command = Command::new(&built.conformance);
+                command.args(["every_server", "--nocapture"]);
+                command.env("BATON_CONFORM_CALLS", CONFORM_CALLS);
+                command
+            }
+            Self::Chaos => {
+                let mut command = Command::new(chaos);
+                command.arg("--program").arg(&built.baton).args(CHAOS);
+                command
+            }
+            Self::Audit => {
+                let mut command = Command::new(&built.baton);
+                command.arg("bench").args(BENCH);
+                command
+            }
+        };
+        let output = std::fs::File::create(log)?;
+        let status = command
+            .current_dir(top())
+            .stdin(Stdio::null())
+            .stderr(output.try_clone()?)
+            .stdout(output)
+            .status()
+            .with_context(|| format!("cannot run {}", self.name()))?;
+        match status.code() {
+            Some(0) => Ok(Word::Survived),
+            // The test runner's word for a failed test is 101, ours for a finding 1.
+            Some(1 | 101) => Ok(Word::Killed),
+            _ => bail!("{} ended with {status}: see {}", self.name(), log.display()),
+        }
+    }
+}
+
+/// Explores the model with the flaw of the mutant.
+fn model(mutant: Option<&Mutant>) -> Word {
+    let Some(flaw) = mutant.and_then(|mutant| mutant.flaw) else {
+        return Word::NotTried;
+    };
+    match explore(settings::with(flaw)).is_clean() {
+        true => Word::Survived,
+        false => Word::Killed,
+    }
+}
