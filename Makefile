@@ -4,7 +4,8 @@
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint figures bench peers clean
+# chaos-programs is only for the others.
+.PHONY: chaos-programs help setup build demo test lint figures bench peers model conform chaos mutants fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +36,42 @@ bench: setup build ## Time and audit a million messages; ARGS="--kill 20", see b
 peers: setup build ## Measure other job queues beside ours (20 min); PARTS=node ARGS="bullmq" for one
 	bench/peers/setup $(PARTS)
 	cargo run --release -p baton-harness --bin peers -- $(ARGS)
+
+model: ## Explore the protocol's model further than the tests do (minutes)
+	cargo run --release -p baton-model --bin model
+
+conform: ## Hold the scripts against the model on every server, until Ctrl-C or for CALLS=100000
+	@scripts/setup-servers
+	@trap : INT; BATON_CONFORM_CALLS=$(or $(CALLS),endless) cargo test -p baton-model \
+	  --test conformance every_server -- --nocapture || [ $$? -eq 130 ]
+
+# The program with crash points is kept apart from the one that people run.
+CHAOS := $(TARGET)/chaos/baton
+chaos-programs: setup
+	@scripts/setup-chaos
+	cargo build --release -p baton-cli --features chaos
+	@mkdir -p $(TARGET)/chaos && cp $(TARGET)/release/baton $(CHAOS)
+	cargo build --release -p baton-chaos
+
+chaos: chaos-programs ## Hurt a real fleet for ten minutes; ARGS="--seed 7 --seconds 60", --help
+	@trap : INT; $(TARGET)/release/chaos --program $(CHAOS) --out $(TARGET)/chaos.html \
+	  $(or $(ARGS),--seconds 600) || { code=$$?; [ $$code -eq 130 ] || exit $$code; }
+
+mutants: chaos-programs ## Break the source in 21 ways, one by one: who notices? (an hour); ARGS=name
+	@scripts/setup-servers
+	cargo run --release -p baton-mutants --bin mutants -- $(ARGS)
+
+fuzz: ## Throw hostile bytes at all that reads them; TIME=300 seconds each, TARGETS="url pack"
+	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
+	  echo "make fuzz needs a nightly compiler and cargo-fuzz; both are yours to install:"; \
+	  echo "  rustup toolchain install nightly && cargo install cargo-fuzz"; exit 1; }
+	@# What is found goes to the first folder; the corpus in the source stays as it is.
+	@for target in $(or $(TARGETS),$$(cargo +nightly fuzz list)); do \
+	  echo "fuzz: $$target"; mkdir -p $(TARGET)/fuzz/corpus/$$target && \
+	  cargo +nightly fuzz run --target-dir $(TARGET)/fuzz $$target \
+	    $(TARGET)/fuzz/corpus/$$target fuzz/corpus/$$target -- -max_total_time=$(or $(TIME),60) \
+	    -max_len=4096 -malloc_limit_mb=64 -timeout=10 -verbosity=0 -print_final_stats=1 || exit 1; \
+	done
 
 clean: ## Remove everything that was built or fetched
 	cargo clean

@@ -9,7 +9,7 @@ use baton_chaos::plan::{KINDS, Kind, Plan};
 use baton_chaos::record::Record;
 use baton_chaos::run::{self, Length};
 use baton_chaos::show::Show;
-use baton_chaos::stage::Settings;
+use baton_chaos::stage::{Settings, clock};
 use baton_chaos::stop::Stop;
 use baton_chaos::{dice::Dice, faults, net};
 use clap::Parser;
@@ -182,12 +182,19 @@ fn settings(args: &Args, seed: u64) -> Result<Settings> {
         // Not the plan's own dice: the plan is the same either way.
         None => Dice::new(!seed).chance(50),
     };
+    let server_program = match &args.server_program {
+        Some(program) => program.clone(),
+        None => baton_server::find_program()?,
+    };
+    let faketime = faketime(&exe);
+    let runs = |library: &PathBuf| clock::runs_with(&server_program, library);
     Ok(Settings {
         program: program.canonicalize()?,
-        server_program: args.server_program.clone(),
+        server_faketime: faketime.as_ref().is_some_and(runs),
+        server_program,
         nodes: usize::from(args.nodes),
         always,
-        faketime: faketime(&exe),
+        faketime,
         namespaces: net::why_not().is_none(),
         patience: Duration::from_secs(args.patience),
     })

@@ -7,7 +7,7 @@ use crate::dice::Dice;
 /// How often two faults come at once, in a hundred.
 const TWO_AT_ONCE: u64 = 20;
 /// How long the fleet works undisturbed between two steps, in ms: at least, and at most.
-const CALM_MS: (u64, u64) = (200, 1200);
+const CALM_MS: (u64, u64) = (400, 2200);
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! All that takes part: the server, the nodes, the weather between them, and who drains.
 
-mod clock;
+pub mod clock;
 mod drains;
 mod server;
 
@@ -51,14 +51,16 @@ const FIRST_WORD: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// The program, built with the feature `chaos`.
     pub program: PathBuf,
-    /// The server program, if not the one that is found.
-    pub server_program: Option<PathBuf>,
+    /// The server program.
+    pub server_program: PathBuf,
     /// How many nodes there are at a time.
     pub nodes: usize,
     /// Whether the server forces every write to the disk before it answers.
     pub always: bool,
     /// The library that fakes clocks, where there is one.
     pub faketime: Option<PathBuf>,
+    /// Whether the server runs with that library: an allocator of its own may clash with it.
+    pub server_faketime: bool,
     /// Whether there can be network namespaces.
     pub namespaces: bool,
     /// How long anything that must happen may take.

@@ -13,7 +13,7 @@ use crate::tree::{Built, top};
 /// Calls of a conformance run.
 const CONFORM_CALLS: &str = "40000";
 /// Faults of a chaos run, and its seed.
-const CHAOS: [&str; 4] = ["--faults", "30", "--seed", "1"];
+const CHAOS: [&str; 4] = ["--faults", "25", "--seed", "1"];
 /// A bench with deaths, and with handlers that take their time, so that deaths interrupt them.
 const BENCH: [&str; 6] = ["--messages", "100000", "--kill", "4", "--runs", "1"];
 

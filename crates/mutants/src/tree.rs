@@ -39,6 +39,7 @@ impl Tree {
     /// A copy in a folder, which is kept for the next time: it saves most of the building.
     pub fn new(folder: &Path) -> Result<Self> {
         let (source, build) = (folder.join("source"), folder.join("build"));
+        fs::create_dir_all(&source)?;
         for part in PARTS {
             copy(&top().join(part), &source.join(part))?;
         }
@@ -60,7 +61,7 @@ impl Tree {
     }
 
     fn compile(&self) -> Result<Built> {
-        let output = Command::new(env!("CARGO"))
+        let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
             .args(["build", "--message-format=json-render-diagnostics"])
             .args(["-p", "baton-cli", "-p", "baton-model"])
             .args(["--features", "baton-cli/chaos"])

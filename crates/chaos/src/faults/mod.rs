@@ -116,6 +116,9 @@ pub fn why_not(kind: Kind, settings: &Settings) -> Option<&'static str> {
         Kind::ServerClock | Kind::NodeClock if settings.faketime.is_none() => {
             Some("libfaketime is not there; scripts/setup-chaos fetches it")
         }
+        Kind::ServerClock if !settings.server_faketime => {
+            Some("this server does not run with libfaketime")
+        }
         Kind::LinkDown | Kind::OneWay if !settings.namespaces => {
             Some("network namespaces need root, Linux and iproute2")
         }

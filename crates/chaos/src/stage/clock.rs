@@ -2,6 +2,37 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a program may take to tell its version.
+const VERSION: Duration = Duration::from_secs(5);
+
+/// Whether a program runs with the library at all. One that brings its own allocator may stand
+/// still for ever.
+pub fn runs_with(program: &Path, library: &Path) -> bool {
+    let started = Command::new(program)
+        .arg("--version")
+        .envs(variables(library, Path::new("/dev/null")))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut child) = started else { return false };
+    let _traces = Traces(child.id());
+    let deadline = Instant::now() + VERSION;
+    while Instant::now() < deadline {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) => std::thread::sleep(Duration::from_millis(10)),
+            Err(_) => break,
+        }
+    }
+    // It may have ended just now.
+    let _ = child.kill();
+    let _ = child.wait();
+    false
+}
 
 /// The variables under which a program's wall clock follows a file.
 pub(super) fn variables(library: &Path, clock: &Path) -> [(String, String); 4] {

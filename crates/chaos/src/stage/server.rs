@@ -11,12 +11,9 @@ use super::{Settings, clock};
 /// A server that keeps its data, whose clock can jump, and that survives a full disk as far as
 /// its own code goes: without the trap, the signal of a too large file would end it.
 pub(super) fn start(settings: &Settings, folder: &Path, time: &Path) -> Result<PrivateServer> {
-    let program = match &settings.server_program {
-        Some(program) => program.clone(),
-        None => baton_server::find_program()?,
-    };
     let mut words = String::new();
-    if let Some(library) = &settings.faketime {
+    let library = settings.faketime.as_ref();
+    if let Some(library) = library.filter(|_| settings.server_faketime) {
         fs::write(time, "+0")?;
         for (name, value) in clock::variables(library, time) {
             words.push_str(&format!("{name}='{value}' "));
@@ -25,7 +22,7 @@ pub(super) fn start(settings: &Settings, folder: &Path, time: &Path) -> Result<P
     let script = folder.join("server");
     let text = format!(
         "#!/bin/sh\ntrap '' XFSZ\nexec env {words}'{}' \"$@\"\n",
-        program.display()
+        settings.server_program.display()
     );
     fs::write(&script, text)?;
     fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
@@ -33,7 +30,11 @@ pub(super) fn start(settings: &Settings, folder: &Path, time: &Path) -> Result<P
         true => Fsync::Always,
         false => Fsync::EverySec,
     };
-    let builder = PrivateServer::builder().appendonly(fsync).program(script);
+    // A small file is read again quickly, and now and then a fault meets a rewrite.
+    let builder = PrivateServer::builder()
+        .appendonly(fsync)
+        .config("auto-aof-rewrite-min-size", "2mb")
+        .program(script);
     // Servers before 7.0 always have DEBUG, and do not know the setting.
     let with_debug = builder.clone().config("enable-debug-command", "yes");
     Ok(with_debug.start().or_else(|_| builder.start())?)
