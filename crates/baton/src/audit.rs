@@ -157,9 +157,9 @@ impl Audit {
         Ok(Self::hold(ledger, &census, &records))
     }
 
-    /// Holds all that is known against each other. The error records are sorted by their
-    /// sequence numbers.
-    fn hold(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> Self {
+    /// Holds all that is known against each other. `records` are the error records of all
+    /// that failed, taken out of the store or not, sorted by their sequence numbers.
+    pub fn hold(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> Self {
         let mut audit = Self::default();
         audit.tile(ledger);
         audit.compare_texts(ledger, records);
@@ -188,8 +188,9 @@ impl Audit {
                     ..
                 } => {
                     ended.push((*first, *last));
-                    self.done += last - first + 1 - failed;
-                    self.failed += failed;
+                    let done = last - first + 1 - failed;
+                    self.done = self.done.saturating_add(done);
+                    self.failed = self.failed.saturating_add(*failed);
                 }
             }
         }
@@ -201,7 +202,7 @@ impl Audit {
             }
             if first < due {
                 let again = last.min(due - 1);
-                self.duplicated += again - first + 1;
+                self.duplicated = self.duplicated.saturating_add(again - first + 1);
                 self.findings
                     .push(Finding::Duplicated { first, last: again });
             }

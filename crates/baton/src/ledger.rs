@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::Error;
 use crate::protocol::Store;
+use crate::protocol::answer::{exact, unexpected};
 
 /// A sum over texts and their places in a pack, the same in whatever order and in however
 /// many parts they are added up.
@@ -76,28 +77,37 @@ impl Entry {
     /// Reads what a script wrote.
     pub fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
-        let number = |word: &str| word.parse::<u64>().ok();
         let digest = |word| u64::from_str_radix(word, 16).ok().map(Digest);
-        let at_us = |s, us| number(s)?.checked_mul(1_000_000)?.checked_add(number(us)?);
+        let at_us = |s, us| exact(s)?.checked_mul(1_000_000)?.checked_add(exact(us)?);
         let entry = match words[..] {
             ["p", epoch, first, last, sum, s, us] => Self::Published {
-                epoch: number(epoch)?,
-                first: number(first)?,
-                last: number(last)?,
+                epoch: exact(epoch)?,
+                first: exact(first)?,
+                last: exact(last)?,
                 digest: digest(sum)?,
                 at_us: at_us(s, us)?,
             },
             ["c", slot, first, last, failed, sum, s, us] => Self::Ended {
                 slot: slot.to_owned(),
-                first: number(first)?,
-                last: number(last)?,
-                failed: number(failed)?,
+                first: exact(first)?,
+                last: exact(last)?,
+                failed: exact(failed)?,
                 digest: if sum == "-" { None } else { Some(digest(sum)?) },
                 at_us: at_us(s, us)?,
             },
             _ => return None,
         };
-        (1..=entry.last()).contains(&entry.first()).then_some(entry)
+        let sound = (1..=entry.last()).contains(&entry.first())
+            && entry.failed() <= entry.last() - entry.first() + 1;
+        sound.then_some(entry)
+    }
+
+    /// How many of it failed.
+    fn failed(&self) -> u64 {
+        match self {
+            Self::Published { .. } => 0,
+            Self::Ended { failed, .. } => *failed,
+        }
     }
 
     /// The first message of it.
@@ -133,12 +143,9 @@ impl Ledger {
     /// Reads a fleet's ledger; empty if it keeps none.
     pub async fn read(store: &Store) -> Result<Self, Error> {
         let entries = store.ledger().await?;
-        let entries = entries.iter().map(|text| {
-            Entry::parse(text).ok_or_else(|| Error::Answer {
-                call: "ledger",
-                answer: text.clone(),
-            })
-        });
+        let entries = entries
+            .iter()
+            .map(|text| Entry::parse(text).ok_or_else(|| unexpected("ledger", text)));
         Ok(Self {
             entries: entries.collect::<Result<_, _>>()?,
         })
@@ -191,6 +198,8 @@ mod tests {
             "p 3 5 4 ff 17 42",
             "p 3 0 4 ff 17 42",
             "c n0de:1 7 7 1 xyz 17 42",
+            "c n0de:1 7 7 2 - 17 42",
+            "p 3 1 9007199254740993 ff 17 42",
             "x 1 2 3 4 5 6",
             "p 3 1 500 ff 18446744073709551615 1",
         ] {

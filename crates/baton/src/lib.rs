@@ -45,6 +45,8 @@ mod audit;
 mod bell;
 mod config;
 mod context;
+#[doc(hidden)]
+pub mod crash;
 mod drain;
 mod effects;
 mod election;
@@ -53,6 +55,10 @@ mod event;
 mod failed;
 mod generator;
 mod handler;
+mod held;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod hostile;
 mod keep;
 mod keys;
 mod ledger;

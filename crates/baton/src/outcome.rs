@@ -3,6 +3,9 @@
 use crate::protocol::Outcomes as Call;
 use crate::{Digest, Effects, FailedMessage};
 
+/// Most messages that fail at once because their pack cannot be read.
+const MOST_UNREADABLE: u64 = 1000;
+
 /// Outcomes of consecutive messages. Only failures and effects take room.
 pub(crate) struct Outcomes {
     node: String,
@@ -86,8 +89,8 @@ impl Outcomes {
         self.count += 1;
     }
 
-    /// All messages up to `last` failed, because their pack cannot be read. The first one's
-    /// record keeps the bytes.
+    /// All messages up to `last` failed, because their pack cannot be read; the first one's
+    /// record keeps the bytes. Of a range that no pack could have, only the first portion.
     pub(crate) fn fail_unreadable(&mut self, last: u64, bytes: &[u8], at_ms: u64) {
         let head = self.first;
         self.failed(
@@ -95,7 +98,7 @@ impl Outcomes {
             bytes,
             at_ms,
         );
-        while self.last() < last {
+        while self.last() < last && self.count < MOST_UNREADABLE {
             self.failed(&format!("its pack cannot be read; see #{head}"), b"", at_ms);
         }
     }

@@ -5,6 +5,7 @@
 //! what moves through queue and claims is a [`Range`].
 
 use crate::Error;
+use crate::protocol::answer::exact;
 
 /// Messages `first..=last` of one pack, and how many workers died holding them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct Range {
 impl Range {
     /// Reads what a script wrote: five decimal numbers.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut numbers = text.split(' ').map(|word| word.parse::<u64>().ok());
+        let mut numbers = text.split(' ').map(exact);
         let mut next = || numbers.next().flatten();
         let range = Self {
             pack: next()?,
@@ -33,8 +34,11 @@ impl Range {
             last: next()?,
             crashes: next()?,
         };
-        let end = range.pack.checked_add(range.count)?;
-        let sound = range.pack <= range.first && range.first <= range.last && range.last < end;
+        let end = range.pack + range.count;
+        let sound = 1 <= range.pack
+            && range.pack <= range.first
+            && range.first <= range.last
+            && range.last < end;
         (sound && numbers.next().is_none()).then_some(range)
     }
 
@@ -224,14 +228,18 @@ mod tests {
             "1 500 3 501 0",
             "5 5 4 6 0",
             "1 2 2 1 0",
+            "0 1 0 0 0",
             "a b c d e",
             "1 1 1 1 0 0",
         ] {
             assert_eq!(Range::parse(bad), None, "{bad}");
         }
-        assert_eq!(
-            Range::parse("18446744073709551615 2 18446744073709551615 1 0"),
-            None
-        );
+        for beyond in ["18446744073709551615", "9007199254740993"] {
+            assert_eq!(
+                Range::parse(&format!("{beyond} 1 {beyond} {beyond} 0")),
+                None
+            );
+            assert_eq!(Range::parse(&format!("1 1 1 1 {beyond}")), None);
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::protocol::{Roster, Store};
-use crate::{Error, ServerInfo};
+use crate::protocol::{Census, Roster, Store};
+use crate::{Error, FleetName, ServerInfo};
 
 /// A fleet at one moment. The counts are read in one atomic step, the nodes in another.
 #[derive(Debug, Clone, Serialize)]
@@ -75,7 +75,7 @@ pub struct NodeStatus {
 }
 
 /// What a node says about itself with every beat.
-#[derive(Debug, Clone, Default, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct About {
     pub(crate) host: String,
@@ -91,6 +91,16 @@ impl Status {
         store.check_protocol().await?;
         let (roster, census, server) =
             tokio::try_join!(store.roster(), store.census(), store.server())?;
+        Ok(Self::of(store.fleet(), roster, census, server))
+    }
+
+    /// Puts together what was read.
+    pub(crate) fn of(
+        fleet: &FleetName,
+        roster: Roster,
+        census: Census,
+        server: ServerInfo,
+    ) -> Self {
         let Roster {
             now_ms,
             lease,
@@ -132,8 +142,8 @@ impl Status {
             })
             .collect();
         nodes.sort_by(|a, b| a.node.cmp(&b.node));
-        Ok(Self {
-            fleet: store.fleet().to_string(),
+        Self {
+            fleet: fleet.to_string(),
             generator: GeneratorStatus {
                 since_ms: generator.as_ref().map(|_| lease.since_ms),
                 node: generator,
@@ -152,6 +162,6 @@ impl Status {
             now_ms: census.now_ms,
             warnings: server.warnings(),
             server,
-        })
+        }
     }
 }

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::bell::Bell;
 use crate::context::{Context, Role};
+use crate::held::Held;
 use crate::outcome::Outcomes;
 use crate::pace::{self, Pace};
 use crate::protocol::{Claim, ClaimCall, Commit, GiveBack, Slot};
@@ -29,22 +30,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 const LOOK_EVERY: u64 = 16;
 /// Pause before a commit is repeated for which the errors store had no room.
 const FULL_PAUSE: Duration = Duration::from_millis(500);
-
-/// What a lane holds.
-struct Held {
-    range: Range,
-    pack: Arc<Vec<u8>>,
-}
-
-impl Held {
-    /// The text of a message in it.
-    fn text(&self, seq: u64) -> &[u8] {
-        let pack = Pack::parse(&self.pack).ok();
-        let at = (seq - self.range.pack) as usize;
-        pack.and_then(|pack| pack.texts.get(at).copied())
-            .unwrap_or_default()
-    }
-}
 
 /// One lane of a worker.
 pub(crate) struct Lane<H> {

@@ -2,7 +2,7 @@
 
 mod connection;
 mod help;
-mod run;
+pub(crate) mod run;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -113,13 +113,39 @@ pub(crate) fn definition() -> clap::Command {
     tidy(Args::command())
 }
 
+/// Why a command line is not carried out.
+pub(crate) enum Refused {
+    /// Help was asked for, or something is wrong that holds no credentials.
+    Parser(clap::Error),
+    /// Something is wrong; in words that hold no credentials.
+    Words(String),
+}
+
 /// Reads a command line. The error is what the process is to exit with: help and complaints
 /// are printed.
 pub(crate) fn parse(argv: Vec<OsString>) -> Result<Args, ExitCode> {
+    read(argv).map_err(|refused| match refused {
+        Refused::Parser(error) => {
+            // Help for a reader that is gone helps nobody.
+            drop(error.print());
+            match error.use_stderr() {
+                true => ExitCode::from(2),
+                false => ExitCode::SUCCESS,
+            }
+        }
+        Refused::Words(words) => {
+            eprint!("{words}");
+            ExitCode::from(2)
+        }
+    })
+}
+
+/// Reads a command line, and prints nothing.
+pub(crate) fn read(argv: Vec<OsString>) -> Result<Args, Refused> {
     let definition = definition();
     let argv = compat::canonical(argv, &definition).map_err(|complaint| {
-        eprintln!("error: {complaint}\n\nFor more information, try '--help'.");
-        ExitCode::from(2)
+        let words = format!("error: {complaint}\n\nFor more information, try '--help'.\n");
+        Refused::Words(redact(&words).unwrap_or(words))
     })?;
     let parsed = definition.try_get_matches_from(argv).and_then(|matches| {
         let mut args = Args::from_arg_matches(&matches)?;
@@ -127,17 +153,11 @@ pub(crate) fn parse(argv: Vec<OsString>) -> Result<Args, ExitCode> {
         Ok(args)
     });
     parsed.map_err(|error| {
-        if error.use_stderr() {
-            let text = error.render();
-            match redact(&text.to_string()) {
-                Some(redacted) => eprint!("{redacted}"),
-                None => drop(error.print()),
-            }
-            return ExitCode::from(2);
+        let complaint = error.use_stderr().then(|| error.render().to_string());
+        match complaint.and_then(|text| redact(&text)) {
+            Some(words) => Refused::Words(words),
+            None => Refused::Parser(error),
         }
-        // Help for a reader that is gone helps nobody.
-        drop(error.print());
-        ExitCode::SUCCESS
     })
 }
 
@@ -170,23 +190,12 @@ fn tidy(command: clap::Command) -> clap::Command {
         .fold(command, |command, name| command.mut_subcommand(name, tidy))
 }
 
-/// The text without the credentials of URLs in it, if it has any.
-fn redact(text: &str) -> Option<String> {
-    let mut redacted = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find("://").map(|at| at + 3) {
-        let (before, after) = rest.split_at(start);
-        redacted.push_str(before);
-        let word = after.split_whitespace().next().unwrap_or_default();
-        rest = match word.rfind('@') {
-            Some(at) => {
-                redacted.push('…');
-                &after[at..]
-            }
-            None => after,
-        };
-    }
-    (!redacted.is_empty()).then(|| redacted + rest)
+/// The text without the credentials of URLs in it, if it has any: without all that lies
+/// between the first URL's scheme and the last `@`, for a password may have anything in it.
+pub(crate) fn redact(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once("://")?;
+    let (_, host) = rest.rsplit_once('@')?;
+    Some(format!("{scheme}://…@{host}"))
 }
 
 #[cfg(test)]
@@ -223,9 +232,17 @@ mod tests {
     #[test]
     fn credentials_in_a_url_are_left_out_of_complaints() {
         assert_eq!(redact("no URL here"), None);
-        assert_eq!(
-            redact("bad 'redis://u:p@ss@h:1/2' and 'redis://h'").as_deref(),
-            Some("bad 'redis://…@h:1/2' and 'redis://h'")
-        );
+        assert_eq!(redact("bad 'redis://h'"), None);
+        for (text, redacted) in [
+            (
+                "bad 'redis://u:p@ss@h:1/2' and 'redis://h'",
+                "bad 'redis://…@h:1/2' and 'redis://h'",
+            ),
+            ("'redis://u:two words\n://@h'", "'redis://…@h'"),
+            ("'redis://\u{3000}u@h'", "'redis://…@h'"),
+            ("'redis://u:p@h' or 'redis://v:q@i'", "'redis://…@i'"),
+        ] {
+            assert_eq!(redact(text).as_deref(), Some(redacted));
+        }
     }
 }

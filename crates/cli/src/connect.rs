@@ -176,7 +176,7 @@ fn said(args: &ConnectionArgs) -> Result<Said<'_>, Usage> {
 }
 
 /// Splits `host:port`, `[address]:port`, `:port`, `host` and a bare IPv6 address.
-fn split(addr: &str) -> Option<(&str, u16)> {
+pub(crate) fn split(addr: &str) -> Option<(&str, u16)> {
     if addr.parse::<Ipv6Addr>().is_ok() {
         return Some((addr, DEFAULT_PORT));
     }
@@ -216,7 +216,7 @@ fn is_host(host: &str) -> bool {
     host.parse::<Ipv6Addr>().is_ok() || (!host.is_empty() && host.chars().all(plain))
 }
 
-fn url(host: &str, port: u16) -> String {
+pub(crate) fn url(host: &str, port: u16) -> String {
     match host.contains(':') {
         true => format!("redis://[{host}]:{port}"),
         false => format!("redis://{host}:{port}"),

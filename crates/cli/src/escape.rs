@@ -7,6 +7,12 @@ use std::fmt::{self, Write};
 /// `\n`, `\t`, `\r`, `\\`, `\xNN` for a byte, `\u{NN}` for a character.
 pub(crate) struct Escaped<'a>(pub(crate) &'a [u8]);
 
+/// The same with `…` for everything beyond the first characters.
+pub(crate) struct Shortened<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) most_chars: usize,
+}
+
 /// The same in double quotes, with those inside escaped, and with `…` for everything beyond
 /// the first characters.
 pub(crate) struct Excerpt<'a> {
@@ -17,6 +23,12 @@ pub(crate) struct Excerpt<'a> {
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write(f, self.0, false, usize::MAX)
+    }
+}
+
+impl fmt::Display for Shortened<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(f, self.bytes, false, self.most_chars)
     }
 }
 
@@ -58,17 +70,21 @@ fn write(to: &mut impl Write, bytes: &[u8], quoted: bool, mut most: usize) -> fm
 }
 
 /// Characters that a terminal may obey instead of showing: controls (some terminals take
-/// U+009B for an escape sequence), line breaks of Unicode, and those that turn text round.
+/// U+009B for an escape sequence), line breaks of Unicode, those that turn text round, and
+/// those without any width, which let two texts look the same.
 pub(crate) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            '\u{61c}'
-                | '\u{200e}'
-                | '\u{200f}'
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
-                | '\u{2066}'..='\u{2069}'
+                | '\u{2060}'..='\u{206f}'
                 | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
         )
 }
 
@@ -84,6 +100,10 @@ mod tests {
             (b"\x1b[31mred\x07", "\\x1b[31mred\\x07"),
             ("\u{9b}31m".as_bytes(), "\\u{9b}31m"),
             ("\u{202e}txet\u{2028}".as_bytes(), "\\u{202e}txet\\u{2028}"),
+            (
+                "ad\u{200b}min\u{e0041}".as_bytes(),
+                "ad\\u{200b}min\\u{e0041}",
+            ),
             (b"two\nlines\r\tand \x7f", "two\\nlines\\r\\tand \\x7f"),
             (b"\xff\xfehalf \xc3", "\\xff\\xfehalf \\xc3"),
             (b"C:\\x1b \"q\"", "C:\\\\x1b \"q\""),

@@ -18,8 +18,9 @@ impl Formatter for Safe {
         let mut rest = fragment;
         while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_unsafe(*c)) {
             writer.write_all(&rest.as_bytes()[..at])?;
-            // None of them is beyond four digits.
-            write!(writer, "\\u{:04x}", u32::from(c))?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
             rest = &rest[at + c.len_utf8()..];
         }
         writer.write_all(rest.as_bytes())
@@ -39,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_line_has_no_character_that_a_terminal_obeys_and_reads_back() {
-        let text = "a\u{1b}[31m\u{7f}b\u{9b}c\u{202e}d\n\"ü\"🙂\\";
+        let text = "a\u{1b}[31m\u{7f}b\u{9b}c\u{202e}d\u{e0041}\n\"ü\"🙂\\";
         let mut line = Vec::new();
         write_line(&mut line, &text).unwrap();
         let line = String::from_utf8(line).unwrap();

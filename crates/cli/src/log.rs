@@ -1,7 +1,7 @@
 //! The log of a node: one line per event on standard output.
 
-mod json;
-mod text;
+pub(crate) mod json;
+pub(crate) mod text;
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -8,9 +8,12 @@ use baton::{NodeStatus, Status};
 use serde_json::Value;
 
 use crate::args::{ConnectionArgs, FormatArgs};
-use crate::escape::Escaped;
+use crate::escape::{Escaped, Shortened};
 use crate::output::Output;
 use crate::{connect, json, runtime, time};
+
+/// Most characters of a text in the table of nodes.
+const CELL_CHARS: usize = 64;
 
 /// Reads and shows the fleet. Fails if the books are not balanced.
 pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::Result<ExitCode> {
@@ -44,7 +47,7 @@ fn object(status: &Status) -> serde_json::Result<Value> {
     Ok(object)
 }
 
-fn table(status: &Status, target: &str) -> String {
+pub(crate) fn table(status: &Status, target: &str) -> String {
     let mut table = String::new();
     // Writing to a string cannot fail.
     let mut row = |name: &str, text: String| {
@@ -53,8 +56,9 @@ fn table(status: &Status, target: &str) -> String {
     row(
         "fleet",
         format!(
-            "{} on {target}, {}",
+            "{} on {}, {}",
             status.fleet,
+            shown(target),
             shown(&status.server.version)
         ),
     );
@@ -167,11 +171,11 @@ fn nodes(table: &mut String, nodes: &[NodeStatus], now_ms: u64) {
         .chain(nodes.iter().map(|node| {
             let ago = Duration::from_millis(now_ms.saturating_sub(node.seen_ms));
             [
-                shown(&node.node),
+                cell(&node.node),
                 node.role.to_owned(),
-                shown(&node.host),
+                cell(&node.host),
                 node.pid.to_string(),
-                shown(&node.version),
+                cell(&node.version),
                 node.published.to_string(),
                 node.processed.to_string(),
                 format!("{:.1} s ago", ago.as_secs_f64()),
@@ -191,6 +195,15 @@ fn nodes(table: &mut String, nodes: &[NodeStatus], now_ms: u64) {
             .collect();
         let _ = writeln!(table, "{}", cells.join("  ").trim_end());
     }
+}
+
+/// Text from Redis as a cell: one endless name must not make all rows endless.
+fn cell(text: &str) -> String {
+    let cell = Shortened {
+        bytes: text.as_bytes(),
+        most_chars: CELL_CHARS,
+    };
+    cell.to_string()
 }
 
 /// Text from Redis, safe to print.

@@ -1,16 +1,47 @@
 //! Reading what scripts answer. Anything unexpected is an error with the answer in it.
 
+use std::fmt::{self, Write};
+
 use redis::Value;
 
 use crate::Error;
 
 /// Longest excerpt of an answer in an error.
 const EXCERPT_CHARS: usize = 200;
+/// Scripts count in doubles: beyond this a number is not exact, and none of ours. It leaves
+/// room for any sum of a few.
+const MOST: u64 = 1 << 53;
 
 /// The error for an answer that no script of ours gives.
-pub(crate) fn unexpected(call: &'static str, answer: &Value) -> Error {
-    let answer: String = format!("{answer:?}").chars().take(EXCERPT_CHARS).collect();
-    Error::Answer { call, answer }
+pub(crate) fn unexpected(call: &'static str, answer: &(impl fmt::Debug + ?Sized)) -> Error {
+    let mut excerpt = Excerpt::default();
+    // An error says that there would be more.
+    let _ = write!(excerpt, "{answer:?}");
+    Error::Answer {
+        call,
+        answer: excerpt.text,
+    }
+}
+
+/// The beginning of a text. An answer may have hundreds of megabytes, which are not to be
+/// written out for a line in a log.
+#[derive(Default)]
+struct Excerpt {
+    text: String,
+    chars: usize,
+}
+
+impl Write for Excerpt {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        for c in more.chars() {
+            if self.chars == EXCERPT_CHARS {
+                return Err(fmt::Error);
+            }
+            self.text.push(c);
+            self.chars += 1;
+        }
+        Ok(())
+    }
 }
 
 /// The elements of an array.
@@ -46,11 +77,15 @@ pub(crate) fn strings(call: &'static str, answer: &Value) -> Result<Vec<String>,
 /// A number, sent as an integer or as its digits.
 pub(crate) fn number(call: &'static str, value: &Value) -> Result<u64, Error> {
     match value {
-        Value::Int(number) => u64::try_from(*number).map_err(|_| unexpected(call, value)),
-        _ => string(call, value)?
-            .parse()
-            .map_err(|_| unexpected(call, value)),
+        Value::Int(number) => u64::try_from(*number).ok().filter(|number| *number <= MOST),
+        _ => str::from_utf8(bytes(call, value)?).ok().and_then(exact),
     }
+    .ok_or_else(|| unexpected(call, value))
+}
+
+/// A number that a script can count to.
+pub(crate) fn exact(digits: &str) -> Option<u64> {
+    digits.parse().ok().filter(|number| *number <= MOST)
 }
 
 /// An answer of the form `{word, value, …}`.

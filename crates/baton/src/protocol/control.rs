@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::answer::{array, number, string, strings, unexpected, worded};
-use super::{PROTOCOL, Store};
+use super::{PROTOCOL, Store, read};
 use crate::Error;
 use crate::scripts;
 
@@ -79,7 +78,6 @@ impl Store {
     /// Says "I am here"; renews or takes the lease. `about` is a JSON object for people,
     /// `above` an epoch that the lease must exceed (0: any).
     pub async fn beat(&self, lease_ttl: Duration, about: &str, above: u64) -> Result<Beat, Error> {
-        let call = scripts::BEAT.name;
         let keys = &self.keys;
         let answer = self
             .eval(
@@ -104,28 +102,11 @@ impl Store {
                 ],
             )
             .await?;
-        let millis = |value| Ok::<_, Error>(Duration::from_millis(number(call, value)?));
-        match worded(call, &answer)? {
-            (b"generator", [epoch, next, now]) => Ok(Beat::Generator {
-                epoch: number(call, epoch)?,
-                next: millis(next)?,
-                now_ms: number(call, now)?,
-            }),
-            (b"worker", [generator, epoch, next, now, place]) => Ok(Beat::Worker {
-                generator: string(call, generator)?,
-                epoch: number(call, epoch)?,
-                next: millis(next)?,
-                now_ms: number(call, now)?,
-                place: number(call, place)?,
-            }),
-            (b"protocol", [theirs]) => Err(self.foreign_protocol(string(call, theirs)?)),
-            _ => Err(unexpected(call, &answer)),
-        }
+        read::beat(&self.fleet, &answer)
     }
 
     /// Leaves in good order; a holder of the lease resigns. Returns whether it did.
     pub async fn leave(&self) -> Result<bool, Error> {
-        let call = scripts::LEAVE.name;
         let keys = &self.keys;
         let answer = self
             .eval(
@@ -134,11 +115,7 @@ impl Store {
                 &[self.node.as_bytes(), keys.calls.as_bytes()],
             )
             .await?;
-        match worded(call, &answer)? {
-            (b"resigned", []) => Ok(true),
-            (b"left", []) => Ok(false),
-            _ => Err(unexpected(call, &answer)),
-        }
+        read::leave(&answer)
     }
 
     /// Drops every node whose process is not connected. Returns their names.
@@ -151,12 +128,11 @@ impl Store {
                 &[keys.presence.as_bytes()],
             )
             .await?;
-        strings(scripts::FORGET.name, &answer)
+        read::forget(&answer)
     }
 
     /// Who is here and who generates.
     pub async fn roster(&self) -> Result<Roster, Error> {
-        let call = scripts::ROSTER.name;
         let keys = &self.keys;
         let answer = self
             .eval(
@@ -165,30 +141,6 @@ impl Store {
                 &[keys.presence.as_bytes()],
             )
             .await?;
-        let [now, node, epoch, since, until, nodes @ ..] = array(call, &answer)? else {
-            return Err(unexpected(call, &answer));
-        };
-        let nodes = nodes
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|[node, about, seen, present]| {
-                Ok(Listed {
-                    node: string(call, node)?,
-                    about: string(call, about)?,
-                    seen_ms: number(call, seen)?,
-                    present: number(call, present)? == 1,
-                })
-            });
-        Ok(Roster {
-            now_ms: number(call, now)?,
-            lease: Lease {
-                node: Some(string(call, node)?).filter(|node| !node.is_empty()),
-                epoch: number(call, epoch)?,
-                since_ms: number(call, since)?,
-                until_ms: number(call, until)?,
-            },
-            nodes: nodes.collect::<Result<_, Error>>()?,
-        })
+        read::roster(&answer)
     }
 }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::answer::{array, bytes, number, unexpected, worded};
-use super::{Slot, Store};
+use super::{Slot, Store, read};
 use crate::{Error, scripts};
 
 /// The answer to a drain's claim.
@@ -40,7 +39,6 @@ impl Store {
         most_bytes: u64,
         ttl: Duration,
     ) -> Result<ErrorsClaim, Error> {
-        let call = scripts::ERRORS_CLAIM.name;
         let answer = self
             .eval(
                 &scripts::ERRORS_CLAIM,
@@ -55,17 +53,7 @@ impl Store {
                 ],
             )
             .await?;
-        match worded(call, &answer)? {
-            (b"claimed", records) => {
-                let records = records
-                    .iter()
-                    .map(|record| Ok(bytes(call, record)?.to_vec()));
-                Ok(ErrorsClaim::Claimed(records.collect::<Result<_, Error>>()?))
-            }
-            (b"empty", []) => Ok(ErrorsClaim::Empty),
-            (b"stale", []) => Ok(ErrorsClaim::Stale),
-            _ => Err(unexpected(call, &answer)),
-        }
+        read::errors_claim(&answer)
     }
 
     /// Removes the first `printed` records of a drain's claim; the others return.
@@ -75,7 +63,6 @@ impl Store {
         claim: u64,
         printed: u64,
     ) -> Result<ErrorsCommit, Error> {
-        let call = scripts::ERRORS_COMMIT.name;
         let answer = self
             .eval(
                 &scripts::ERRORS_COMMIT,
@@ -87,12 +74,7 @@ impl Store {
                 ],
             )
             .await?;
-        match worded(call, &answer)? {
-            (b"done", []) => Ok(ErrorsCommit::Done),
-            (b"already", []) => Ok(ErrorsCommit::Already),
-            (b"lost", []) => Ok(ErrorsCommit::Lost),
-            _ => Err(unexpected(call, &answer)),
-        }
+        read::errors_commit(&answer)
     }
 
     fn drain_keys(&self) -> [&[u8]; 4] {
@@ -104,21 +86,16 @@ impl Store {
     pub async fn errors_len(&self) -> Result<u64, Error> {
         let mut command = redis::cmd("LLEN");
         command.arg(&self.keys.errors);
-        number("LLEN", &self.link.call(&command).await?)
+        read::length(&self.link.call(&command).await?)
     }
 
     /// Reads records without taking them, from the one at `from`, at most `most`.
     pub async fn errors_look(&self, from: u64, most: u64) -> Result<Vec<Vec<u8>>, Error> {
-        let call = "LRANGE";
-        let mut command = redis::cmd(call);
+        let mut command = redis::cmd("LRANGE");
         command
             .arg(&self.keys.errors)
             .arg(from)
             .arg(from + most.max(1) - 1);
-        let answer = self.link.call(&command).await?;
-        array(call, &answer)?
-            .iter()
-            .map(|record| Ok(bytes(call, record)?.to_vec()))
-            .collect()
+        read::records(&self.link.call(&command).await?)
     }
 }

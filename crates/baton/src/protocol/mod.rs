@@ -3,10 +3,11 @@
 //! Nothing else writes to Redis. Every call is idempotent: after [`Error::ReplyLost`] repeat
 //! it with the same arguments, and the answer tells what became of it.
 
-mod answer;
+pub(crate) mod answer;
 mod control;
 mod errors;
 mod queue;
+pub(crate) mod read;
 mod upkeep;
 
 pub use control::{Beat, Lease, Listed, Roster};
@@ -107,22 +108,7 @@ impl Store {
         }
         for scratch in &self.keys.preflight {
             let answer = self.eval(&scripts::PREFLIGHT, &[scratch], &[]).await?;
-            let missing = answer::strings(scripts::PREFLIGHT.name, &answer)?;
-            if let Some(first) = missing.first() {
-                let names: Vec<&str> = missing
-                    .iter()
-                    .filter_map(|line| line.split(':').next())
-                    .collect();
-                let mut error = format!(
-                    "the Redis user lacks commands that a fleet needs: {}",
-                    names.join(", ")
-                );
-                // Anything but a missing permission is worth its own words.
-                if !first.contains("NOPERM") && !first.contains("ermission") {
-                    error = format!("{error} ({first})");
-                }
-                return Err(Error::Refused(error));
-            }
+            read::preflight(&answer)?;
         }
         self.check_bell().await?;
         self.check_types().await?;
@@ -141,34 +127,17 @@ impl Store {
     pub async fn check_protocol(&self) -> Result<(), Error> {
         let mut command = redis::cmd("HGET");
         command.arg(&self.keys.meta).arg("protocol");
-        match self.link.call(&command).await? {
-            Value::Nil => Ok(()),
-            found => match answer::string("HGET", &found)? {
-                ours if ours == PROTOCOL => Ok(()),
-                theirs => Err(self.foreign_protocol(theirs)),
-            },
-        }
-    }
-
-    fn foreign_protocol(&self, theirs: String) -> Error {
-        Error::Protocol {
-            fleet: self.fleet.to_string(),
-            theirs,
-            ours: PROTOCOL,
-        }
+        read::protocol(&self.fleet, &self.link.call(&command).await?)
     }
 
     /// What the server says about itself now.
     pub async fn server(&self) -> Result<ServerInfo, Error> {
-        let info = self.link.call(&redis::cmd("INFO")).await?;
-        let mut server = ServerInfo::parse(&answer::string("INFO", &info)?);
+        let mut server = read::info(&self.link.call(&redis::cmd("INFO")).await?)?;
         // Managed servers often forbid CONFIG; then this one fact stays unknown.
         let mut config = redis::cmd("CONFIG");
         config.arg("GET").arg("appendfsync");
-        if let Ok(Value::Map(pairs)) = self.link.call(&config).await {
-            server.appendfsync = pairs
-                .first()
-                .and_then(|(_, value)| answer::string("CONFIG", value).ok());
+        if let Ok(config) = self.link.call(&config).await {
+            server.appendfsync = read::setting(&config);
         }
         Ok(server)
     }
@@ -178,13 +147,7 @@ impl Store {
         for (key, needed) in self.keys.typed() {
             let mut command = redis::cmd("TYPE");
             command.arg(key);
-            let found = answer::string("TYPE", &self.link.call(&command).await?)?;
-            if found != "none" && found != needed {
-                return Err(Error::Refused(format!(
-                    "the key {key} holds a {found}, but a fleet keeps a {needed} there: \
-                     something else uses this name; rename or remove it, or use another --fleet"
-                )));
-            }
+            read::key_type(key, needed, &self.link.call(&command).await?)?;
         }
         Ok(())
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
-use super::Store;
-use super::answer::{bytes, number, string, strings, unexpected, worded};
+use super::answer::unexpected;
+use super::{Store, read};
 use crate::effects::Effects;
 use crate::error::classify;
 use crate::pack::Range;
@@ -206,33 +206,9 @@ fn words(digest: Option<Digest>) -> String {
     digest.map(|digest| digest.to_string()).unwrap_or_default()
 }
 
-fn read_claim(answer: &Value) -> Result<Claim, Error> {
-    let call = scripts::CLAIM.name;
-    match worded(call, answer)? {
-        (b"claimed", [range, pack]) => {
-            let range =
-                Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
-            Ok(Claim::Claimed {
-                range,
-                pack: match bytes(call, pack)? {
-                    [] => None,
-                    pack => Some(pack.to_vec()),
-                },
-            })
-        }
-        (b"empty", []) => Ok(Claim::Empty),
-        (b"stale", []) => Ok(Claim::Stale),
-        (b"held", [held]) => Ok(Claim::Held {
-            number: number(call, held)?,
-        }),
-        _ => Err(unexpected(call, answer)),
-    }
-}
-
 impl Store {
     /// Raises the fence: nothing of an older generator is accepted any more.
     pub async fn seal(&self, epoch: u64) -> Result<Seal, Error> {
-        let call = scripts::SEAL.name;
         let keys = &self.keys;
         let answer = self
             .eval(
@@ -241,22 +217,11 @@ impl Store {
                 &[self.node.as_bytes(), epoch.to_string().as_bytes()],
             )
             .await?;
-        match worded(call, &answer)? {
-            (b"sealed", [last, cursor]) => Ok(Seal::Sealed {
-                last: number(call, last)?,
-                cursor_ms: number(call, cursor)?,
-            }),
-            (b"fenced", [node, epoch]) => Ok(Seal::Fenced {
-                node: string(call, node)?,
-                epoch: number(call, epoch)?,
-            }),
-            _ => Err(unexpected(call, &answer)),
-        }
+        read::seal(&answer)
     }
 
     /// Publishes one pack, or nothing.
     pub async fn publish(&self, what: PublishCall<'_>) -> Result<Publish, Error> {
-        let call = scripts::PUBLISH.name;
         let keys = &self.keys;
         let answer = self
             .eval(
@@ -282,28 +247,14 @@ impl Store {
                 ],
             )
             .await?;
-        match worded(call, &answer)? {
-            (b"ok", []) => Ok(Publish::Ok),
-            (b"already", []) => Ok(Publish::Already),
-            (b"gap", [last]) => Ok(Publish::Gap {
-                last: number(call, last)?,
-            }),
-            (b"fenced", [node, epoch]) => Ok(Publish::Fenced {
-                node: string(call, node)?,
-                epoch: number(call, epoch)?,
-            }),
-            (b"full", [open]) => Ok(Publish::Full {
-                open: number(call, open)?,
-            }),
-            _ => Err(unexpected(call, &answer)),
-        }
+        read::publish(&answer)
     }
 
     /// Takes at most `want` messages into a slot's hands.
     pub async fn claim(&self, call: ClaimCall<'_>) -> Result<Claim, Error> {
         let (keys, args) = self.claim_words(call);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
-        read_claim(&self.eval(&scripts::CLAIM, &keys, &args).await?)
+        read::claim(&self.eval(&scripts::CLAIM, &keys, &args).await?)
     }
 
     /// Blocks on the bell for up to [`BELL_WAIT`], then claims. The claim is sent behind the
@@ -334,7 +285,7 @@ impl Store {
         match claim {
             // The token is spent: ask again, with the whole script.
             Err(Error::Refused(why)) if why.starts_with("NOSCRIPT") => self.claim(call).await,
-            claim => read_claim(&claim?),
+            claim => read::claim(&claim?),
         }
     }
 
@@ -372,7 +323,6 @@ impl Store {
         claims: &[(Slot, u64)],
         ttl: Duration,
     ) -> Result<Vec<Extend>, Error> {
-        let call = scripts::EXTEND.name;
         let mut args = vec![ttl.as_millis().to_string()];
         for (slot, claim) in claims {
             args.push(slot.name.clone());
@@ -386,13 +336,7 @@ impl Store {
                 &args,
             )
             .await?;
-        let words = strings(call, &answer)?;
-        let extended = words.iter().map(|word| match word.as_str() {
-            "held" => Ok(Extend::Held),
-            "lost" => Ok(Extend::Lost),
-            _ => Err(unexpected(call, &answer)),
-        });
-        extended.collect()
+        read::extend(&answer)
     }
 
     /// Ends the first messages of a claim: outcomes, counters and effects in one step.
@@ -402,7 +346,6 @@ impl Store {
         claim: u64,
         outcomes: Outcomes<'_>,
     ) -> Result<Commit, Error> {
-        let call = scripts::COMMIT.name;
         let keys = &self.keys;
         let head = [
             slot.name.clone(),
@@ -441,23 +384,11 @@ impl Store {
         .to_vec();
         names.extend(effects.iter().map(|effect| effect.key.as_slice()));
         let answer = self.eval(&scripts::COMMIT, &names, &args).await?;
-        match worded(call, &answer)? {
-            (b"done", []) => Ok(Commit::Done),
-            (b"already", []) => Ok(Commit::Already),
-            (b"lost", []) => Ok(Commit::Lost),
-            (b"full", [records]) => Ok(Commit::Full {
-                records: number(call, records)?,
-            }),
-            (b"refused", [reason]) => Ok(Commit::Refused {
-                reason: string(call, reason)?,
-            }),
-            _ => Err(unexpected(call, &answer)),
-        }
+        read::commit(&answer)
     }
 
     /// Returns what a claim still holds, at once and without blame.
     pub async fn give_back(&self, slot: &Slot, claim: u64) -> Result<GiveBack, Error> {
-        let call = scripts::GIVE_BACK.name;
         let answer = self
             .eval(
                 &scripts::GIVE_BACK,
@@ -465,11 +396,7 @@ impl Store {
                 &[slot.name.as_bytes(), claim.to_string().as_bytes()],
             )
             .await?;
-        match worded(call, &answer)? {
-            (b"ok", []) => Ok(GiveBack::Ok),
-            (b"lost", []) => Ok(GiveBack::Lost),
-            _ => Err(unexpected(call, &answer)),
-        }
+        read::give_back(&answer)
     }
 
     pub(super) fn return_keys(&self) -> [&[u8]; 6] {

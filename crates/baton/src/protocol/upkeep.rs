@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Store;
-use super::answer::{array, number, string, strings, unexpected, worded};
+use super::{Store, read};
 use crate::{Error, scripts};
 
 /// Most claims that one reclaim looks at.
@@ -71,7 +70,6 @@ impl Store {
     }
 
     async fn reclaim_from(&self, run: &str, claims: u64) -> Result<Reclaimed, Error> {
-        let call = scripts::RECLAIM.name;
         let answer = self
             .eval(
                 &scripts::RECLAIM,
@@ -83,17 +81,7 @@ impl Store {
                 ],
             )
             .await?;
-        match worded(call, &answer)? {
-            (b"reclaimed", [messages, records, nodes @ ..]) => Ok(Reclaimed {
-                messages: number(call, messages)?,
-                records: number(call, records)?,
-                nodes: nodes
-                    .iter()
-                    .map(|node| string(call, node))
-                    .collect::<Result<_, _>>()?,
-            }),
-            _ => Err(unexpected(call, &answer)),
-        }
+        read::reclaim(&answer)
     }
 
     /// The entries of the ledger, oldest first.
@@ -106,7 +94,7 @@ impl Store {
                 .arg(&self.keys.ledger)
                 .arg(from)
                 .arg(from + LEDGER_PAGE - 1);
-            let page = strings("LRANGE", &self.link.call(&command).await?)?;
+            let page = read::lines(&self.link.call(&command).await?)?;
             if page.is_empty() {
                 return Ok(entries);
             }
@@ -125,7 +113,6 @@ impl Store {
     }
 
     async fn census_up_to(&self, ranges: u64) -> Result<Census, Error> {
-        let call = scripts::CENSUS.name;
         let keys = &self.keys;
         let answer = self
             .eval(
@@ -140,37 +127,6 @@ impl Store {
                 &[ranges.to_string().as_bytes()],
             )
             .await?;
-        let [
-            published,
-            done,
-            failed,
-            pending,
-            claimed,
-            errors,
-            foreign,
-            how,
-            now,
-            in_hand @ ..,
-        ] = array(call, &answer)?
-        else {
-            return Err(unexpected(call, &answer));
-        };
-        Ok(Census {
-            published: number(call, published)?,
-            done: number(call, done)?,
-            failed: number(call, failed)?,
-            pending: number(call, pending)?,
-            claimed: number(call, claimed)?,
-            errors: number(call, errors)?,
-            foreign: number(call, foreign)?,
-            counted: string(call, how)? == "counted",
-            now_ms: number(call, now)?,
-            in_hand: in_hand
-                .as_chunks::<2>()
-                .0
-                .iter()
-                .map(|[node, count]| Ok((string(call, node)?, number(call, count)?)))
-                .collect::<Result<_, Error>>()?,
-        })
+        read::census(&answer)
     }
 }

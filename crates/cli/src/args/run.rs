@@ -106,7 +106,7 @@ impl RunArgs {
     }
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text, LONGEST_INTERVAL)?;
     checked(interval, |config| config.interval = interval)
 }
@@ -116,7 +116,7 @@ fn lease_ttl(text: &str) -> Result<Duration, String> {
     checked(ttl, |config| config.lease_ttl = ttl)
 }
 
-fn claim_ttl(text: &str) -> Result<Duration, String> {
+pub(crate) fn claim_ttl(text: &str) -> Result<Duration, String> {
     let ttl = duration(text, Duration::MAX)?;
     checked(ttl, |config| config.claim_ttl = ttl)
 }
@@ -130,7 +130,7 @@ pub(crate) fn concurrency(text: &str) -> Result<usize, String> {
     checked(concurrency, |config| config.concurrency = concurrency)
 }
 
-fn messages(text: &str) -> Result<u64, String> {
+pub(crate) fn messages(text: &str) -> Result<u64, String> {
     let messages = number(text)?;
     checked(messages, |config| config.messages = Some(messages))
 }
@@ -160,7 +160,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
         .map_err(|_| "a whole number is needed, and not too large a one".to_owned())
 }
 
-fn error_rate(text: &str) -> Result<f64, String> {
+pub(crate) fn error_rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         // NaN lies in no range.
         Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),

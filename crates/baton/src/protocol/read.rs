@@ -1,0 +1,333 @@
+//! What each call answers, read. Apart from the calls, so that hostile answers can be tried.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::answer::{array, bytes, number, string, strings, unexpected, worded};
+use super::{
+    Beat, Census, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Lease, Listed,
+    PROTOCOL, Publish, Reclaimed, Roster, Seal,
+};
+use crate::keys::FleetName;
+use crate::pack::Range;
+use crate::server::ServerInfo;
+use crate::{Error, scripts};
+
+pub(crate) fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {
+    let call = scripts::BEAT.name;
+    let millis = |value| Ok::<_, Error>(Duration::from_millis(number(call, value)?));
+    match worded(call, answer)? {
+        (b"generator", [epoch, next, now]) => Ok(Beat::Generator {
+            epoch: number(call, epoch)?,
+            next: millis(next)?,
+            now_ms: number(call, now)?,
+        }),
+        (b"worker", [generator, epoch, next, now, place]) => Ok(Beat::Worker {
+            generator: string(call, generator)?,
+            epoch: number(call, epoch)?,
+            next: millis(next)?,
+            now_ms: number(call, now)?,
+            place: number(call, place)?,
+        }),
+        (b"protocol", [theirs]) => Err(foreign_protocol(fleet, string(call, theirs)?)),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Whether the node that left held the lease.
+pub(crate) fn leave(answer: &Value) -> Result<bool, Error> {
+    let call = scripts::LEAVE.name;
+    match worded(call, answer)? {
+        (b"resigned", []) => Ok(true),
+        (b"left", []) => Ok(false),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+pub(crate) fn forget(answer: &Value) -> Result<Vec<String>, Error> {
+    strings(scripts::FORGET.name, answer)
+}
+
+pub(crate) fn roster(answer: &Value) -> Result<Roster, Error> {
+    let call = scripts::ROSTER.name;
+    let [now, node, epoch, since, until, nodes @ ..] = array(call, answer)? else {
+        return Err(unexpected(call, answer));
+    };
+    let nodes = nodes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|[node, about, seen, present]| {
+            Ok(Listed {
+                node: string(call, node)?,
+                about: string(call, about)?,
+                seen_ms: number(call, seen)?,
+                present: number(call, present)? == 1,
+            })
+        });
+    Ok(Roster {
+        now_ms: number(call, now)?,
+        lease: Lease {
+            node: Some(string(call, node)?).filter(|node| !node.is_empty()),
+            epoch: number(call, epoch)?,
+            since_ms: number(call, since)?,
+            until_ms: number(call, until)?,
+        },
+        nodes: nodes.collect::<Result<_, Error>>()?,
+    })
+}
+
+pub(crate) fn seal(answer: &Value) -> Result<Seal, Error> {
+    let call = scripts::SEAL.name;
+    match worded(call, answer)? {
+        (b"sealed", [last, cursor]) => Ok(Seal::Sealed {
+            last: number(call, last)?,
+            cursor_ms: number(call, cursor)?,
+        }),
+        (b"fenced", [node, epoch]) => Ok(Seal::Fenced {
+            node: string(call, node)?,
+            epoch: number(call, epoch)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+pub(crate) fn publish(answer: &Value) -> Result<Publish, Error> {
+    let call = scripts::PUBLISH.name;
+    match worded(call, answer)? {
+        (b"ok", []) => Ok(Publish::Ok),
+        (b"already", []) => Ok(Publish::Already),
+        (b"gap", [last]) => Ok(Publish::Gap {
+            last: number(call, last)?,
+        }),
+        (b"fenced", [node, epoch]) => Ok(Publish::Fenced {
+            node: string(call, node)?,
+            epoch: number(call, epoch)?,
+        }),
+        (b"full", [open]) => Ok(Publish::Full {
+            open: number(call, open)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+pub(crate) fn claim(answer: &Value) -> Result<Claim, Error> {
+    let call = scripts::CLAIM.name;
+    match worded(call, answer)? {
+        (b"claimed", [range, pack]) => {
+            let range =
+                Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
+            Ok(Claim::Claimed {
+                range,
+                pack: match bytes(call, pack)? {
+                    [] => None,
+                    pack => Some(pack.to_vec()),
+                },
+            })
+        }
+        (b"empty", []) => Ok(Claim::Empty),
+        (b"stale", []) => Ok(Claim::Stale),
+        (b"held", [held]) => Ok(Claim::Held {
+            number: number(call, held)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+pub(crate) fn extend(answer: &Value) -> Result<Vec<Extend>, Error> {
+    let call = scripts::EXTEND.name;
+    let words = array(call, answer)?.iter();
+    words
+        .map(|word| match bytes(call, word)? {
+            b"held" => Ok(Extend::Held),
+            b"lost" => Ok(Extend::Lost),
+            _ => Err(unexpected(call, answer)),
+        })
+        .collect()
+}
+
+pub(crate) fn commit(answer: &Value) -> Result<Commit, Error> {
+    let call = scripts::COMMIT.name;
+    match worded(call, answer)? {
+        (b"done", []) => Ok(Commit::Done),
+        (b"already", []) => Ok(Commit::Already),
+        (b"lost", []) => Ok(Commit::Lost),
+        (b"full", [records]) => Ok(Commit::Full {
+            records: number(call, records)?,
+        }),
+        (b"refused", [reason]) => Ok(Commit::Refused {
+            reason: string(call, reason)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+pub(crate) fn give_back(answer: &Value) -> Result<GiveBack, Error> {
+    let call = scripts::GIVE_BACK.name;
+    match worded(call, answer)? {
+        (b"ok", []) => Ok(GiveBack::Ok),
+        (b"lost", []) => Ok(GiveBack::Lost),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+pub(crate) fn reclaim(answer: &Value) -> Result<Reclaimed, Error> {
+    let call = scripts::RECLAIM.name;
+    match worded(call, answer)? {
+        (b"reclaimed", [messages, records, nodes @ ..]) => Ok(Reclaimed {
+            messages: number(call, messages)?,
+            records: number(call, records)?,
+            nodes: nodes
+                .iter()
+                .map(|node| string(call, node))
+                .collect::<Result<_, _>>()?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+pub(crate) fn census(answer: &Value) -> Result<Census, Error> {
+    let call = scripts::CENSUS.name;
+    let [
+        published,
+        done,
+        failed,
+        pending,
+        claimed,
+        errors,
+        foreign,
+        how,
+        now,
+        in_hand @ ..,
+    ] = array(call, answer)?
+    else {
+        return Err(unexpected(call, answer));
+    };
+    Ok(Census {
+        published: number(call, published)?,
+        done: number(call, done)?,
+        failed: number(call, failed)?,
+        pending: number(call, pending)?,
+        claimed: number(call, claimed)?,
+        errors: number(call, errors)?,
+        foreign: number(call, foreign)?,
+        counted: bytes(call, how)? == b"counted",
+        now_ms: number(call, now)?,
+        in_hand: in_hand
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|[node, count]| Ok((string(call, node)?, number(call, count)?)))
+            .collect::<Result<_, Error>>()?,
+    })
+}
+
+pub(crate) fn errors_claim(answer: &Value) -> Result<ErrorsClaim, Error> {
+    let call = scripts::ERRORS_CLAIM.name;
+    match worded(call, answer)? {
+        (b"claimed", records) => Ok(ErrorsClaim::Claimed(copies(call, records)?)),
+        (b"empty", []) => Ok(ErrorsClaim::Empty),
+        (b"stale", []) => Ok(ErrorsClaim::Stale),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+pub(crate) fn errors_commit(answer: &Value) -> Result<ErrorsCommit, Error> {
+    let call = scripts::ERRORS_COMMIT.name;
+    match worded(call, answer)? {
+        (b"done", []) => Ok(ErrorsCommit::Done),
+        (b"already", []) => Ok(ErrorsCommit::Already),
+        (b"lost", []) => Ok(ErrorsCommit::Lost),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Elements of a list as they are.
+pub(crate) fn records(answer: &Value) -> Result<Vec<Vec<u8>>, Error> {
+    let call = "LRANGE";
+    copies(call, array(call, answer)?)
+}
+
+/// Elements of a list as texts.
+pub(crate) fn lines(answer: &Value) -> Result<Vec<String>, Error> {
+    strings("LRANGE", answer)
+}
+
+/// The length of a list.
+pub(crate) fn length(answer: &Value) -> Result<u64, Error> {
+    number("LLEN", answer)
+}
+
+/// Refuses if a command is missing.
+pub(crate) fn preflight(answer: &Value) -> Result<(), Error> {
+    let missing = strings(scripts::PREFLIGHT.name, answer)?;
+    let Some(first) = missing.first() else {
+        return Ok(());
+    };
+    let names: Vec<&str> = missing
+        .iter()
+        .filter_map(|line| line.split(':').next())
+        .collect();
+    let mut error = format!(
+        "the Redis user lacks commands that a fleet needs: {}",
+        names.join(", ")
+    );
+    // Anything but a missing permission is worth its own words.
+    if !first.contains("NOPERM") && !first.contains("ermission") {
+        error = format!("{error} ({first})");
+    }
+    Err(Error::Refused(error))
+}
+
+/// Refuses if the fleet speaks another protocol; no fleet speaks none.
+pub(crate) fn protocol(fleet: &FleetName, answer: &Value) -> Result<(), Error> {
+    match answer {
+        Value::Nil => Ok(()),
+        found => match string("HGET", found)? {
+            ours if ours == PROTOCOL => Ok(()),
+            theirs => Err(foreign_protocol(fleet, theirs)),
+        },
+    }
+}
+
+fn foreign_protocol(fleet: &FleetName, theirs: String) -> Error {
+    Error::Protocol {
+        fleet: fleet.to_string(),
+        theirs,
+        ours: PROTOCOL,
+    }
+}
+
+/// Refuses if a key of ours holds another type.
+pub(crate) fn key_type(key: &str, needed: &str, answer: &Value) -> Result<(), Error> {
+    let found = string("TYPE", answer)?;
+    if found != "none" && found != needed {
+        return Err(Error::Refused(format!(
+            "the key {key} holds a {found}, but a fleet keeps a {needed} there: \
+             something else uses this name; rename or remove it, or use another --fleet"
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn info(answer: &Value) -> Result<ServerInfo, Error> {
+    Ok(ServerInfo::parse(&string("INFO", answer)?))
+}
+
+/// The one setting that was asked for.
+pub(crate) fn setting(answer: &Value) -> Option<String> {
+    match answer {
+        Value::Map(pairs) => pairs
+            .first()
+            .and_then(|(_, value)| string("CONFIG", value).ok()),
+        _ => None,
+    }
+}
+
+fn copies(call: &'static str, values: &[Value]) -> Result<Vec<Vec<u8>>, Error> {
+    values
+        .iter()
+        .map(|value| Ok(bytes(call, value)?.to_vec()))
+        .collect()
+}

@@ -1,0 +1,110 @@
+//! The `baton` program: parses the command line, resolves which Redis to use, runs a command.
+//! A library, so that fuzz targets can reach what reads the command line.
+
+mod args;
+mod bench;
+#[cfg(feature = "chaos")]
+mod chaos;
+mod clean;
+mod compat;
+mod connect;
+mod demo;
+mod errors;
+mod escape;
+mod handler;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod hostile;
+mod json;
+mod log;
+mod man;
+mod output;
+mod record;
+mod run;
+mod runtime;
+mod server;
+mod status;
+mod stop;
+mod time;
+mod usage;
+
+use std::io;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use args::{Args, Command};
+use escape::is_unsafe;
+use output::Output;
+use usage::Usage;
+
+/// The whole program, from its command line to its exit code.
+pub fn main() -> ExitCode {
+    let args = match args::parse(std::env::args_os().collect()) {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    command(&args).unwrap_or_else(|error| {
+        eprintln!("baton: {}", words(&error));
+        match error.downcast_ref::<Usage>() {
+            Some(_) => ExitCode::from(2),
+            None => ExitCode::FAILURE,
+        }
+    })
+}
+
+fn command(args: &Args) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "chaos")]
+    baton::crash::check().map_err(Usage)?;
+    let connection = &args.connection;
+    match &args.command {
+        Command::Run(args) => run::run(connection, args),
+        Command::GetErrors(format) => errors::take(connection, format),
+        Command::Errors(format) => errors::look(connection, format),
+        Command::Status(format) => status::run(connection, format),
+        Command::Clean => clean::run(connection),
+        Command::Server(command) => server::run(connection, command),
+        Command::Demo(args) => demo::run(args),
+        Command::Bench(args) => bench::run(connection, args),
+        Command::BenchNode(args) => bench::node::run(connection, args),
+        Command::BenchFloor(args) => bench::floor::run(connection, args),
+        Command::Completions { shell } => {
+            print(&Output::stdout(), &man::completions(*shell))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man => {
+            print(&Output::stdout(), &man::page()?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Prints something that is not lost if nobody reads it: a reader that is gone is no failure.
+fn print(output: &Output, bytes: &[u8]) -> anyhow::Result<()> {
+    match output.write(bytes) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to stdout")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The error and its causes in one line, safe to print.
+fn words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        // Some errors tell their cause themselves.
+        if words.is_empty() {
+            words = cause;
+        } else if !words.contains(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    let words = words.replace(|c: char| is_unsafe(c) && c != '\n', "?");
+    // The end of a server's log has lines of its own.
+    match error.downcast_ref::<baton_server::Error>() {
+        Some(_) => words,
+        None => words.split_whitespace().collect::<Vec<_>>().join(" "),
+    }
+}
