@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use baton::Status;
 
 use crate::books::Books;
@@ -52,7 +52,11 @@ pub fn run(
         began: Instant::now(),
         show,
     };
-    run.settle().context("the fleet does not come to life")?;
+    if let Err(error) = run.settle() {
+        run.stage.stop.check()?;
+        let finding = format!("the fleet does not come to life: {error:#}");
+        run.stage.findings.push(finding);
+    }
     for step in plan {
         let over = match length {
             Length::Time(time) => run.began.elapsed() >= time,

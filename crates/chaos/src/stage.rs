@@ -352,13 +352,13 @@ impl Stage {
         Ok(None)
     }
 
-    /// What lies between a living node and the server.
+    /// What lies between a node and the server; of the dead only what others use after them.
     pub fn proxy(&self, node: usize) -> Option<&Proxy> {
         let node = &self.nodes[node];
-        match (&node.gone, node.wired) {
-            (Some(_), _) => None,
-            (None, true) => self.wire.as_ref().map(Namespace::proxy),
-            (None, false) => node.proxy.as_ref(),
+        match node.wired {
+            // The wire outlives the node: what was done to it must be undone all the same.
+            true => self.wire.as_ref().map(Namespace::proxy),
+            false => node.proxy.as_ref(),
         }
     }
 
