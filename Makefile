@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 # chaos-programs is only for the others.
-.PHONY: chaos-programs help setup build demo test lint figures bench peers model conform chaos mutants fuzz clean
+.PHONY: chaos-programs help setup build demo test lint figures bench peers model conform chaos points mutants proof fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,9 +57,19 @@ chaos: chaos-programs ## Hurt a real fleet for ten minutes; ARGS="--seed 7 --sec
 	@trap : INT; $(TARGET)/release/chaos --program $(CHAOS) --out $(TARGET)/chaos.html \
 	  $(or $(ARGS),--seconds 600) || { code=$$?; [ $$code -eq 130 ] || exit $$code; }
 
+points: chaos-programs ## Let a copy die at each named point of the program, and a fleet go on
+	BATON_CHAOS_PROGRAM=$(abspath $(CHAOS)) cargo test -p baton-chaos -- --ignored
+
 mutants: chaos-programs ## Break the source in 21 ways, one by one: who notices? (an hour); ARGS=name
 	@scripts/setup-servers
 	cargo run --release -p baton-mutants --bin mutants -- $(ARGS)
+
+proof: ## All the proofs, one after the other: do not believe us (more than an hour)
+	cargo test -p baton-model --test explore -- --nocapture
+	$(MAKE) conform CALLS=100000
+	$(MAKE) chaos
+	$(MAKE) bench ARGS="--kill 20"
+	$(MAKE) mutants
 
 fuzz: ## Throw hostile bytes at all that reads them; TIME=300 seconds each, TARGETS="url pack"
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
