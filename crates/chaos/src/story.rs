@@ -158,9 +158,9 @@ mod tests {
         assert_eq!(
             story.of(7).lines().map(str::trim).collect::<Vec<_>>(),
             [
-                r#"1.000 s  node 1 told {"event":"published","first":5,"last":9,"node":"a"}"#,
+                r#"1.000 s  node 1 told {"event":"published","node":"a","first":5,"last":9}"#,
                 "1.200 s  FAULT near node 2",
-                r#"1.500 s  node 2 told {"event":"processed","first":7,"last":7,"node":"b"}"#,
+                r#"1.500 s  node 2 told {"event":"processed","node":"b","first":7,"last":7}"#,
                 "the ledger: #5 to #9 published under epoch 1 at 17.000000",
                 "the ledger: #7 to #7 ended by b:0 (node 2), 0 failed, at 18.000000",
             ]
