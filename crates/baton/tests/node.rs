@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use baton::protocol::Store;
 use baton::{
-    Config, Effects, FailedMessage, FleetName, Handler, Message, Node, Rejected, Source, Status,
-    Target, new_name,
+    Config, Effects, Event, FailedMessage, FleetName, Handler, Message, Node, Rejected, Source,
+    Status, Target, new_name,
 };
 use baton_server::PrivateServer;
 use redis::Commands;
@@ -37,15 +38,20 @@ async fn run_fleet<H: Handler + Clone>(
     config.interval = Duration::ZERO;
     config.messages = Some(messages);
     let stop = Arc::new(Notify::new());
+    let told = Arc::new(AtomicU64::new(0));
     let nodes: Vec<_> = (0..2)
         .map(|_| {
-            let stop = Arc::clone(&stop);
+            let (stop, told) = (Arc::clone(&stop), Arc::clone(&told));
             let node = Node::new(
                 target.clone(),
                 config.clone(),
                 Numbers,
                 handler.clone(),
-                |_| {},
+                move |event| {
+                    if let Event::Processed { first, last, .. } = event {
+                        told.fetch_add(last - first + 1, Ordering::Relaxed);
+                    }
+                },
             )
             .unwrap();
             tokio::spawn(node.run(async move { stop.notified().await }))
@@ -56,11 +62,12 @@ async fn run_fleet<H: Handler + Clone>(
         .unwrap();
     let deadline = Instant::now() + PATIENCE;
     let status = loop {
-        let status = Status::read(&store).await.unwrap();
-        if status.done + status.failed == messages {
-            break status;
+        let status = Status::read(&store).await;
+        match status {
+            Ok(status) if status.done + status.failed == messages => break status,
+            // A test may cut connections.
+            status => assert!(Instant::now() < deadline, "{status:?}"),
         }
-        assert!(Instant::now() < deadline, "{status:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
     for node in nodes {
@@ -69,6 +76,8 @@ async fn run_fleet<H: Handler + Clone>(
         node.await.unwrap().unwrap();
     }
     assert!(status.balanced, "{status:?}");
+    // Nobody was killed, so every end was told, by the one whose commit it was.
+    assert_eq!(told.load(Ordering::Relaxed), messages);
     status
 }
 
@@ -203,4 +212,45 @@ async fn a_claim_that_overtakes_the_first_commit_is_asked_for_again_at_once() {
     // Nodes that stop give back; before that nobody has a reason to.
     let first_return = heard.find("-- give_back: ").unwrap_or(heard.len());
     assert!(last_commit < first_return);
+}
+
+/// Rejects a text that was made for another number.
+#[derive(Clone)]
+struct Matching;
+
+impl Handler for Matching {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+        match message.text == format!("message {}", message.seq).as_bytes() {
+            true => Ok(()),
+            false => Err("a text of another message".into()),
+        }
+    }
+}
+
+/// Every cut loses the answers to what is under way, and some of that has taken effect.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_hear_no_answer_publish_nothing_twice_and_tell_no_end_that_was_none() {
+    let server = PrivateServer::builder().start().unwrap();
+    let url = server.url();
+    let (over, mut ended) = tokio::sync::watch::channel(false);
+    let cutting = tokio::task::spawn_blocking(move || {
+        let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
+        let mut cuts = 0;
+        while !*ended.borrow_and_update() {
+            let published: Option<u64> = redis.hget("baton:{library:0}:fence", "last").unwrap();
+            // Whoever is subscribed is a node: they publish and commit on that connection.
+            if published.is_some() {
+                let mut kill = redis::cmd("CLIENT");
+                kill.arg("KILL").arg("TYPE").arg("pubsub");
+                cuts += kill.query::<u64>(&mut redis).unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        cuts
+    });
+    let status = run_fleet(&server, 300_000, Matching).await;
+    over.send_replace(true);
+    let cuts = cutting.await.unwrap();
+    assert!(cuts > 10, "only {cuts} connections were cut");
+    assert_eq!((status.done, status.failed), (300_000, 0));
 }
