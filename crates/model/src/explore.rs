@@ -238,7 +238,7 @@ impl World {
             (Call::Commit { .. }, Reply::Lost) => Events::LOST,
             (_, Reply::Full { .. }) => Events::FULL,
             (Call::Claim { .. }, _) if self.redis.failed > failed => Events::POISON,
-            (_, Reply::Claimed { range, .. }) if range.len() < range.count => Events::SPLIT,
+            (_, Reply::Claimed { range, .. }) if range.size() < range.count => Events::SPLIT,
             (Call::ErrorsCommit { printed, .. }, Reply::Done) if *printed > 0 => Events::DRAINED,
             _ => Events::default(),
         };

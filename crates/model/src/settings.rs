@@ -4,19 +4,6 @@
 use crate::explore::{Fate, Setting};
 use crate::flaw::Flaw;
 
-const CALM: Fate = Fate {
-    crashes: 0,
-    silences: 0,
-    twins: 0,
-    cuts: 0,
-    jumps: 0,
-    restarts: 0,
-    failovers: 0,
-    lapses: 0,
-    returns: 0,
-    singles: 0,
-};
-
 /// A setting without limits to the queue.
 fn setting(name: &'static str, fate: Fate) -> Setting {
     Setting {
@@ -54,68 +41,71 @@ pub fn small() -> Vec<(Setting, usize)> {
         silences: 1,
         twins: 1,
         lapses: 1,
-        ..CALM
+        ..Fate::default()
     };
     let deaths = Fate {
         crashes: 1,
         cuts: 1,
         lapses: 1,
-        ..CALM
+        ..Fate::default()
     };
     let clocks = Fate {
         silences: 1,
         cuts: 1,
         jumps: 1,
-        ..CALM
+        ..Fate::default()
     };
     let failover = Fate {
         failovers: 1,
-        ..CALM
+        ..Fate::default()
     };
     let work = Fate {
         crashes: 1,
         silences: 1,
         jumps: 1,
-        ..CALM
+        ..Fate::default()
     };
     let twins = Fate {
         twins: 1,
         cuts: 1,
-        ..CALM
+        ..Fate::default()
     };
     let returns = Fate {
         twins: 1,
         cuts: 1,
         returns: 1,
-        ..CALM
+        ..Fate::default()
     };
     let singles = Fate {
         twins: 1,
         singles: 2,
-        ..CALM
+        ..Fate::default()
     };
-    let poison = Fate { jumps: 4, ..CALM };
+    let poison = Fate {
+        jumps: 4,
+        ..Fate::default()
+    };
     let drains = Fate {
         silences: 1,
         twins: 1,
         returns: 1,
-        ..CALM
+        ..Fate::default()
     };
     let deaths_at_work = Fate {
         crashes: 1,
         returns: 1,
-        ..CALM
+        ..Fate::default()
     };
     let restart = Fate {
         crashes: 1,
         silences: 1,
         restarts: 1,
-        ..CALM
+        ..Fate::default()
     };
     let lapse = Fate {
         crashes: 1,
         lapses: 1,
-        ..CALM
+        ..Fate::default()
     };
     vec![
         (
@@ -222,26 +212,26 @@ pub fn large() -> Vec<Setting> {
         cuts: 1,
         jumps: 1,
         lapses: 1,
-        ..CALM
+        ..Fate::default()
     };
     let work = Fate {
         crashes: 1,
         silences: 1,
         jumps: 1,
         returns: 1,
-        ..CALM
+        ..Fate::default()
     };
     let drains = Fate {
         crashes: 1,
         twins: 1,
         jumps: 1,
-        ..CALM
+        ..Fate::default()
     };
     let failover = Fate {
         failovers: 1,
         silences: 1,
         lapses: 1,
-        ..CALM
+        ..Fate::default()
     };
     vec![
         generators("storm over generators", storm),
@@ -271,7 +261,7 @@ pub fn large() -> Vec<Setting> {
                     crashes: 1,
                     silences: 1,
                     jumps: 1,
-                    ..CALM
+                    ..Fate::default()
                 },
             )
         },

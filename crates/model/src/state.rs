@@ -42,13 +42,8 @@ pub struct Range {
 
 impl Range {
     /// How many messages it has.
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.last - self.first + 1
-    }
-
-    /// Never: a range has a first message.
-    pub fn is_empty(&self) -> bool {
-        false
     }
 }
 

@@ -132,7 +132,7 @@ impl Script<'_> {
                 let range = Range { crashes, ..range };
                 self.state.queue.insert(0, Entry::Range(range));
                 self.state.bell = true;
-                (range.len(), 0)
+                (range.size(), 0)
             }
             Some(Body::Records(records)) => {
                 let count = records.len() as u64;

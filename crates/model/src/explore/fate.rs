@@ -138,7 +138,7 @@ impl World {
                 let outcomes = if setting.failing { 0..2 } else { 0..1 };
                 for failed in outcomes.map(|failed| failed == 1) {
                     steps.push(Step::Finish(node, failed));
-                    if held.range.len() > 1 {
+                    if held.range.size() > 1 {
                         steps.push(Step::Part(node, failed));
                         if self.fate.singles > 0 {
                             steps.push(Step::Single(node, failed));

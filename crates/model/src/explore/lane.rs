@@ -323,7 +323,7 @@ fn lane_reply(reply: &Reply) -> LaneReply {
         Reply::Claimed { range, pack } => {
             let from = (range.first - range.pack) as usize;
             let pack = pack.clone().unwrap_or_default();
-            let texts = pack.into_iter().skip(from).take(range.len() as usize);
+            let texts = pack.into_iter().skip(from).take(range.size() as usize);
             LaneReply::Claimed(Held {
                 range: *range,
                 texts: texts.collect(),

@@ -192,7 +192,7 @@ impl Script<'_> {
             Body::Messages(_) => 0,
         });
         let pending = state.queue.iter().map(|entry| match entry {
-            Entry::Range(range) => range.len(),
+            Entry::Range(range) => range.size(),
             Entry::Foreign(_) => 0,
         });
         Reply::Counted {
@@ -200,7 +200,7 @@ impl Script<'_> {
             done: state.done,
             failed: state.failed,
             pending: pending.sum(),
-            claimed: state.in_hand().map(|range: Range| range.len()).sum(),
+            claimed: state.in_hand().map(|range: Range| range.size()).sum(),
             errors: state.errors.len() as u64 + in_drains.sum::<u64>(),
             foreign: state.foreign,
         }
