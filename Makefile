@@ -51,7 +51,8 @@ chaos-programs: setup
 	@scripts/setup-chaos
 	cargo build --release -p baton-cli --features chaos
 	@mkdir -p $(TARGET)/chaos && cp $(TARGET)/release/baton $(CHAOS)
-	cargo build --release -p baton-chaos
+	@# In its place again: the one without.
+	cargo build --release -p baton-cli -p baton-chaos
 
 chaos: chaos-programs ## Hurt a real fleet for ten minutes; ARGS="--seed 7 --seconds 60", --help
 	@trap : INT; $(TARGET)/release/chaos --program $(CHAOS) --out $(TARGET)/chaos.html \
