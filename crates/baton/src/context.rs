@@ -1,15 +1,15 @@
 //! What the parts of a running node share.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::protocol::{Slot, Store};
-use crate::{Config, Error, Event};
+use crate::{Config, Error, Event, Meter};
 
 /// Pause before a call is repeated that the server could not take.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -46,11 +46,10 @@ pub(crate) struct Context {
     pub(crate) beat_now: Notify,
     /// An epoch that was seen at the fence; the lease must exceed it.
     pub(crate) above: AtomicU64,
-    pub(crate) published: AtomicU64,
-    pub(crate) processed: AtomicU64,
+    pub(crate) meter: Arc<Meter>,
     /// Slots with a claim, its number and when it was made or extended.
     pub(crate) in_hand: Mutex<HashMap<String, (Slot, u64, Instant)>>,
-    pub(crate) observe: std::sync::Arc<dyn Fn(&Event) + Send + Sync>,
+    pub(crate) observe: Arc<dyn Fn(&Event) + Send + Sync>,
 }
 
 impl Context {

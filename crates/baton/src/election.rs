@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::context::{Context, Role};
 use crate::protocol::{Beat, Reclaimed};
-use crate::status::About;
+use crate::snapshot::About;
 use crate::{Error, Event, crash};
 
 /// The share of the time to live that is kept as a margin.
@@ -40,8 +40,10 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
     let mut generator_seen = None;
     let mut looks_after_claims = false;
     while !ctx.stopping() {
-        about.published = ctx.published.load(Ordering::Relaxed);
-        about.processed = ctx.processed.load(Ordering::Relaxed);
+        about.published = ctx.meter.published();
+        about.processed = ctx.meter.processed();
+        about.failed = ctx.meter.failed();
+        about.latency = ctx.meter.latency();
         // Serializing strings and numbers cannot fail.
         let text = serde_json::to_string(&about).unwrap_or_default();
         let above = ctx.above.load(Ordering::Relaxed);

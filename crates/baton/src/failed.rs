@@ -1,6 +1,7 @@
 //! Failed messages: what the errors store keeps of them.
 
-use crate::pack::{read_text, write, write_text};
+use crate::pack::{read_cut_text, read_text, write, write_text};
+use crate::snapshot::FailedGlance;
 
 /// A failed message as the errors store keeps it: a msgpack array
 /// `[sequence number, time in ms, node, reason, attempt, text]`.
@@ -38,11 +39,30 @@ impl FailedMessage {
         bytes
     }
 
+    /// Reads the beginning of a stored record of so many bytes, as far as it goes.
+    pub(crate) fn glance(bytes: &[u8], length: u64) -> FailedGlance {
+        let cut = (bytes.len() as u64) < length;
+        let mut rest = bytes;
+        let failed = match decode(&mut rest, cut) {
+            Some(failed) if rest.is_empty() => failed,
+            _ => Self::decode(bytes),
+        };
+        FailedGlance {
+            seq: failed.seq,
+            at_ms: failed.at_ms,
+            node: failed.node,
+            reason: failed.reason,
+            attempt: failed.attempt,
+            text: String::from_utf8_lossy(&failed.text).into_owned(),
+            cut,
+        }
+    }
+
     /// Reads a stored record. Bytes that are not one come back as the text of a record that
     /// says so: whatever lies in the errors store can be printed and taken.
     pub fn decode(bytes: &[u8]) -> Self {
         let mut rest = bytes;
-        match decode(&mut rest) {
+        match decode(&mut rest, false) {
             Some(failed) if rest.is_empty() => failed,
             _ => Self {
                 seq: 0,
@@ -64,7 +84,8 @@ pub(crate) fn seq_of(mut bytes: &[u8]) -> u64 {
     }
 }
 
-fn decode(bytes: &mut &[u8]) -> Option<FailedMessage> {
+/// Reads a record; of one that is cut, the text may end early.
+fn decode(bytes: &mut &[u8], cut: bool) -> Option<FailedMessage> {
     if rmp::decode::read_array_len(bytes).ok()? != 6 {
         return None;
     }
@@ -80,7 +101,10 @@ fn decode(bytes: &mut &[u8]) -> Option<FailedMessage> {
             .to_owned(),
         reason: words(read_text(bytes)?),
         attempt: rmp::decode::read_int(bytes).ok()?,
-        text: read_text(bytes)?.to_vec(),
+        text: match cut {
+            true => read_cut_text(bytes)?.to_vec(),
+            false => read_text(bytes)?.to_vec(),
+        },
     })
 }
 
@@ -105,6 +129,33 @@ mod tests {
             let read = FailedMessage::decode(&bytes[..cut]);
             assert_eq!((read.seq, read.text.as_slice()), (0, &bytes[..cut]));
         }
+    }
+
+    #[test]
+    fn a_glance_shows_as_much_as_there_is() {
+        let failed = FailedMessage {
+            seq: 7,
+            at_ms: 1_700_000_000_123,
+            node: "node1".to_owned(),
+            reason: "no such customer".to_owned(),
+            attempt: 2,
+            text: vec![b'x'; 300],
+        };
+        let bytes = failed.encode();
+        let length = bytes.len() as u64;
+        let whole = FailedMessage::glance(&bytes, length);
+        assert_eq!((whole.text.len(), whole.cut), (300, false));
+        let cut = FailedMessage::glance(&bytes[..bytes.len() - 290], length);
+        assert_eq!(
+            (cut.seq, cut.text.as_str(), cut.cut),
+            (7, "xxxxxxxxxx", true)
+        );
+        assert_eq!(cut.reason, failed.reason);
+        let garbage = FailedMessage::glance(b"garb", 7);
+        assert_eq!(
+            (garbage.seq, garbage.text.as_str(), garbage.cut),
+            (0, "garb", true)
+        );
     }
 
     #[test]

@@ -312,9 +312,7 @@ impl<'a, S: Source> Reign<'a, S> {
                 if !prepared.announced {
                     prepared.announced = true;
                     crash::point("after-publish");
-                    self.ctx
-                        .published
-                        .fetch_add(prepared.count, Ordering::Relaxed);
+                    self.ctx.meter.has_published(prepared.count);
                     self.ctx.emit(Event::Published {
                         epoch: self.epoch,
                         first: prepared.first,

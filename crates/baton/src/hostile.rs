@@ -10,11 +10,11 @@ use redis::Value;
 use crate::error::classify;
 use crate::failed::seq_of;
 use crate::outcome::Outcomes;
-use crate::protocol::{Beat, Census, Claim, ErrorsClaim, Publish, Seal, read};
-use crate::status::About;
+use crate::protocol::{Beat, Census, Claim, ErrorsClaim, Publish, Reading, Seal, read};
+use crate::snapshot::About;
 use crate::{
     Audit, Entry, Error, FailedMessage, FleetName, Keys, Ledger, Pack, PackBuilder, Range,
-    ServerInfo, Status, Target,
+    ServerInfo, Snapshot, Target,
 };
 
 /// No number of ours is larger: scripts count in doubles, which are exact up to here.
@@ -113,7 +113,16 @@ fn read_all(answer: &Value) {
     let server = known(read::info(answer)).unwrap_or_default();
     if let Some(roster) = known(read::roster(answer)) {
         let listed = roster.nodes.len();
-        let status = Status::of(&fleet, roster, census, server);
+        let status = Snapshot::of(
+            &fleet,
+            Reading {
+                roster,
+                census,
+                takeovers: Vec::new(),
+                newest: Vec::new(),
+            },
+            server,
+        );
         assert_eq!(status.nodes.len(), listed);
         assert!(status.nodes.is_sorted_by_key(|node| &node.node));
     }

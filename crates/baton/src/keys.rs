@@ -50,6 +50,8 @@ pub struct Keys {
     pub seen: String,
     /// HASH: `protocol`.
     pub meta: String,
+    /// LIST of how the lease changed hands, newest first.
+    pub takeovers: String,
     /// HASH: `node` and `epoch` that may publish, `last` sequence number, `cursor` of the schedule.
     pub fence: String,
     /// LIST of ranges that wait for a worker.
@@ -68,7 +70,7 @@ pub struct Keys {
     pub workers: String,
     /// LIST of error records.
     pub errors: String,
-    /// HASH of counters: `done`, `failed`, `foreign`.
+    /// HASH of counters: `done`, `failed`, `foreign`, `retried`.
     pub stats: String,
     /// LIST of what was published and what ended, for an audit; only if one was asked for.
     pub ledger: String,
@@ -91,6 +93,7 @@ impl Keys {
             joined: control("joined"),
             seen: control("seen"),
             meta: control("meta"),
+            takeovers: control("takeovers"),
             fence: partition("fence"),
             queue: partition("queue"),
             packs: partition("packs"),
@@ -109,13 +112,14 @@ impl Keys {
     }
 
     /// Every key that may exist, with the type it must have.
-    pub fn typed(&self) -> [(&str, &'static str); 16] {
+    pub fn typed(&self) -> [(&str, &'static str); 17] {
         [
             (&self.generator, "hash"),
             (&self.nodes, "hash"),
             (&self.joined, "zset"),
             (&self.seen, "zset"),
             (&self.meta, "hash"),
+            (&self.takeovers, "list"),
             (&self.fence, "hash"),
             (&self.queue, "list"),
             (&self.packs, "hash"),

@@ -38,7 +38,7 @@
 //!
 //! The tour: [`protocol`] has one typed function per script and is all that writes to Redis;
 //! `link` owns the connection; `election` beats and knows the role; `generator` publishes;
-//! `worker` claims, handles and commits; [`Node`] puts them together. [`Status`] reads a
+//! `worker` claims, handles and commits; [`Node`] puts them together. [`Snapshot`] reads a
 //! fleet, [`Drain`] takes its failed messages.
 
 mod audit;
@@ -55,6 +55,7 @@ mod event;
 mod failed;
 mod generator;
 mod handler;
+mod health;
 mod held;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
@@ -63,6 +64,7 @@ mod keep;
 mod keys;
 mod ledger;
 mod link;
+mod meter;
 mod node;
 mod outcome;
 mod pace;
@@ -70,8 +72,11 @@ mod pack;
 pub mod protocol;
 mod scripts;
 mod server;
-mod status;
+pub mod show;
+mod snapshot;
 mod target;
+mod trend;
+mod watch;
 mod worker;
 
 pub use audit::{Audit, Finding};
@@ -82,11 +87,15 @@ pub use error::Error;
 pub use event::Event;
 pub use failed::FailedMessage;
 pub use handler::{Handler, Message, Rejected, Source};
+pub use health::{Health, Limits};
 pub use keys::{FleetName, Keys};
 pub use ledger::{Digest, Entry, Ledger};
 pub use link::LinkState;
+pub use meter::{BOUNDS, Histogram, Meter};
 pub use node::{Node, new_name};
 pub use pack::{Pack, PackBuilder, Range};
 pub use server::ServerInfo;
-pub use status::{GeneratorStatus, NodeStatus, Status};
+pub use snapshot::{FailedGlance, GeneratorStatus, How, NodeStatus, Snapshot, Takeover};
 pub use target::Target;
+pub use trend::{Point, Trend};
+pub use watch::{Seen, Watch};

@@ -13,6 +13,7 @@ use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::error::{classify, plain};
+use crate::protocol::answer::unexpected;
 use crate::server::ServerInfo;
 use crate::{Error, Target};
 
@@ -139,15 +140,23 @@ impl Link {
 
     /// Sends one command and waits for its answer.
     pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, Error> {
+        let sent = self.send(async |connection| {
+            let answer = connection.send_packed_command(command).await;
+            answer.and_then(Value::extract_error)
+        });
+        sent.await
+    }
+
+    /// Sends something over the connection, and gives that up if it does not answer.
+    async fn send<T>(
+        &self,
+        send: impl AsyncFnOnce(&mut MultiplexedConnection) -> redis::RedisResult<T>,
+    ) -> Result<T, Error> {
         let Some(up) = self.shared.up.borrow().clone() else {
             return Err(Error::Unavailable("not connected".to_owned()));
         };
         let mut connection = up.connection;
-        let answer = connection
-            .send_packed_command(command)
-            .await
-            .and_then(Value::extract_error);
-        answer.map_err(|error| {
+        send(&mut connection).await.map_err(|error| {
             let moved = matches!(error.code(), Some("READONLY" | "MOVED"));
             let why = plain(&error);
             let error = classify(error);
@@ -157,6 +166,28 @@ impl Link {
             }
             error
         })
+    }
+
+    /// Runs commands in one transaction and returns their answers.
+    pub(crate) async fn atomic(&self, commands: &[Cmd]) -> Result<Vec<Value>, Error> {
+        let mut pipeline = redis::pipe();
+        pipeline.atomic();
+        for command in commands {
+            pipeline.add_command(command.clone());
+        }
+        let sent = self.send(async |connection| {
+            // MULTI, the commands, EXEC: its answer alone is of interest.
+            let answers = connection.send_packed_commands(&pipeline, commands.len() + 1, 1);
+            // An error in one of them is the error of all.
+            Value::Array(answers.await?).extract_error()
+        });
+        match sent.await? {
+            Value::Array(mut answers) => match answers.pop() {
+                Some(Value::Array(answers)) => Ok(answers),
+                other => Err(unexpected("EXEC", &other)),
+            },
+            other => Err(unexpected("EXEC", &other)),
+        }
     }
 
     /// A second connection, for calls that block on the server for up to `longest`.

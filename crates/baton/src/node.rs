@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,7 +15,9 @@ use crate::context::{Clock, Context, Role};
 use crate::link::LinkState;
 use crate::protocol::Store;
 use crate::worker::Lane;
-use crate::{Config, Error, Event, Handler, Source, Target, crash, election, generator, keep};
+use crate::{
+    Config, Error, Event, Handler, Meter, Source, Target, crash, election, generator, keep,
+};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -33,6 +35,7 @@ pub struct Node<S, H> {
     source: S,
     handler: H,
     name: String,
+    meter: Arc<Meter>,
     observe: Observe,
 }
 
@@ -52,6 +55,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             source,
             handler,
             name: new_name(),
+            meter: Arc::default(),
             observe: Arc::new(observe),
         })
     }
@@ -59,6 +63,11 @@ impl<S: Source, H: Handler> Node<S, H> {
     /// Its name: unique among all nodes of all times.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What it counts about itself; goes on counting while the node runs.
+    pub fn meter(&self) -> Arc<Meter> {
+        Arc::clone(&self.meter)
     }
 
     /// Runs until `stop` resolves, then stops in good order: resigns, finishes or gives back
@@ -81,8 +90,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             stop: watch::Sender::new(false),
             beat_now: Notify::new(),
             above: AtomicU64::new(0),
-            published: AtomicU64::new(0),
-            processed: AtomicU64::new(0),
+            meter: self.meter,
             in_hand: Mutex::new(HashMap::new()),
             observe: self.observe,
         });
@@ -193,11 +201,7 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
             Err(error) => return Err(error),
         };
         let (at, published, processed) = before;
-        before = (
-            Instant::now(),
-            ctx.published.load(Ordering::Relaxed),
-            ctx.processed.load(Ordering::Relaxed),
-        );
+        before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
         let seconds = (before.0 - at).as_secs_f64();
         ctx.emit(Event::Snapshot {
             generator: ctx.role.borrow().epoch().is_some(),

@@ -21,6 +21,8 @@ pub(crate) struct Outcomes {
     marks: Vec<(u64, usize)>,
     /// Digest of the texts, if a ledger is kept.
     pub(crate) digest: Option<Digest>,
+    /// When they were published, in ms on Redis's clock, if their pack tells.
+    pub(crate) published_ms: Option<u64>,
 }
 
 impl Outcomes {
@@ -35,6 +37,7 @@ impl Outcomes {
             effects: Effects::default(),
             marks: Vec::new(),
             digest: None,
+            published_ms: None,
         }
     }
 

@@ -147,6 +147,21 @@ pub(crate) fn write_text(to: &mut Vec<u8>, text: &[u8]) {
 
 /// Takes a msgpack string (or binary) off the front.
 pub(crate) fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = read_text_len(bytes)?;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(text)
+}
+
+/// The same of bytes whose end is missing: what is there of the text.
+pub(crate) fn read_cut_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = read_text_len(bytes)?;
+    let (text, rest) = bytes.split_at(length.min(bytes.len()));
+    *bytes = rest;
+    Some(text)
+}
+
+fn read_text_len(bytes: &mut &[u8]) -> Option<usize> {
     let mut rest = *bytes;
     let length = match rmp::decode::read_str_len(&mut rest) {
         Ok(length) => length,
@@ -155,9 +170,8 @@ pub(crate) fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
             rmp::decode::read_bin_len(&mut rest).ok()?
         }
     };
-    let (text, rest) = rest.split_at_checked(length as usize)?;
     *bytes = rest;
-    Some(text)
+    Some(length as usize)
 }
 
 /// Runs an encoder on a vector, to which writing cannot fail.

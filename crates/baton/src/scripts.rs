@@ -25,7 +25,7 @@ macro_rules! script {
 }
 
 script!(BEAT, "beat", ["clock", "presence"]);
-script!(LEAVE, "leave", []);
+script!(LEAVE, "leave", ["clock"]);
 script!(FORGET, "forget", ["presence"]);
 script!(ROSTER, "roster", ["clock", "presence"]);
 script!(PREFLIGHT, "preflight", []);
@@ -51,3 +51,5 @@ script!(
 script!(CENSUS, "census", ["clock", "range", "claimed"]);
 script!(ERRORS_CLAIM, "errors_claim", ["clock", "claimed"]);
 script!(ERRORS_COMMIT, "errors_commit", ["claimed"]);
+script!(ERRORS_SETTLE, "errors_settle", ["bell", "ledger"]);
+script!(NEWEST, "newest", []);

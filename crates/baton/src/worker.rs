@@ -7,7 +7,6 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -223,6 +222,7 @@ impl<H: Handler> Lane<H> {
             outcomes.fail_unreadable(last, &held.pack, self.ctx.clock.now_ms());
             return outcomes;
         };
+        outcomes.published_ms = Some(pack.at_ms);
         let began = Instant::now();
         // Locks and clocks cost more than a quick handler: such a one is asked about now and
         // then, one that waited or is slow after every message.
@@ -259,7 +259,11 @@ impl<H: Handler> Lane<H> {
                 digest.add(seq - base, text);
             }
         }
-        self.pace.measure(outcomes.count(), began.elapsed());
+        let (count, took) = (outcomes.count(), began.elapsed());
+        self.pace.measure(count, took);
+        if let Ok(handled @ 1..) = u32::try_from(count) {
+            self.ctx.meter.handled(took / handled, count);
+        }
         outcomes
     }
 
@@ -468,9 +472,12 @@ impl<H: Handler> Lane<H> {
         match ended {
             Ended::Kept => {
                 crash::point("after-commit");
-                self.ctx
-                    .processed
-                    .fetch_add(outcomes.count(), Ordering::Relaxed);
+                let meter = &self.ctx.meter;
+                meter.has_processed(outcomes.count(), failed.len() as u64);
+                if let Some(at_ms) = outcomes.published_ms {
+                    let ms = self.ctx.clock.now_ms().saturating_sub(at_ms);
+                    meter.took(Duration::from_millis(ms), outcomes.count());
+                }
                 self.ctx.emit(Event::Processed {
                     first,
                     last,
@@ -478,7 +485,10 @@ impl<H: Handler> Lane<H> {
                     attempt: outcomes.attempt(),
                 });
             }
-            Ended::Lost => self.ctx.emit(Event::Lost { first, last }),
+            Ended::Lost => {
+                self.ctx.meter.has_lost(outcomes.count());
+                self.ctx.emit(Event::Lost { first, last });
+            }
         }
     }
 }

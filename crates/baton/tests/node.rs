@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use baton::protocol::Store;
 use baton::{
-    Config, Effects, Event, FailedMessage, FleetName, Handler, Message, Node, Rejected, Source,
-    Status, Target, new_name,
+    Config, Effects, Event, FailedMessage, FleetName, Handler, Message, Node, Rejected, Snapshot,
+    Source, Target, new_name,
 };
 use baton_server::PrivateServer;
 use redis::Commands;
@@ -31,7 +31,7 @@ async fn run_fleet<H: Handler + Clone>(
     server: &PrivateServer,
     messages: u64,
     handler: H,
-) -> Status {
+) -> Snapshot {
     let target = Target::parse(&server.url()).unwrap();
     let fleet = FleetName::new("library").unwrap();
     let mut config = Config::new(fleet.clone());
@@ -62,7 +62,7 @@ async fn run_fleet<H: Handler + Clone>(
         .unwrap();
     let deadline = Instant::now() + PATIENCE;
     let status = loop {
-        let status = Status::read(&store).await;
+        let status = Snapshot::read(&store).await;
         match status {
             Ok(status) if status.done + status.failed == messages => break status,
             // A test may cut connections.

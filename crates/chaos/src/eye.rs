@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use baton::{Entry, FleetName, Keys, Status};
+use baton::{Entry, FleetName, Keys, Snapshot};
 
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ impl Eye {
     }
 
     /// Who is there, and where every message is.
-    pub fn status(&self) -> Result<Status> {
+    pub fn status(&self) -> Result<Snapshot> {
         baton_harness::status(&self.url, self.fleet.as_str())
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use baton::protocol::Census;
-use baton::{FailedMessage, Ledger, Status};
+use baton::{FailedMessage, Ledger, Snapshot};
 use baton_harness::Told;
 
 use crate::lanes;
@@ -25,7 +25,7 @@ pub fn record(
     stage: &Stage,
     faults: Vec<Fault>,
     began: Instant,
-    status: &Status,
+    status: &Snapshot,
     asides: impl FnOnce(&Judgement),
 ) -> Result<Record> {
     let ledger = Ledger {
@@ -113,7 +113,7 @@ fn words(findings: &[(u64, String)], story: &Story<'_>) -> Vec<String> {
     words
 }
 
-fn census(status: &Status) -> Census {
+fn census(status: &Snapshot) -> Census {
     Census {
         published: status.published,
         done: status.done,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use baton::Status;
+use baton::Snapshot;
 
 use crate::books::Books;
 use crate::faults::{self, Fault, Note};
@@ -194,7 +194,7 @@ impl Run<'_> {
     }
 
     /// What is not well yet.
-    fn trouble(&mut self, status: &Status, before: u64) -> Option<String> {
+    fn trouble(&mut self, status: &Snapshot, before: u64) -> Option<String> {
         self.stage.hear();
         for node in self.stage.fleet.alive() {
             let node = &self.stage.nodes[node];
@@ -228,7 +228,7 @@ impl Run<'_> {
 
     /// Lets all that was published come to its end: nodes that generate nothing more, then a
     /// last drain.
-    fn finish(&mut self) -> Result<Status> {
+    fn finish(&mut self) -> Result<Snapshot> {
         self.show
             .say("stopping the generator, finishing what is left");
         self.stop_all()?;
@@ -292,7 +292,7 @@ fn machine() -> String {
 }
 
 /// A status in a line.
-fn words(status: &Status) -> String {
+fn words(status: &Snapshot) -> String {
     let nodes: Vec<String> = status
         .nodes
         .iter()

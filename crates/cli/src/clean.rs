@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use crate::args::ConnectionArgs;
-use crate::escape::Escaped;
 use crate::output::Output;
 use crate::{connect, runtime};
+use baton::show::Escaped;
 
 /// Cleans the fleet and tells what there was to clean.
 pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {

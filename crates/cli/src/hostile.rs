@@ -10,12 +10,12 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use baton::{Event, FailedMessage, GeneratorStatus, NodeStatus, ServerInfo, Status, Target};
+use baton::{Event, FailedMessage, GeneratorStatus, NodeStatus, ServerInfo, Snapshot, Target};
 use serde_json::Value;
 
 use crate::args::{self, FormatArgs, Refused, run as flags};
-use crate::escape::{Escaped, Excerpt};
 use crate::{compat, connect, json, log, record, status as fleet_status};
+use baton::show::{Escaped, Excerpt};
 
 /// Characters that no line may have: they turn text round, break lines, or are not seen.
 /// Beside those, all controls.
@@ -143,35 +143,28 @@ pub fn status(data: &[u8]) {
         pid: u64::MAX,
         version: text.clone(),
         published: u64::MAX,
-        processed: 0,
-        claimed: 0,
         seen_ms: data.len() as u64,
+        ..NodeStatus::default()
     };
     let mut server = ServerInfo::default();
     server.version = text.clone();
     server.maxmemory_policy = format!("allkeys-{text}");
     server.aof = true;
     server.appendfsync = Some(text.clone());
-    let status = Status {
+    let status = Snapshot {
         fleet: "hostile".to_owned(),
         generator: GeneratorStatus {
             node: Some(text.clone()),
             epoch: u64::MAX,
             since_ms: Some(u64::MAX),
+            until_ms: u64::MAX,
         },
         nodes: vec![node(&text), node("n0de")],
         published: u64::MAX,
-        done: 0,
-        failed: 0,
-        pending: 0,
-        claimed: 0,
-        errors: 0,
         foreign: 1,
-        balanced: false,
-        counted: false,
-        now_ms: 0,
         warnings: server.warnings(),
         server,
+        ..Snapshot::default()
     };
     let table = fleet_status::table(&status, &text);
     check_printable(&table, 12);

@@ -6,7 +6,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-use crate::escape::is_unsafe;
+use baton::show::is_unsafe;
 
 struct Safe;
 

@@ -10,7 +10,6 @@ mod compat;
 mod connect;
 mod demo;
 mod errors;
-mod escape;
 mod handler;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
@@ -34,7 +33,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use args::{Args, Command};
-use escape::is_unsafe;
+use baton::show::is_unsafe;
 use output::Output;
 use usage::Usage;
 

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use baton::FailedMessage;
+use baton::{FailedMessage, show};
 use serde::Serialize;
 
 use crate::args::FormatArgs;
-use crate::escape::Escaped;
-use crate::{json, time};
+use crate::json;
+use baton::show::Escaped;
 
 /// The line of a failed message, with its end.
 pub(crate) fn line(failed: &FailedMessage, format: &FormatArgs) -> anyhow::Result<Vec<u8>> {
@@ -23,7 +23,7 @@ pub(crate) fn line(failed: &FailedMessage, format: &FormatArgs) -> anyhow::Resul
 /// Time, sequence number, node, reason and text. No field has a tab or a line break of its
 /// own, and a dash stands for what is not known.
 fn text(line: &mut Vec<u8>, failed: &FailedMessage) -> std::io::Result<()> {
-    let at = time::moment(failed.at_ms).unwrap_or_else(|| "-".to_owned());
+    let at = show::moment(failed.at_ms).unwrap_or_else(|| "-".to_owned());
     let seq = match failed.seq {
         0 => "-".to_owned(),
         seq => format!("#{seq}"),
@@ -61,7 +61,7 @@ impl<'a> Json<'a> {
             .then(|| hex(&failed.text));
         Self {
             seq: failed.seq,
-            at: time::moment(failed.at_ms),
+            at: show::moment(failed.at_ms),
             node: &failed.node,
             reason: &failed.reason,
             attempt: failed.attempt,

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton::{NodeStatus, Status};
+use baton::{NodeStatus, Snapshot, show};
 use serde_json::Value;
 
 use crate::args::{ConnectionArgs, FormatArgs};
-use crate::escape::{Escaped, Shortened};
 use crate::output::Output;
-use crate::{connect, json, runtime, time};
+use crate::{connect, json, runtime};
+use baton::show::{Escaped, Shortened};
 
 /// Most characters of a text in the table of nodes.
 const CELL_CHARS: usize = 64;
@@ -20,7 +20,7 @@ pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::R
     let target = connect::for_command(connection)?;
     let status = runtime::block_on(async {
         let store = connect::open(connection, &target).await?;
-        Ok(Status::read(&store).await?)
+        Ok(Snapshot::read(&store).await?)
     })?;
     let mut shown = Vec::new();
     match format.json {
@@ -35,19 +35,19 @@ pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::R
 }
 
 /// The status as JSON, with readable times beside those in ms.
-fn object(status: &Status) -> serde_json::Result<Value> {
+fn object(status: &Snapshot) -> serde_json::Result<Value> {
     let mut object = serde_json::to_value(status)?;
-    let since = status.generator.since_ms.and_then(time::moment);
+    let since = status.generator.since_ms.and_then(show::moment);
     object["generator"]["since"] = since.into();
     if let Some(nodes) = object["nodes"].as_array_mut() {
         for (node, listed) in nodes.iter_mut().zip(&status.nodes) {
-            node["seen"] = time::moment(listed.seen_ms).into();
+            node["seen"] = show::moment(listed.seen_ms).into();
         }
     }
     Ok(object)
 }
 
-pub(crate) fn table(status: &Status, target: &str) -> String {
+pub(crate) fn table(status: &Snapshot, target: &str) -> String {
     let mut table = String::new();
     // Writing to a string cannot fail.
     let mut row = |name: &str, text: String| {
@@ -97,7 +97,7 @@ pub(crate) fn table(status: &Status, target: &str) -> String {
     table
 }
 
-fn generator(status: &Status) -> String {
+fn generator(status: &Snapshot) -> String {
     let generator = &status.generator;
     match &generator.node {
         Some(node) => format!(
@@ -106,7 +106,7 @@ fn generator(status: &Status) -> String {
             generator.epoch,
             generator
                 .since_ms
-                .and_then(time::moment)
+                .and_then(show::moment)
                 .as_deref()
                 .unwrap_or("-"),
         ),
@@ -115,8 +115,8 @@ fn generator(status: &Status) -> String {
 }
 
 /// The conservation check in words.
-fn books(status: &Status) -> String {
-    let Status {
+fn books(status: &Snapshot) -> String {
+    let Snapshot {
         published,
         done,
         failed,
@@ -138,7 +138,7 @@ fn books(status: &Status) -> String {
     )
 }
 
-fn durability(status: &Status) -> String {
+fn durability(status: &Snapshot) -> String {
     let server = &status.server;
     let aof = match (server.aof, &server.appendfsync) {
         (false, _) => "appendonly no".to_owned(),

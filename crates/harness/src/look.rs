@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use baton::protocol::Store;
-use baton::{FleetName, Status, Target, new_name};
+use baton::{FleetName, Snapshot, Target, new_name};
 
 /// Reads a fleet's status.
-pub fn status(url: &str, fleet: &str) -> Result<Status> {
+pub fn status(url: &str, fleet: &str) -> Result<Snapshot> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let (target, fleet) = (Target::parse(url)?, FleetName::new(fleet)?);
         let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
-        Ok(Status::read(&store).await?)
+        Ok(Snapshot::read(&store).await?)
     })
 }
 
@@ -24,8 +24,8 @@ pub fn wait_status(
     fleet: &str,
     longest: Duration,
     what: &str,
-    fits: impl Fn(&Status) -> bool,
-) -> Result<Status> {
+    fits: impl Fn(&Snapshot) -> bool,
+) -> Result<Snapshot> {
     let deadline = Instant::now() + longest;
     loop {
         let last = status(url, fleet);

@@ -57,6 +57,8 @@ pub struct Listed {
     pub node: String,
     /// What it says about itself, a JSON object.
     pub about: String,
+    /// When it joined the line of standbys, in ms; 0 if it is in none.
+    pub joined_ms: u64,
     /// Its last beat, in ms.
     pub seen_ms: u64,
     /// Whether its process is connected at this moment.
@@ -88,6 +90,7 @@ impl Store {
                     &keys.joined,
                     &keys.seen,
                     &keys.meta,
+                    &keys.takeovers,
                 ],
                 &[
                     self.node.as_bytes(),
@@ -133,14 +136,18 @@ impl Store {
 
     /// Who is here and who generates.
     pub async fn roster(&self) -> Result<Roster, Error> {
-        let keys = &self.keys;
         let answer = self
             .eval(
                 &scripts::ROSTER,
-                &[&keys.generator, &keys.nodes, &keys.seen],
-                &[keys.presence.as_bytes()],
+                &self.roster_keys(),
+                &[self.keys.presence.as_bytes()],
             )
             .await?;
         read::roster(&answer)
+    }
+
+    pub(super) fn roster_keys(&self) -> [&String; 4] {
+        let keys = &self.keys;
+        [&keys.generator, &keys.nodes, &keys.joined, &keys.seen]
     }
 }

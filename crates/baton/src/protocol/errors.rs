@@ -29,7 +29,74 @@ pub enum ErrorsCommit {
     Lost,
 }
 
+/// What to do with failed messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settle {
+    /// Remove them for good.
+    Drop,
+    /// Give them to the workers again.
+    Retry,
+}
+
+/// A record as [`Store::errors_look`] showed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Where in the store it was, counted from the oldest. It may have moved since.
+    pub index: u64,
+    /// Its bytes.
+    pub record: Vec<u8>,
+}
+
+/// What became of a record that was to be settled.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It is gone for good.
+    Dropped,
+    /// Its message waits in the queue, under its own number.
+    Retried,
+    /// It is not in the store: somebody has it, or an earlier try of this call was heard.
+    Missing,
+    /// It cannot be retried, for it is no message of this fleet; it is still in the store.
+    Unfit,
+}
+
 impl Store {
+    /// Drops or retries exactly these records, all in one step. Keep a call to about a
+    /// thousand records and a megabyte: the server does nothing else meanwhile.
+    pub async fn errors_settle(
+        &self,
+        settle: Settle,
+        records: &[Seen],
+    ) -> Result<Vec<Settled>, Error> {
+        let keys = &self.keys;
+        let word: &[u8] = match settle {
+            Settle::Drop => b"drop",
+            Settle::Retry => b"retry",
+        };
+        let indexes: Vec<String> = records.iter().map(|seen| seen.index.to_string()).collect();
+        let pairs = indexes.iter().zip(records);
+        let pairs = pairs.flat_map(|(index, seen)| [index.as_bytes(), &seen.record]);
+        let args: Vec<&[u8]> = std::iter::once(word).chain(pairs).collect();
+        let answer = self
+            .eval(
+                &scripts::ERRORS_SETTLE,
+                &[
+                    &keys.errors,
+                    &keys.queue,
+                    &keys.packs,
+                    &keys.left,
+                    &keys.stats,
+                    &keys.fence,
+                    &keys.bell,
+                    &keys.ledger,
+                ],
+                &args,
+            )
+            .await?;
+        read::errors_settle(&answer)
+    }
+
     /// Takes the oldest error records into a drain's hands, at most so many and so many bytes.
     pub async fn errors_claim(
         &self,

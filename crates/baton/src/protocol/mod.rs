@@ -8,14 +8,16 @@ mod control;
 mod errors;
 mod queue;
 pub(crate) mod read;
+mod reading;
 mod upkeep;
 
 pub use control::{Beat, Lease, Listed, Roster};
-pub use errors::{ErrorsClaim, ErrorsCommit};
+pub use errors::{ErrorsClaim, ErrorsCommit, Seen, Settle, Settled};
 pub(crate) use queue::BELL_WAIT;
 pub use queue::{
     Claim, ClaimCall, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal, Slot,
 };
+pub(crate) use reading::Reading;
 pub use upkeep::{Census, Reclaimed};
 
 use redis::Value;

@@ -7,12 +7,13 @@ use redis::Value;
 use super::answer::{array, bytes, number, string, strings, unexpected, worded};
 use super::{
     Beat, Census, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Lease, Listed,
-    PROTOCOL, Publish, Reclaimed, Roster, Seal,
+    PROTOCOL, Publish, Reading, Reclaimed, Roster, Seal, Settled,
 };
 use crate::keys::FleetName;
 use crate::pack::Range;
 use crate::server::ServerInfo;
-use crate::{Error, scripts};
+use crate::snapshot::{FailedGlance, Takeover};
+use crate::{Error, FailedMessage, scripts};
 
 pub(crate) fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {
     let call = scripts::BEAT.name;
@@ -55,13 +56,14 @@ pub(crate) fn roster(answer: &Value) -> Result<Roster, Error> {
         return Err(unexpected(call, answer));
     };
     let nodes = nodes
-        .as_chunks::<4>()
+        .as_chunks::<5>()
         .0
         .iter()
-        .map(|[node, about, seen, present]| {
+        .map(|[node, about, joined, seen, present]| {
             Ok(Listed {
                 node: string(call, node)?,
                 about: string(call, about)?,
+                joined_ms: number(call, joined)?,
                 seen_ms: number(call, seen)?,
                 present: number(call, present)? == 1,
             })
@@ -197,6 +199,7 @@ pub(crate) fn census(answer: &Value) -> Result<Census, Error> {
         claimed,
         errors,
         foreign,
+        retried,
         how,
         now,
         in_hand @ ..,
@@ -212,6 +215,7 @@ pub(crate) fn census(answer: &Value) -> Result<Census, Error> {
         claimed: number(call, claimed)?,
         errors: number(call, errors)?,
         foreign: number(call, foreign)?,
+        retried: number(call, retried)?,
         counted: bytes(call, how)? == b"counted",
         now_ms: number(call, now)?,
         in_hand: in_hand
@@ -241,6 +245,50 @@ pub(crate) fn errors_commit(answer: &Value) -> Result<ErrorsCommit, Error> {
         (b"lost", []) => Ok(ErrorsCommit::Lost),
         _ => Err(unexpected(call, answer)),
     }
+}
+
+pub(crate) fn errors_settle(answer: &Value) -> Result<Vec<Settled>, Error> {
+    let call = scripts::ERRORS_SETTLE.name;
+    let words = array(call, answer)?.iter();
+    words
+        .map(|word| match bytes(call, word)? {
+            b"dropped" => Ok(Settled::Dropped),
+            b"retried" => Ok(Settled::Retried),
+            b"missing" => Ok(Settled::Missing),
+            b"unfit" => Ok(Settled::Unfit),
+            _ => Err(unexpected(call, answer)),
+        })
+        .collect()
+}
+
+/// The whole fleet.
+pub(crate) fn reading(fleet: &FleetName, answers: &[Value]) -> Result<Reading, Error> {
+    let [version, nodes, counts, takeovers, records] = answers else {
+        return Err(unexpected("EXEC", answers));
+    };
+    protocol(fleet, version)?;
+    Ok(Reading {
+        roster: roster(nodes)?,
+        census: census(counts)?,
+        // A line that no script of ours wrote is nobody's takeover.
+        takeovers: lines(takeovers)?
+            .iter()
+            .filter_map(|line| Takeover::parse(line))
+            .collect(),
+        newest: newest(records)?,
+    })
+}
+
+/// The newest failed messages, newest first.
+pub(crate) fn newest(answer: &Value) -> Result<Vec<FailedGlance>, Error> {
+    let call = scripts::NEWEST.name;
+    let pairs = array(call, answer)?.as_chunks::<2>().0.iter().rev();
+    pairs
+        .map(|[length, record]| {
+            let (length, record) = (number(call, length)?, bytes(call, record)?);
+            Ok(FailedMessage::glance(record, length))
+        })
+        .collect()
 }
 
 /// Elements of a list as they are.

@@ -43,6 +43,8 @@ pub struct Census {
     pub errors: u64,
     /// Entries found in the queue that were not ours.
     pub foreign: u64,
+    /// Failed messages that went back into the queue.
+    pub retried: u64,
     /// Whether `pending` was counted range by range, not derived from the counters.
     pub counted: bool,
     /// Redis's clock in ms.
@@ -54,7 +56,7 @@ pub struct Census {
 impl Census {
     /// The conservation check: every message is in exactly one place.
     pub fn balanced(&self) -> bool {
-        self.published == self.done + self.failed + self.pending + self.claimed
+        self.published + self.retried == self.done + self.failed + self.pending + self.claimed
     }
 }
 
@@ -113,20 +115,24 @@ impl Store {
     }
 
     async fn census_up_to(&self, ranges: u64) -> Result<Census, Error> {
-        let keys = &self.keys;
         let answer = self
             .eval(
                 &scripts::CENSUS,
-                &[
-                    &keys.fence,
-                    &keys.queue,
-                    &keys.claims,
-                    &keys.stats,
-                    &keys.errors,
-                ],
+                &self.census_keys(),
                 &[ranges.to_string().as_bytes()],
             )
             .await?;
         read::census(&answer)
+    }
+
+    pub(super) fn census_keys(&self) -> [&String; 5] {
+        let keys = &self.keys;
+        [
+            &keys.fence,
+            &keys.queue,
+            &keys.claims,
+            &keys.stats,
+            &keys.errors,
+        ]
     }
 }

@@ -1,6 +1,6 @@
 -- beat: "I am here." Renews the lease of its holder, or takes one that is free.
 --
--- KEYS  1 generator  2 nodes  3 joined  4 seen  5 meta
+-- KEYS  1 generator  2 nodes  3 joined  4 seen  5 meta  6 takeovers
 -- ARGV  1 node  2 run of the server, as the node's connection saw it  3 lease ttl in ms
 --       4 protocol version  5 prefix of presence channels  6 prefix of call channels
 --       7 about (opaque, for people)  8 epoch that the lease must exceed (0: any)
@@ -12,6 +12,13 @@
 --   {'protocol', version}                            the fleet speaks another protocol
 -- Keeps: one holder; the epoch only grows; a new holder always has a new epoch.
 -- Whoever becomes a first standby by this beat is called to beat at once.
+-- Each new epoch adds a line to `takeovers`, for people: "epoch node since gap how from". The
+-- gap is how long the lease may have been without a living holder, in ms; how:
+--   first     nobody ever had it
+--   resigned  its holder gave it up; the gap is since then
+--   gone      its holder is gone from presence; since anybody's last beat, which found it there
+--   expired   its holder lives or seems to, but is silent; since the holder's last beat
+--   raised    the holder itself needed a higher epoch
 local node, run, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local protocol, presence, calls, about = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local above, fast = tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -19,14 +26,16 @@ local FIRST_STANDBYS = 2
 local LINE_LOOK = 8
 local SLOW_MS = 2000
 local FORGET_MS = 600000
+local TAKEOVERS = 100
 
 local version = redis.call('HGET', KEYS[5], 'protocol')
 if version and version ~= protocol then return {'protocol', version} end
 
 local now = now_ms()
-local lease = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'until', 'run')
+local lease = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'until', 'run', 'since')
 local holder, epoch = lease[1] or '', tonumber(lease[2] or '0')
 local fleet_size = redis.call('ZCARD', KEYS[3])
+redis.call('LLEN', KEYS[6])
 
 -- Who of the first in line is dead: gone from its channel, or silent for three slow beats.
 local slow = math.max(math.min(ttl, SLOW_MS), fleet_size * 2)
@@ -58,6 +67,20 @@ local joins = not redis.call('ZSCORE', KEYS[3], node)
 if joins and #first < FIRST_STANDBYS and fleet_size < LINE_LOOK then place = #first + 1 end
 if place and place <= #first and first[place] ~= node then place = nil end
 
+-- How long nobody held the lease, before this beat itself counts as a sign of life.
+local how, gap = 'raised', 0
+if takes and holder ~= '' then
+  local alive = redis.call('ZSCORE', KEYS[4], holder)
+  how = 'expired'
+  if gone[holder] then
+    how, alive = 'gone', redis.call('ZRANGE', KEYS[4], -1, -1, 'WITHSCORES')[2]
+  end
+  gap = math.max(0, now - tonumber(alive or now))
+elseif takes then
+  how = epoch == 0 and 'first' or 'resigned'
+  gap = math.max(0, now - tonumber(lease[5] or now))
+end
+
 -- First write: one that needs no memory, so that a full server still hears a beat.
 redis.call('ZREM', KEYS[4], node)
 redis.call('ZADD', KEYS[4], now, node)
@@ -82,6 +105,9 @@ end
 if takes or epoch <= above then
   epoch = math.max(epoch, above) + 1
   redis.call('HSET', KEYS[1], 'since', now)
+  redis.call('LPUSH', KEYS[6],
+    string.format('%.0f %s %.0f %.0f %s %s', epoch, node, now, gap, how, holder))
+  redis.call('LTRIM', KEYS[6], 0, TAKEOVERS - 1)
 end
 local word = string.format('%.0f', epoch)
 redis.call('HSET', KEYS[1], 'node', node, 'epoch', word, 'until', now + ttl, 'run', run)

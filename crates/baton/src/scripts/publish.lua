@@ -20,8 +20,9 @@ end
 local last = tonumber(fence[3] or '0')
 if last_new <= last then return {'already'} end
 if first ~= last + 1 then return {'gap', fence[3] or '0'} end
-local stats = redis.call('HMGET', KEYS[4], 'done', 'failed')
-local open = last - tonumber(stats[1] or '0') - tonumber(stats[2] or '0')
+local stats = redis.call('HMGET', KEYS[4], 'done', 'failed', 'retried')
+local open = last + tonumber(stats[3] or '0') - tonumber(stats[1] or '0')
+  - tonumber(stats[2] or '0')
 if open + count > tonumber(ARGV[7]) then return {'full', string.format('%.0f', open)} end
 redis.call('LLEN', KEYS[2])
 local silent = redis.call('LLEN', KEYS[5]) == 0

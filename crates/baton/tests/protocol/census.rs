@@ -26,6 +26,7 @@ async fn the_books_balance_in_every_state_of_a_message() {
             claimed,
             errors,
             foreign: census.foreign,
+            retried: 0,
             counted: true,
             now_ms: census.now_ms,
             in_hand: in_hand("w", claimed),

@@ -8,7 +8,7 @@ use baton_harness::{Fleet, History, Told, command, status};
 use baton_server::PrivateServer;
 
 use super::{INTERVAL, MESSAGES};
-use crate::escape::Excerpt;
+use baton::show::Excerpt;
 
 /// How many copies are started.
 const COPIES: usize = 5;

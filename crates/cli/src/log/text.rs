@@ -6,7 +6,7 @@ use std::io::Write;
 use baton::Event;
 use humantime::Rfc3339Timestamp;
 
-use crate::escape::{Escaped, Excerpt};
+use baton::show::{Escaped, Excerpt};
 
 /// Longest excerpt of a text.
 const EXCERPT_CHARS: usize = 60;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton::Status;
+use baton::Snapshot;
 use baton::protocol::{Claim, ClaimCall, Slot, Store};
 use baton::{FleetName, Target};
 
@@ -69,7 +69,7 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
         "{}",
         cleaned.stderr
     );
-    let status = runtime.block_on(Status::read(&living)).unwrap();
+    let status = runtime.block_on(Snapshot::read(&living)).unwrap();
     assert_eq!(
         (
             status.published,

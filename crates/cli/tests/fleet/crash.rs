@@ -22,7 +22,7 @@ impl Dice {
 
 /// The copy that holds messages at this moment.
 fn wait_holder(fleet: &Fleet, server: &PrivateServer) -> usize {
-    let holds = |status: &baton::Status| {
+    let holds = |status: &baton::Snapshot| {
         status
             .nodes
             .iter()

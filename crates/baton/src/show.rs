@@ -1,23 +1,32 @@
-//! Showing bytes that came from anywhere: one line stays one line, and no terminal obeys them.
+//! Showing what came from anywhere: one line stays one line, and no terminal obeys it.
+//! And moments of Redis's clock, as people and programs read them.
 
 use std::fmt::{self, Write};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The first millisecond that RFC 3339 has no words for.
+const YEAR_10000_MS: u64 = 253_402_300_800_000;
 
 /// Bytes as printable text. What could move a cursor, change a colour, break or turn round a
 /// line is escaped, and so are backslashes, so that the bytes can be told from the result:
 /// `\n`, `\t`, `\r`, `\\`, `\xNN` for a byte, `\u{NN}` for a character.
-pub(crate) struct Escaped<'a>(pub(crate) &'a [u8]);
+pub struct Escaped<'a>(pub &'a [u8]);
 
 /// The same with `…` for everything beyond the first characters.
-pub(crate) struct Shortened<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) most_chars: usize,
+pub struct Shortened<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// How many characters of them.
+    pub most_chars: usize,
 }
 
 /// The same in double quotes, with those inside escaped, and with `…` for everything beyond
 /// the first characters.
-pub(crate) struct Excerpt<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) most_chars: usize,
+pub struct Excerpt<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// How many characters of them.
+    pub most_chars: usize,
 }
 
 impl fmt::Display for Escaped<'_> {
@@ -72,7 +81,7 @@ fn write(to: &mut impl Write, bytes: &[u8], quoted: bool, mut most: usize) -> fm
 /// Characters that a terminal may obey instead of showing: controls (some terminals take
 /// U+009B for an escape sequence), line breaks of Unicode, those that turn text round, and
 /// those without any width, which let two texts look the same.
-pub(crate) fn is_unsafe(c: char) -> bool {
+pub fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -86,6 +95,19 @@ pub(crate) fn is_unsafe(c: char) -> bool {
                 | '\u{fff9}'..='\u{fffb}'
                 | '\u{e0000}'..='\u{e007f}'
         )
+}
+
+/// A moment of Redis's clock: RFC 3339, milliseconds, UTC; none for 0, which stands for *not
+/// known*.
+pub fn moment(ms: u64) -> Option<String> {
+    match ms {
+        0 => None,
+        // Only a record that somebody made by hand says so.
+        YEAR_10000_MS.. => Some(format!("{ms}ms")),
+        _ => Some(
+            humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string(),
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -119,5 +141,20 @@ mod tests {
         assert_eq!(excerpt(b"12345", 5), "\"12345\"");
         assert_eq!(excerpt(b"123456", 5), "\"12345…\"");
         assert_eq!(excerpt(b"\xff\xff", 1), "\"\\xff…\"");
+    }
+
+    #[test]
+    fn every_number_is_a_moment_or_none() {
+        assert_eq!(moment(0), None);
+        assert_eq!(
+            moment(1_700_000_000_123).unwrap(),
+            "2023-11-14T22:13:20.123Z"
+        );
+        assert_eq!(
+            moment(YEAR_10000_MS - 1).unwrap(),
+            "9999-12-31T23:59:59.999Z"
+        );
+        assert_eq!(moment(YEAR_10000_MS).unwrap(), "253402300800000ms");
+        assert!(moment(u64::MAX).is_some());
     }
 }

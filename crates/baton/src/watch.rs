@@ -1,0 +1,156 @@
+//! Watching a fleet: a snapshot every second, what they tell together, and whether all is well.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::health::{Health, Limits, Signs};
+use crate::node::new_name;
+use crate::protocol::Store;
+use crate::{Error, FleetName, ServerInfo, Snapshot, Target, Trend};
+
+/// How often the server's settings are asked for.
+const SERVER_EVERY: Duration = Duration::from_secs(10);
+/// Longest wait for an answer before the watch says that there is none.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is known of a fleet at this moment.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The latest snapshot; none before the first.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// When that was read.
+    pub at: Option<Instant>,
+    /// Why there is no newer one.
+    pub trouble: Option<String>,
+    /// How the fleet went on.
+    pub trend: Arc<Trend>,
+    /// Whether all is well.
+    pub health: Health,
+}
+
+/// Reads a fleet again and again until it is dropped. It survives that Redis goes away, also
+/// at its start: the latest snapshot stays, and [`Seen::trouble`] says why it is not newer.
+pub struct Watch {
+    seen: watch::Receiver<Arc<Seen>>,
+    store: Arc<Mutex<Option<Store>>>,
+    task: tokio::task::AbortHandle,
+}
+
+impl Watch {
+    /// Starts to watch.
+    pub fn start(target: Target, fleet: FleetName, every: Duration, limits: Limits) -> Self {
+        let signs = Signs::new(limits);
+        let (sender, seen) = watch::channel(Arc::new(Seen {
+            snapshot: None,
+            at: None,
+            trouble: None,
+            trend: Arc::default(),
+            health: signs.health(Instant::now()),
+        }));
+        let store = Arc::default();
+        let watcher = Watcher {
+            target,
+            fleet,
+            every,
+            store: Arc::clone(&store),
+            server: None,
+            signs,
+            sender,
+        };
+        Self {
+            seen,
+            store,
+            task: tokio::spawn(watcher.run()).abort_handle(),
+        }
+    }
+
+    /// What is known now.
+    pub fn seen(&self) -> Arc<Seen> {
+        Arc::clone(&self.seen.borrow())
+    }
+
+    /// A receiver that hears of every reading.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Seen>> {
+        self.seen.clone()
+    }
+
+    /// Its connection; none as long as Redis has never answered.
+    pub fn store(&self) -> Option<Store> {
+        self.store
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Watcher {
+    target: Target,
+    fleet: FleetName,
+    every: Duration,
+    store: Arc<Mutex<Option<Store>>>,
+    server: Option<(Instant, ServerInfo)>,
+    signs: Signs,
+    sender: watch::Sender<Arc<Seen>>,
+}
+
+impl Watcher {
+    async fn run(mut self) {
+        let mut ticks = tokio::time::interval(self.every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let read = match tokio::time::timeout(PATIENCE, self.read()).await {
+                Ok(read) => read,
+                Err(_) => Err(Error::Unavailable("no answer".to_owned())),
+            };
+            let mut seen = Seen::clone(&self.sender.borrow());
+            match read {
+                Ok(snapshot) => {
+                    let snapshot = Arc::new(snapshot);
+                    self.signs.read(&snapshot, Instant::now());
+                    Arc::make_mut(&mut seen.trend).add(&snapshot);
+                    seen.snapshot = Some(snapshot);
+                    seen.at = Some(Instant::now());
+                    seen.trouble = None;
+                }
+                Err(error) => seen.trouble = Some(error.to_string()),
+            }
+            seen.health = self.signs.health(Instant::now());
+            self.sender.send_replace(Arc::new(seen));
+        }
+    }
+
+    async fn read(&mut self) -> Result<Snapshot, Error> {
+        let open = self.lock().clone();
+        let store = match open {
+            Some(store) => store,
+            None => {
+                let store = Store::open(&self.target, &self.fleet, &new_name(), |_| {}).await?;
+                self.lock().insert(store).clone()
+            }
+        };
+        let reading = store.reading().await?;
+        let server = match &self.server {
+            Some((at, server)) if at.elapsed() < SERVER_EVERY => server.clone(),
+            _ => {
+                let server = store.server().await?;
+                self.server = Some((Instant::now(), server.clone()));
+                server
+            }
+        };
+        Ok(Snapshot::of(&self.fleet, reading, server))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Store>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
