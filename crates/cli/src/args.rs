@@ -2,6 +2,7 @@
 
 mod connection;
 mod help;
+mod http;
 pub(crate) mod run;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use connection::ConnectionArgs;
+pub(crate) use http::WebArgs;
 pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
 
 use crate::{bench, compat, demo};
@@ -58,7 +60,13 @@ pub(crate) enum Command {
     Errors(FormatArgs),
     /// Show who generates, who works, and where every message is
     #[command(after_help = help::STATUS)]
-    Status(FormatArgs),
+    Status(StatusArgs),
+    /// Watch the fleet live in the terminal
+    #[command(after_help = help::TOP)]
+    Top,
+    /// Show the fleet on a web page, with metrics and health for programs
+    #[command(after_help = help::WEB)]
+    Web(WebArgs),
     /// Put back at once what dead workers held, and forget dead nodes
     ///
     /// Loses nothing, and is never needed: the fleet does the same by itself a little later.
@@ -106,6 +114,15 @@ pub(crate) struct FormatArgs {
     /// Print JSON, one object per line
     #[arg(long, env = "BATON_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    /// Read it again every second until Ctrl-C, whether or not Redis answers
+    #[arg(long, env = "BATON_WATCH", value_parser = FalseyValueParser::new())]
+    pub(crate) watch: bool,
 }
 
 /// The definition of the whole command line.

@@ -25,7 +25,9 @@ mod server;
 mod status;
 mod stop;
 mod time;
+mod top;
 mod usage;
+mod web;
 
 use std::io;
 use std::process::ExitCode;
@@ -60,7 +62,9 @@ fn command(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(connection, args),
         Command::GetErrors(format) => errors::take(connection, format),
         Command::Errors(format) => errors::look(connection, format),
-        Command::Status(format) => status::run(connection, format),
+        Command::Status(args) => status::run(connection, args),
+        Command::Top => top::run(connection),
+        Command::Web(args) => web::run(connection, args),
         Command::Clean => clean::run(connection),
         Command::Server(command) => server::run(connection, command),
         Command::Demo(args) => demo::run(args),

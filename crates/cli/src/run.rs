@@ -1,17 +1,19 @@
 //! `baton run`: one node, from its start to its end in good order.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
-use baton::Node;
+use baton::{Handler, Limits, Node, Source, Watch};
+use baton_web::{Listener, Own};
 
 use crate::args::{ConnectionArgs, RunArgs};
 use crate::handler::{PretendedWork, RandomText};
 use crate::log::Log;
 use crate::stop::Stop;
 use crate::usage::Usage;
-use crate::{connect, runtime};
+use crate::{connect, runtime, web};
 
 /// Runs a node until it is asked to stop.
 pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result<ExitCode> {
@@ -21,6 +23,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     config.check().map_err(|error| Usage(error.to_string()))?;
     let target = connect::for_node(connection)?;
     let place = format!("fleet {} on {target}", connection.fleet);
+    let (watched, limits) = (target.clone(), Limits::from(&config));
 
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     let name = Arc::new(OnceLock::new());
@@ -34,9 +37,42 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     // Nobody else has the key to this lock.
     let _ = name.set(node.name().to_owned());
 
+    let http = args.http.map(|addr| listen(addr, &node)).transpose()?;
     let asked = async move {
         stop.asked().await;
     };
-    runtime::block_on(async move { node.run(asked).await.context(place) })?;
+    runtime::block_on(async move {
+        let serve = async {
+            if let Some((listener, own)) = http {
+                let watch = Watch::start(watched, connection.fleet.clone(), web::EVERY, limits);
+                if let Err(error) = listener.node(watch, own).await {
+                    eprintln!("baton: metrics and health are served no more: {error}");
+                }
+            }
+            // The node does not depend on it.
+            std::future::pending::<()>().await
+        };
+        tokio::select! {
+            ended = node.run(asked) => ended.context(place),
+            () = serve => Ok(()),
+        }
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Listens for whoever wants to know how this node is.
+fn listen<S: Source, H: Handler>(
+    addr: SocketAddr,
+    node: &Node<S, H>,
+) -> anyhow::Result<(Listener, Own)> {
+    let listener = Listener::bind(addr).with_context(|| format!("cannot listen on {addr}"))?;
+    eprintln!(
+        "baton: /metrics, /healthz and /readyz on http://{}/",
+        listener.addr()?
+    );
+    let own = Own {
+        node: node.name().to_owned(),
+        meter: node.meter(),
+    };
+    Ok((listener, own))
 }

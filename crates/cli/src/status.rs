@@ -1,37 +1,105 @@
 //! `baton status`: one reading of the fleet, for people or for programs.
 
 use std::fmt::Write as _;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton::{NodeStatus, Snapshot, show};
+use anyhow::Context;
+use baton::show::{self, Escaped, Shortened};
+use baton::{Config, How, Limits, NodeStatus, Snapshot, Target, Watch};
 use serde_json::Value;
 
-use crate::args::{ConnectionArgs, FormatArgs};
+use crate::args::{ConnectionArgs, StatusArgs};
 use crate::output::Output;
+use crate::stop::Stop;
 use crate::{connect, json, runtime};
-use baton::show::{Escaped, Shortened};
 
 /// Most characters of a text in the table of nodes.
 const CELL_CHARS: usize = 64;
 
+/// How often a watched fleet is read.
+const EVERY: Duration = Duration::from_secs(1);
+/// To the upper left corner, and everything away from there on.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
 /// Reads and shows the fleet. Fails if the books are not balanced.
-pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(connection: &ConnectionArgs, args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let target = connect::for_command(connection)?;
-    let status = runtime::block_on(async {
+    let place = target.to_string();
+    if args.watch {
+        return watch(connection, target, args.format.json);
+    }
+    let snapshot = runtime::block_on(async {
         let store = connect::open(connection, &target).await?;
         Ok(Snapshot::read(&store).await?)
     })?;
-    let mut shown = Vec::new();
-    match format.json {
-        true => json::write_line(&mut shown, &object(&status)?)?,
-        false => shown.extend_from_slice(table(&status, &target.to_string()).as_bytes()),
-    }
+    let shown = match args.format.json {
+        true => line(&snapshot)?,
+        false => table(&snapshot, &place).into_bytes(),
+    };
     crate::print(&Output::stdout(), &shown)?;
-    Ok(match status.balanced {
+    Ok(match snapshot.balanced {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// Shows the fleet every second until somebody asks to stop or nobody reads any more.
+fn watch(connection: &ConnectionArgs, target: Target, json: bool) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_signals().context("cannot listen for signals")?;
+    let output = Output::stdout();
+    let place = target.to_string();
+    let clear = io::stdout().is_terminal() && !json;
+    let fleet = connection.fleet.clone();
+    runtime::block_on(async {
+        let limits = Limits::from(&Config::new(fleet.clone()));
+        let watch = Watch::start(target, fleet, EVERY, limits);
+        let mut readings = watch.subscribe();
+        loop {
+            tokio::select! {
+                _ = stop.asked() => return Ok(ExitCode::SUCCESS),
+                // The watch lives as long as this loop.
+                _ = readings.changed() => {}
+            }
+            let seen = watch.seen();
+            let shown = match (&seen.trouble, &seen.snapshot) {
+                (Some(trouble), _) => trouble_shown(trouble, json)?,
+                (None, Some(snapshot)) if json => line(snapshot)?,
+                (None, Some(snapshot)) => {
+                    let table = table(snapshot, &place);
+                    let end = if clear { CLEAR } else { "" };
+                    format!("{end}{table}\n").into_bytes()
+                }
+                (None, None) => continue,
+            };
+            match output.write(&shown) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                written => written.context("cannot write to stdout")?,
+            }
+        }
+    })
+}
+
+/// Why there is nothing to show. The table of before stays where it is.
+fn trouble_shown(trouble: &str, json: bool) -> anyhow::Result<Vec<u8>> {
+    Ok(match json {
+        true => {
+            let mut shown = Vec::new();
+            json::write_line(&mut shown, &serde_json::json!({ "trouble": trouble }))?;
+            shown
+        }
+        false => format!("no newer reading: {}\n", shown(trouble)).into_bytes(),
+    })
+}
+
+/// The snapshot as a line of JSON.
+fn line(snapshot: &Snapshot) -> anyhow::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    json::write_line(&mut line, &object(snapshot)?)?;
+    Ok(line)
 }
 
 /// The status as JSON, with readable times beside those in ms.
@@ -101,7 +169,7 @@ fn generator(status: &Snapshot) -> String {
     let generator = &status.generator;
     match &generator.node {
         Some(node) => format!(
-            "{}, epoch {}, since {}",
+            "{}, epoch {}, since {}{}",
             shown(node),
             generator.epoch,
             generator
@@ -109,8 +177,25 @@ fn generator(status: &Snapshot) -> String {
                 .and_then(show::moment)
                 .as_deref()
                 .unwrap_or("-"),
+            takeover(status),
         ),
         None => format!("none at this moment (last epoch {})", generator.epoch),
+    }
+}
+
+/// How the generator came to be one, in words.
+fn takeover(status: &Snapshot) -> String {
+    let newest = status.takeovers.first();
+    let Some(takeover) = newest.filter(|newest| newest.epoch == status.generator.epoch) else {
+        return String::new();
+    };
+    let from = takeover.from.as_deref().map(shown).unwrap_or_default();
+    let gap = takeover.gap_ms;
+    match takeover.how {
+        How::First | How::Raised => String::new(),
+        How::Resigned => format!(", {gap} ms after the last one resigned"),
+        How::Gone => format!(", at most {gap} ms after {from} was gone"),
+        How::Expired => format!(", {gap} ms after {from} was last heard"),
     }
 }
 
@@ -118,6 +203,7 @@ fn generator(status: &Snapshot) -> String {
 fn books(status: &Snapshot) -> String {
     let Snapshot {
         published,
+        retried,
         done,
         failed,
         pending,
@@ -132,8 +218,12 @@ fn books(status: &Snapshot) -> String {
         true => "",
         false => " (pending from the counters: the queue is too long to count)",
     };
+    let retried = match retried {
+        0 => String::new(),
+        _ => format!(" + retried {retried}"),
+    };
     format!(
-        "{verdict}: published {published} {sign} done {done} + failed {failed} + \
+        "{verdict}: published {published}{retried} {sign} done {done} + failed {failed} + \
          pending {pending} + claimed {claimed}{counted}"
     )
 }
@@ -157,7 +247,7 @@ fn durability(status: &Snapshot) -> String {
 }
 
 fn nodes(table: &mut String, nodes: &[NodeStatus], now_ms: u64) {
-    const HEAD: [&str; 8] = [
+    const HEAD: [&str; 9] = [
         "node",
         "role",
         "host",
@@ -165,9 +255,10 @@ fn nodes(table: &mut String, nodes: &[NodeStatus], now_ms: u64) {
         "version",
         "published",
         "processed",
+        "in hand",
         "last seen",
     ];
-    let rows: Vec<[String; 8]> = std::iter::once(HEAD.map(str::to_owned))
+    let rows: Vec<[String; 9]> = std::iter::once(HEAD.map(str::to_owned))
         .chain(nodes.iter().map(|node| {
             let ago = Duration::from_millis(now_ms.saturating_sub(node.seen_ms));
             [
@@ -178,6 +269,7 @@ fn nodes(table: &mut String, nodes: &[NodeStatus], now_ms: u64) {
                 cell(&node.version),
                 node.published.to_string(),
                 node.processed.to_string(),
+                node.claimed.to_string(),
                 format!("{:.1} s ago", ago.as_secs_f64()),
             ]
         }))
@@ -186,7 +278,7 @@ fn nodes(table: &mut String, nodes: &[NodeStatus], now_ms: u64) {
         let widths = rows.iter().map(|row| row[column].chars().count());
         widths.max().unwrap_or_default()
     };
-    let widths: [usize; 8] = std::array::from_fn(width);
+    let widths: [usize; 9] = std::array::from_fn(width);
     for row in &rows {
         let cells: Vec<String> = row
             .iter()

@@ -6,6 +6,8 @@ Examples:
   baton                          start a node; type it again in other terminals
   baton getErrors                print the failed messages and remove them
   baton status                   who generates, who works, where every message is
+  baton top                      the same, live in the terminal
+  baton web                      the same on a web page
 
 Try `baton --help` for more, and `baton run --help` for the flags of a node.";
 
@@ -92,11 +94,38 @@ Examples:
 pub(crate) const STATUS: &str = "\
 Examples:
   baton status
-  watch -n1 baton status
+  baton status --watch
   baton status --json | jq '.nodes[] | {node, role, seen}'
 
 Exit codes: 0 the books are balanced: published = done + failed + pending + claimed, counted in
 one step; 1 they are not, or Redis did not answer.";
+
+/// Below `baton top --help`.
+pub(crate) const TOP: &str = "\
+Examples:
+  baton top
+  baton top --redis redis://db.example --fleet orders
+
+Keys: arrows select, Tab goes from nodes to failed messages and back, Enter shows one in full,
+s sorts, / filters, ? helps, q leaves. NO_COLOR=1 does without colours. If Redis goes away, the
+last known state stays and says so.";
+
+/// Below `baton web --help`.
+pub(crate) const WEB: &str = "\
+Examples:
+  baton web
+      A read-only page on http://127.0.0.1:7070/ for this machine alone.
+  baton web --allow-actions
+      Failed messages can also be taken, retried and dropped.
+  openssl rand -hex 32 > token && baton web --http 0.0.0.0:7070 --token-file token
+      For others too: they log in with the token. Put TLS in front of it.
+  curl -H \"Authorization: Bearer $(cat token)\" http://host:7070/metrics
+      Programs send the token with each request.
+
+The page asks Redis once per second, however many people look. /metrics is for Prometheus;
+/healthz answers 503 when messages wait and none ends, when no generator renews its lease, or
+when Redis is gone, each for longer than the fleet needs to heal itself; /readyz answers 503 when
+Redis does not answer. These two need no token.";
 
 /// Below `baton bench --help`.
 pub(crate) const BENCH: &str = "\

@@ -1,10 +1,13 @@
 //! Flags of `baton run`: how a node behaves.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use baton::{Config, FleetName, Missed};
 use clap::ValueEnum;
 use clap::builder::FalseyValueParser;
+
+use super::http::http_addr;
 
 /// Longest pretended work, and longest interval: beyond, somebody mistook a unit.
 const LONGEST_WORK: Duration = Duration::from_secs(24 * 3600);
@@ -64,6 +67,9 @@ pub(crate) struct RunArgs {
     /// Form of the lines on stdout, one per event
     #[arg(long, value_name = "FORM", env = "BATON_LOG", default_value = "text")]
     pub(crate) log: LogFormat,
+    /// Serve /metrics, /healthz and /readyz there, such as 127.0.0.1:9464 [default: nowhere]
+    #[arg(long, value_name = "ADDR", env = "BATON_HTTP", value_parser = http_addr)]
+    pub(crate) http: Option<SocketAddr>,
     /// Run even on a server that deletes keys when its memory is full
     #[arg(long, env = "BATON_ALLOW_EVICTION", value_parser = FalseyValueParser::new())]
     pub(crate) allow_eviction: bool,

@@ -1,0 +1,67 @@
+//! Flags of what is served over HTTP.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::builder::FalseyValueParser;
+
+/// How the page is served.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Page")]
+pub(crate) struct WebArgs {
+    /// Where to listen; an address beyond this machine needs --token-file
+    #[arg(long, value_name = "ADDR", env = "BATON_WEB_HTTP", default_value = "127.0.0.1:7070",
+          value_parser = http_addr)]
+    pub(crate) http: SocketAddr,
+    /// File with a token of at least 16 characters that visitors must know
+    #[arg(long, value_name = "FILE", env = "BATON_WEB_TOKEN_FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Let visitors take, retry and drop failed messages
+    #[arg(long, env = "BATON_WEB_ALLOW_ACTIONS", value_parser = FalseyValueParser::new())]
+    pub(crate) allow_actions: bool,
+    /// A name by which visitors may ask for the page, beside the address itself; may be repeated
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "BATON_WEB_ALLOW_HOST",
+        value_delimiter = ','
+    )]
+    pub(crate) allow_host: Vec<String>,
+}
+
+/// An address to listen on. Names are not resolved: a page that listens elsewhere than its
+/// owner thinks is a page that anybody reads.
+pub(crate) fn http_addr(text: &str) -> Result<SocketAddr, String> {
+    let local = text
+        .strip_prefix("localhost:")
+        .and_then(|port| port.parse().ok())
+        .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    local.or_else(|| text.parse().ok()).ok_or_else(|| {
+        "an address and a port are needed, such as 127.0.0.1:7070 or [::1]:7070; 0.0.0.0:7070 \
+         is every address of this machine, and port 0 any that is free"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_listen_on_is_said_in_full() {
+        for good in ["127.0.0.1:0", "localhost:7070", "[::1]:1", "0.0.0.0:80"] {
+            assert!(http_addr(good).is_ok(), "{good}");
+        }
+        assert!(http_addr("localhost:1").unwrap().ip().is_loopback());
+        for bad in [
+            "",
+            "7070",
+            ":7070",
+            "example.org:80",
+            "127.0.0.1",
+            "localhost:x",
+        ] {
+            assert!(http_addr(bad).is_err(), "{bad}");
+        }
+    }
+}

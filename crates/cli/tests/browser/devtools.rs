@@ -1,0 +1,244 @@
+//! A headless browser, spoken to in the DevTools protocol over a pipe: JSON, each message with
+//! a NUL byte behind it.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::PATIENCE;
+
+/// The browser reads what it is asked from file 3 and answers on file 4. The shell makes them of
+/// its stdin and stdout: to hand a child further files takes unsafe code.
+const PIPE: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
+
+/// Nothing is fetched by itself, and a page that nobody looks at runs as fast as any other.
+const FLAGS: &[&str] = &[
+    "--headless=new",
+    "--remote-debugging-pipe",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
+    "--disable-component-update",
+    "--no-default-browser-check",
+    "--no-first-run",
+];
+
+/// The names that `scripts/setup-browser` looks for, in the same order.
+const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
+
+/// The one browser that tests share as long as any of them has it in hand.
+static SHARED: Mutex<Weak<Browser>> = Mutex::new(Weak::new());
+
+/// What the browser has said.
+#[derive(Default)]
+struct Said {
+    /// By the number of the call.
+    answers: HashMap<u64, Value>,
+    /// By the page that they are about.
+    events: HashMap<String, Vec<Value>>,
+    /// Whether it will say no more.
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Heard {
+    said: Mutex<Said>,
+    more: Condvar,
+}
+
+impl Heard {
+    fn lock(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Mouth {
+    pipe: ChildStdin,
+    calls: u64,
+}
+
+/// A running browser. It is gone, with its folder, when this is dropped.
+pub(crate) struct Browser {
+    mouth: Mutex<Mouth>,
+    heard: Arc<Heard>,
+    reader: Option<JoinHandle<()>>,
+    process: Child,
+    // Dropped last: the folder goes when the browser is gone.
+    _folder: TempDir,
+}
+
+impl Browser {
+    /// The browser of this test run; none if this machine has none, which is said once, where
+    /// everybody sees it.
+    pub(crate) fn shared() -> Option<Arc<Self>> {
+        let program = program()?;
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(browser) = shared.upgrade() {
+            return Some(browser);
+        }
+        let browser = Arc::new(Self::start(&program));
+        *shared = Arc::downgrade(&browser);
+        Some(browser)
+    }
+
+    fn start(program: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", PIPE])
+            .arg(program)
+            .args(FLAGS)
+            .arg(format!("--user-data-dir={}", folder.path().display()));
+        if geteuid().is_root() {
+            command.arg("--no-sandbox"); // it refuses to run as root with it
+        }
+        let mut process = command
+            .env("TMPDIR", folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let pipe = process.stdin.take().unwrap();
+        let stdout = process.stdout.take().unwrap();
+        let heard = Arc::<Heard>::default();
+        let reader = thread::spawn({
+            let heard = Arc::clone(&heard);
+            move || listen(stdout, &heard)
+        });
+        Self {
+            mouth: Mutex::new(Mouth { pipe, calls: 0 }),
+            heard,
+            reader: Some(reader),
+            process,
+            _folder: folder,
+        }
+    }
+
+    /// Calls a method, of a page if a session is named, and waits for its result.
+    #[track_caller]
+    pub(crate) fn call(&self, session: Option<&str>, method: &str, params: Value) -> Value {
+        let id = self.send(session, method, params);
+        let deadline = Instant::now() + PATIENCE;
+        let mut said = self.heard.lock();
+        loop {
+            if let Some(mut answer) = said.answers.remove(&id) {
+                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+                return answer["result"].take();
+            }
+            assert!(!said.ended, "{method}: the browser has ended");
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                panic!("{method}: no answer in {PATIENCE:?}");
+            };
+            said = self
+                .heard
+                .more
+                .wait_timeout(said, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    fn send(&self, session: Option<&str>, method: &str, params: Value) -> u64 {
+        let mut mouth = self.mouth.lock().unwrap_or_else(PoisonError::into_inner);
+        mouth.calls += 1;
+        let id = mouth.calls;
+        let mut message = json!({"id": id, "method": method, "params": params});
+        if let Some(session) = session {
+            message["sessionId"] = session.into();
+        }
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        // A browser that is gone shows when its answer is missing.
+        let _ = mouth.pipe.write_all(&bytes);
+        id
+    }
+
+    /// All that a page told by itself so far.
+    pub(crate) fn events(&self, session: &str) -> Vec<Value> {
+        let said = self.heard.lock();
+        said.events.get(session).cloned().unwrap_or_default()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Asked to, it ends its many processes in good order; they then write no more to the
+        // folder. If it does not listen, it is killed.
+        self.send(None, "Browser.close", json!({}));
+        let deadline = Instant::now() + PATIENCE;
+        let mut said = self.heard.lock();
+        while !said.ended {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                break;
+            };
+            let waited = self.heard.more.wait_timeout(said, left);
+            said = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(said);
+        let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
+        let _ = self.process.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+fn listen(stdout: ChildStdout, heard: &Heard) {
+    for bytes in BufReader::new(stdout).split(0) {
+        let Ok(Ok(mut message)) = bytes.map(|bytes| serde_json::from_slice::<Value>(&bytes)) else {
+            break;
+        };
+        let mut said = heard.lock();
+        if let Some(id) = message["id"].as_u64() {
+            said.answers.insert(id, message);
+        } else if let Value::String(session) = message["sessionId"].take() {
+            said.events.entry(session).or_default().push(message);
+        }
+        drop(said);
+        heard.more.notify_all();
+    }
+    heard.lock().ended = true;
+    heard.more.notify_all();
+}
+
+/// The browser's program, looked for once.
+fn program() -> Option<PathBuf> {
+    static FOUND: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+        let found = match std::env::var_os("BATON_BROWSER") {
+            Some(program) => Some(PathBuf::from(program)),
+            None => NAMES.iter().map(PathBuf::from).find(|name| runs(name)),
+        };
+        if found.is_none() {
+            // Past the test runner, which would keep it to itself.
+            let line = "SKIPPED: no browser, so the page was not tested in one; see scripts/setup-browser";
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+        found
+    });
+    let required = std::env::var_os("BATON_REQUIRE_TOOLS").is_some_and(|value| value == "1");
+    assert!(
+        FOUND.is_some() || !required,
+        "there is no browser, and BATON_REQUIRE_TOOLS is 1"
+    );
+    FOUND.clone()
+}
+
+fn runs(program: &Path) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null());
+    let output = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    output.is_ok_and(|status| status.success())
+}
