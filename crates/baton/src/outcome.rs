@@ -6,6 +6,13 @@ use crate::{Digest, Effects, FailedMessage};
 /// Most messages that fail at once because their pack cannot be read.
 const MOST_UNREADABLE: u64 = 1000;
 
+/// What became of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Kept,
+    Lost,
+}
+
 /// Outcomes of consecutive messages. Only failures and effects take room.
 pub(crate) struct Outcomes {
     node: String,

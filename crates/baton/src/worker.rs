@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::bell::Bell;
 use crate::context::{Context, Role};
 use crate::held::Held;
-use crate::outcome::Outcomes;
+use crate::outcome::{Ended, Outcomes};
 use crate::pace::{self, Pace};
 use crate::protocol::{Claim, ClaimCall, Commit, GiveBack, Slot};
 use crate::{Digest, Effects, Error, Event, Handler, Message, Pack, Range, Rejected, crash};
@@ -491,11 +491,4 @@ impl<H: Handler> Lane<H> {
             }
         }
     }
-}
-
-/// What became of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    Kept,
-    Lost,
 }
