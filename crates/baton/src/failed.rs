@@ -84,13 +84,17 @@ pub(crate) fn seq_of(mut bytes: &[u8]) -> u64 {
     }
 }
 
-/// Reads a record; of one that is cut, the text may end early.
+/// Reads a record. One that is cut may end within its reason or within its text.
 fn decode(bytes: &mut &[u8], cut: bool) -> Option<FailedMessage> {
     if rmp::decode::read_array_len(bytes).ok()? != 6 {
         return None;
     }
     let words = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-    Some(FailedMessage {
+    let read = match cut {
+        true => read_cut_text,
+        false => read_text,
+    };
+    let mut failed = FailedMessage {
         seq: rmp::decode::read_int(bytes).ok()?,
         at_ms: rmp::decode::read_int(bytes).ok()?,
         // Scripts name the slot (node:lane); the reader wants the node.
@@ -99,13 +103,15 @@ fn decode(bytes: &mut &[u8], cut: bool) -> Option<FailedMessage> {
             .next()
             .unwrap_or_default()
             .to_owned(),
-        reason: words(read_text(bytes)?),
-        attempt: rmp::decode::read_int(bytes).ok()?,
-        text: match cut {
-            true => read_cut_text(bytes)?.to_vec(),
-            false => read_text(bytes)?.to_vec(),
-        },
-    })
+        reason: words(read(bytes)?),
+        attempt: 0,
+        text: Vec::new(),
+    };
+    if !(cut && bytes.is_empty()) {
+        failed.attempt = rmp::decode::read_int(bytes).ok()?;
+        failed.text = read(bytes)?.to_vec();
+    }
+    Some(failed)
 }
 
 #[cfg(test)]
@@ -151,6 +157,9 @@ mod tests {
             (7, "xxxxxxxxxx", true)
         );
         assert_eq!(cut.reason, failed.reason);
+        let cut = FailedMessage::glance(&bytes[..25], length);
+        assert_eq!((cut.seq, cut.text.as_str(), cut.cut), (7, "", true));
+        assert!(failed.reason.starts_with(&cut.reason) && !cut.reason.is_empty());
         let garbage = FailedMessage::glance(b"garb", 7);
         assert_eq!(
             (garbage.seq, garbage.text.as_str(), garbage.cut),

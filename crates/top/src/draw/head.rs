@@ -1,0 +1,148 @@
+//! The first four lines: where, who generates, how the baton changed hands, whether all is well.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::line;
+use crate::app::App;
+use crate::words::{age, cut, fit, rate, safe, sentence, thousands, width};
+
+/// The track on which the beat travels, and how far its dots are apart.
+const TRACK: usize = 12;
+const APART: usize = 4;
+/// Room for the server's version.
+const LONGEST_VERSION: usize = 20;
+
+pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let Some(snapshot) = app.snapshot() else {
+        return;
+    };
+    let cells = usize::from(area.width);
+    let version = fit(&snapshot.server.version, LONGEST_VERSION);
+    let place = cut(
+        &format!("baton · {}", safe(&app.place)),
+        cells.saturating_sub(width(&version) + 1),
+    );
+    frame.render_widget(Line::styled(place, app.palette.title()), line(area, 0));
+    let version = Line::styled(version, app.palette.faint()).right_aligned();
+    frame.render_widget(version, line(area, 0));
+    frame.render_widget(generator(app), line(area, 1));
+    let (words, style) = news(app);
+    frame.render_widget(Line::styled(cut(&words, cells), style), line(area, 2));
+    frame.render_widget(health(app, cells), line(area, 3));
+    if app.seen.trouble.is_some() {
+        away(frame, app, area);
+    }
+}
+
+fn generator(app: &App) -> Line<'static> {
+    let palette = app.palette;
+    let Some(snapshot) = app.snapshot() else {
+        return Line::default();
+    };
+    let style = match app.is_news() {
+        true => palette.news(),
+        false => palette.generator(),
+    };
+    let heart = match (app.beating, app.beat % 2) {
+        (true, 0) => Span::styled("♥ ", palette.bad()),
+        (true, _) => Span::styled("♡ ", palette.bad()),
+        (false, _) => Span::styled("♡ ", palette.faint()),
+    };
+    let generator = &snapshot.generator;
+    let mut spans = vec![heart];
+    match (&generator.node, generator.since_ms) {
+        (Some(node), since) => {
+            let held = app.clock_ms().saturating_sub(since.unwrap_or_default());
+            spans.push(Span::styled(format!("generator {}", safe(node)), style));
+            spans.push(Span::raw(format!(
+                "   epoch {}   for {}   ",
+                thousands(generator.epoch),
+                age(held)
+            )));
+        }
+        (None, _) => {
+            spans.push(Span::styled("no generator", palette.bad()));
+            spans.push(Span::raw(format!("   last epoch {}   ", generator.epoch)));
+        }
+    }
+    let per_s = app.seen.trend.points().last();
+    let per_s = rate(per_s.map_or(0.0, |point| point.published_per_s));
+    let style = match app.beating {
+        true => Style::new(),
+        false => palette.faint(),
+    };
+    spans.push(Span::raw(format!("{per_s} msg/s ")));
+    spans.push(Span::styled(track(app), style));
+    Line::from(spans)
+}
+
+/// Messages on their way, from left to right.
+fn track(app: &App) -> String {
+    let dot = |at: usize| app.beating && (at + APART - app.beat % APART).is_multiple_of(APART);
+    (0..TRACK)
+        .map(|at| if dot(at) { '•' } else { '─' })
+        .collect()
+}
+
+/// The last takeover.
+fn news(app: &App) -> (String, Style) {
+    match app
+        .snapshot()
+        .and_then(|snapshot| snapshot.takeovers.first())
+    {
+        None => ("no takeover so far".to_owned(), app.palette.faint()),
+        Some(takeover) if app.is_news() => {
+            (format!("» {}", sentence(takeover)), app.palette.news())
+        }
+        Some(takeover) => {
+            let ago = age(app.clock_ms().saturating_sub(takeover.at_ms));
+            (format!("» {}, {ago} ago", sentence(takeover)), Style::new())
+        }
+    }
+}
+
+/// What is wrong, else what could go wrong, else that all is well.
+fn health(app: &App, cells: usize) -> Line<'static> {
+    let troubles = &app.seen.health.troubles;
+    let warnings = app
+        .snapshot()
+        .map_or(&[][..], |snapshot| &snapshot.warnings);
+    let (sign, first, style) = match (troubles.first(), warnings.first()) {
+        (Some(trouble), _) => ("✗", trouble, app.palette.bad()),
+        (None, Some(warning)) => ("!", warning, app.palette.warning()),
+        (None, None) => return Line::styled("✓ the fleet is well", app.palette.good()),
+    };
+    let others = troubles.len() + warnings.len() - 1;
+    let more = match others {
+        0 => " (! in full)".to_owned(),
+        others => format!(" (+{others}, ! in full)"),
+    };
+    let words = format!("{sign} {}", safe(first));
+    let words = cut(&words, cells.saturating_sub(width(&more)));
+    Line::from(vec![
+        Span::styled(words, style),
+        Span::styled(more, app.palette.faint()),
+    ])
+}
+
+/// Redis is away: what is below was true when it was last heard.
+fn away(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let screen = frame.area();
+    frame.buffer_mut().set_style(screen, app.palette.stale());
+    let silent = app.seen.at.map(|at| app.now.saturating_duration_since(at));
+    let silent = age(silent.map_or(0, |silent| silent.as_millis() as u64));
+    let trouble = safe(app.seen.trouble.as_deref().unwrap_or_default());
+    // Anything else is an answer, though one that does not help.
+    let words = match trouble.strip_prefix("Redis is not available: ") {
+        Some(why) => format!(" Redis has not answered for {silent}: last known state — {why}"),
+        None => format!(" Nothing new for {silent}: last known state — {trouble}"),
+    };
+    let cells = usize::from(area.width);
+    let words = format!("{:<cells$}", cut(&words, cells));
+    let top = line(area, 0);
+    frame.buffer_mut().set_style(top, Style::reset());
+    frame.render_widget(Line::styled(words, app.palette.banner()), top);
+}

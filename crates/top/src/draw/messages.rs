@@ -1,0 +1,143 @@
+//! Where the messages are: counters with their recent past, and whether they add up.
+
+use baton::{Point, Snapshot};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::widgets::{RenderDirection, Sparkline};
+
+use super::{line, part};
+use crate::app::App;
+use crate::words::{Column, cut, latency, rate, row, thousands};
+
+const COLUMNS: [Column; 3] = [Column::left(9), Column::right(13), Column::right(8)];
+const BEFORE_SPARKLINE: u16 = 9 + 13 + 8 + 3;
+
+/// One figure and how it went.
+struct Metric {
+    name: &'static str,
+    now: String,
+    per_s: String,
+    /// Larger than one, so that small figures do not all become 0.
+    then: fn(&Point) -> f64,
+    style: Style,
+}
+
+/// Lines that this part needs below its title.
+pub(super) fn lines(tall: bool) -> u16 {
+    if tall { 9 } else { 6 }
+}
+
+pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let Some(snapshot) = app.snapshot() else {
+        return;
+    };
+    let area = part(frame, app, area, "Messages", None);
+    let shown = usize::from(area.height.saturating_sub(1));
+    for (at, metric) in metrics(app, snapshot).into_iter().take(shown).enumerate() {
+        let place = line(area, at);
+        let texts = [metric.name, &metric.now, &metric.per_s];
+        let text = row(COLUMNS.into_iter().zip(texts));
+        frame.render_widget(Line::styled(text, metric.style), place);
+        let place = Rect {
+            x: place.x + BEFORE_SPARKLINE.min(place.width),
+            width: place.width.saturating_sub(BEFORE_SPARKLINE),
+            ..place
+        };
+        let points = app.seen.trend.points().rev().take(place.width.into());
+        let past = points.map(|point| (metric.then)(point).round() as u64);
+        let sparkline = Sparkline::default()
+            .data(past.collect::<Vec<_>>())
+            .direction(RenderDirection::RightToLeft)
+            .style(metric.style);
+        frame.render_widget(sparkline, place);
+    }
+    let (words, style) = balance(app, snapshot);
+    let words = cut(&words, area.width.into());
+    frame.render_widget(Line::styled(words, style), line(area, shown));
+}
+
+fn metrics(app: &App, snapshot: &Snapshot) -> Vec<Metric> {
+    let last = app.seen.trend.points().last().copied().unwrap_or_default();
+    let plain = Style::new();
+    let failing = match last.failed_per_s > 0.0 {
+        true => app.palette.bad(),
+        false => plain,
+    };
+    let flow = |name, count, per_s, then, style| Metric {
+        name,
+        now: thousands(count),
+        per_s: format!("{}/s", rate(per_s)),
+        then,
+        style,
+    };
+    let level = |name, now, then| Metric {
+        name,
+        now,
+        per_s: String::new(),
+        then,
+        style: plain,
+    };
+    vec![
+        flow(
+            "published",
+            snapshot.published,
+            last.published_per_s,
+            |p| p.published_per_s * 10.0,
+            plain,
+        ),
+        flow(
+            "done",
+            snapshot.done,
+            last.done_per_s,
+            |p| p.done_per_s * 10.0,
+            app.palette.good(),
+        ),
+        flow(
+            "failed",
+            snapshot.failed,
+            last.failed_per_s,
+            |p| p.failed_per_s * 10.0,
+            failing,
+        ),
+        level("pending", thousands(snapshot.pending), |p| p.pending as f64),
+        level("claimed", thousands(snapshot.claimed), |p| p.claimed as f64),
+        level("errors", thousands(snapshot.errors), |p| p.errors as f64),
+        level("p50", latency(last.p50_s), |p| {
+            p.p50_s.unwrap_or_default() * 1e6
+        }),
+        level("p99", latency(last.p99_s), |p| {
+            p.p99_s.unwrap_or_default() * 1e6
+        }),
+    ]
+}
+
+/// Whether every message is in exactly one place.
+fn balance(app: &App, snapshot: &Snapshot) -> (String, Style) {
+    let came = thousands(snapshot.published.saturating_add(snapshot.retried));
+    if !snapshot.balanced {
+        let places = [
+            snapshot.done,
+            snapshot.failed,
+            snapshot.pending,
+            snapshot.claimed,
+        ];
+        let found = thousands(places.into_iter().fold(0, u64::saturating_add));
+        let words = format!("✗ NOT BALANCED: {found} of {came} found");
+        return (words, app.palette.bad());
+    }
+    let retried = match snapshot.retried {
+        0 => String::new(),
+        retried => format!(" ({} retried)", thousands(retried)),
+    };
+    let found = if snapshot.counted {
+        "found"
+    } else {
+        "by the counters"
+    };
+    (
+        format!("✓ balanced: all {came}{retried} {found}"),
+        app.palette.good(),
+    )
+}

@@ -1,0 +1,368 @@
+//! Whole frames, compared with the files in `tests/frames`. `BATON_FRAMES=write` rewrites them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use baton::show::is_unsafe;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::{Buffer, CellWidth};
+use ratatui::crossterm::event::KeyCode;
+use ratatui::style::{Color, Modifier};
+
+use super::*;
+use crate::draw::draw;
+use crate::full::Full;
+
+fn drawn(app: &mut App, width: u16, height: u16) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, app)).unwrap();
+    terminal.backend().buffer().clone()
+}
+
+fn lines(buffer: &Buffer) -> Vec<String> {
+    let rows = buffer.content.chunks(usize::from(buffer.area.width));
+    rows.map(|cells| {
+        let (mut line, mut hidden) = (String::new(), 0);
+        for cell in cells {
+            // What a wide character covers is not on the screen.
+            if hidden == 0 {
+                line.push_str(cell.symbol());
+                hidden = cell.cell_width();
+            }
+            hidden = hidden.saturating_sub(1);
+        }
+        line.trim_end().to_owned()
+    })
+    .collect()
+}
+
+#[track_caller]
+fn assert_frame(name: &str, app: &mut App, width: u16, height: u16) -> Buffer {
+    let buffer = drawn(app, width, height);
+    let text = lines(&buffer).join("\n") + "\n";
+    assert!(!text.chars().any(|c| c != '\n' && is_unsafe(c)), "{text:?}");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frames");
+    let path = path.join(format!("{name}.txt"));
+    if std::env::var_os("BATON_FRAMES").is_some_and(|words| words == "write") {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        text == expected,
+        "{name} looks different now:\n{text}\nexpected:\n{expected}"
+    );
+    buffer
+}
+
+/// The style of the row of a node.
+fn style_of(buffer: &Buffer, node: &str) -> (Color, Modifier) {
+    let is_row = |line: &String| line.trim_start_matches(['▸', ' ']).starts_with(node);
+    let at = lines(buffer).iter().position(is_row).unwrap();
+    let cell = &buffer[(4, at as u16)];
+    (cell.fg, cell.modifier)
+}
+
+#[test]
+fn a_fleet_fits_into_80_by_24() {
+    let mut app = view(seen(snapshot()));
+    let buffer = assert_frame("normal", &mut app, 80, 24);
+    assert_eq!(style_of(&buffer, "n0").0, Color::DarkGray);
+    assert_eq!(style_of(&buffer, "n1").0, Color::Cyan);
+    assert_eq!(style_of(&buffer, "n3").0, Color::Reset);
+}
+
+#[test]
+fn a_large_terminal_shows_more() {
+    let mut app = view(seen(snapshot()));
+    assert_frame("large", &mut app, 140, 40);
+}
+
+#[test]
+fn the_smallest_terminal_has_room_for_all_and_a_smaller_one_says_so() {
+    let mut app = view(seen(snapshot()));
+    assert_frame("smallest", &mut app, 60, 20);
+    assert_frame("too_small", &mut app, 59, 24);
+    for (width, height) in [(1, 1), (60, 19), (200, 3), (3, 200)] {
+        drawn(&mut app, width, height);
+    }
+}
+
+#[test]
+fn a_takeover_is_news_for_three_seconds() {
+    let mut app = view(seen(snapshot()));
+    let mut next = snapshot();
+    next.generator.node = Some("n3".to_owned());
+    next.generator.epoch = 8;
+    next.generator.since_ms = Some(NOW_MS + 900);
+    next.now_ms = NOW_MS + 1000;
+    next.published += 10;
+    next.nodes.remove(0);
+    next.nodes[0].role = "dead";
+    next.nodes[2].role = "generator";
+    next.takeovers.insert(
+        0,
+        Takeover {
+            epoch: 8,
+            node: "n3".to_owned(),
+            at_ms: NOW_MS + 900,
+            gap_ms: 1_520,
+            how: How::Expired,
+            from: Some("n1".to_owned()),
+        },
+    );
+    let now = later(&app, 1000);
+    app.read(
+        Arc::new(Seen {
+            at: Some(now),
+            ..seen(next)
+        }),
+        now,
+    );
+    let buffer = assert_frame("takeover", &mut app, 80, 24);
+    let is_news = |buffer: &Buffer| style_of(buffer, "n3").1.contains(Modifier::REVERSED);
+    assert!(is_news(&buffer));
+    let now = later(&app, 2_999);
+    app.tick(now);
+    assert!(is_news(&drawn(&mut app, 80, 24)));
+    let now = later(&app, 1);
+    app.tick(now);
+    let buffer = drawn(&mut app, 80, 24);
+    assert!(!is_news(&buffer));
+    assert_eq!(
+        lines(&buffer)[2],
+        "» n3 took over from n1 after 1,520 ms (silent), 3.1 s ago"
+    );
+}
+
+#[test]
+fn the_heart_beats_while_messages_are_published() {
+    let mut app = view(seen(snapshot()));
+    let beats = |app: &mut App| -> Vec<String> {
+        let mut shown = Vec::new();
+        for _ in 0..4 {
+            let now = later(app, 250);
+            app.tick(now);
+            let line = lines(&drawn(app, 80, 24)).swap_remove(1);
+            shown.push(line.replace(|c: char| c.is_ascii(), ""));
+        }
+        shown.dedup();
+        shown
+    };
+    assert_eq!(beats(&mut app), ["♡────────────"]);
+    let mut next = snapshot();
+    next.published += 10;
+    let now = app.now;
+    app.read(Arc::new(seen(next.clone())), now);
+    assert_eq!(beats(&mut app).len(), 4);
+    app.read(Arc::new(seen(next)), now);
+    assert_eq!(beats(&mut app), ["♡────────────"]);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let mut wrong = snapshot();
+    wrong.balanced = false;
+    wrong.pending = 22;
+    wrong.retried = 2;
+    wrong.generator.node = None;
+    wrong.generator.since_ms = None;
+    wrong.warnings = vec!["appendonly is off".to_owned()];
+    let mut wrong = seen(wrong);
+    wrong.health.troubles = vec!["no generator has renewed the lease for 4.0 s".to_owned()];
+    let mut app = view(wrong);
+    assert_frame("wrong", &mut app, 80, 24);
+    press(&mut app, KeyCode::Char('!'));
+    assert_frame("wrong_in_full", &mut app, 80, 24);
+}
+
+#[test]
+fn the_last_known_state_stays_while_redis_is_away() {
+    let mut app = view(seen(snapshot()));
+    let now = later(&app, 12_000);
+    let away = Seen {
+        trouble: Some("Redis is not available: connection refused".to_owned()),
+        health: Health {
+            troubles: vec!["the fleet could not be read for 11.0 s".to_owned()],
+        },
+        ..Seen::clone(&app.seen)
+    };
+    app.read(Arc::new(away), now);
+    let buffer = assert_frame("away", &mut app, 80, 24);
+    assert_eq!(style_of(&buffer, "n1").0, Color::DarkGray);
+    assert!(style_of(&buffer, "n3").1.contains(Modifier::DIM));
+    assert_eq!(buffer[(4, 0)].fg, Color::Red);
+    let refused = Seen {
+        trouble: Some("NOPERM \u{1b}[31mno".to_owned()),
+        ..Seen::clone(&app.seen)
+    };
+    app.read(Arc::new(refused), now);
+    assert_eq!(
+        lines(&drawn(&mut app, 80, 24))[0],
+        " Nothing new for 12 s: last known state — NOPERM \\x1b[31mno"
+    );
+}
+
+#[test]
+fn before_the_first_reading_it_says_what_it_waits_for() {
+    let mut app = view(nothing_seen(None));
+    assert_frame("connecting", &mut app, 80, 24);
+    let mut app = view(nothing_seen(Some(
+        "Redis is not available: connection refused",
+    )));
+    assert_frame("connecting_in_vain", &mut app, 80, 24);
+    for code in [KeyCode::Down, KeyCode::Enter, KeyCode::Char('s')] {
+        assert_eq!(press(&mut app, code), None);
+        drawn(&mut app, 80, 24);
+    }
+}
+
+#[test]
+fn without_colours_no_cell_has_one() {
+    let mut app = view(seen(snapshot()));
+    app.palette = Palette { colour: false };
+    let check = |app: &mut App| {
+        for cell in &drawn(app, 140, 40).content {
+            assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset));
+        }
+    };
+    check(&mut app);
+    let buffer = drawn(&mut app, 80, 24);
+    assert!(style_of(&buffer, "n0").1.contains(Modifier::DIM));
+    assert!(style_of(&buffer, "n1").1.contains(Modifier::BOLD));
+    for key in ['?', '!'] {
+        press(&mut app, KeyCode::Char(key));
+        check(&mut app);
+        press(&mut app, KeyCode::Esc);
+    }
+    let away = Seen {
+        trouble: Some("gone".to_owned()),
+        ..Seen::clone(&app.seen)
+    };
+    let now = app.now;
+    app.read(Arc::new(away), now);
+    check(&mut app);
+}
+
+#[test]
+fn hostile_texts_stay_texts() {
+    let evil = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}gnihton\u{2028}寿司\r\nsecond line\t\u{9b}31m";
+    let mut hostile = snapshot();
+    hostile.nodes[2].node = evil.to_owned();
+    hostile.nodes[2].host = evil.to_owned();
+    hostile.nodes[2].version = evil.to_owned();
+    hostile.takeovers[0].from = Some(evil.to_owned());
+    hostile.newest = vec![FailedGlance {
+        node: evil.to_owned(),
+        cut: true,
+        ..glance(12_001, evil, evil)
+    }];
+    hostile.warnings = vec![evil.to_owned()];
+    hostile.server.version = evil.to_owned();
+    let mut app = view(seen(hostile));
+    assert_frame("hostile", &mut app, 80, 24);
+    press(&mut app, KeyCode::Tab);
+    let Some(Action::Read(glance)) = press(&mut app, KeyCode::Enter) else {
+        panic!("a failed message is to be read in full");
+    };
+    assert_frame("hostile_being_read", &mut app, 80, 24);
+    let text = [evil.as_bytes(), b"\nand \xff\xfe the end"].concat();
+    let open = app.open.as_mut().unwrap();
+    open.is_read(&glance, Full::Text(text));
+    assert_frame("hostile_in_full", &mut app, 80, 24);
+    app.open.as_mut().unwrap().is_read(&glance, Full::Gone);
+    assert_frame("hostile_gone", &mut app, 80, 24);
+}
+
+#[test]
+fn a_long_message_scrolls_to_its_end() {
+    let mut app = view(seen(snapshot()));
+    press(&mut app, KeyCode::Tab);
+    let Some(Action::Read(glance)) = press(&mut app, KeyCode::Enter) else {
+        panic!("a failed message is to be read in full");
+    };
+    let text: String = (0..2_000).map(|word| format!("word{word} ")).collect();
+    let open = app.open.as_mut().unwrap();
+    open.is_read(&glance, Full::Text(text.into_bytes()));
+    drawn(&mut app, 80, 24);
+    press(&mut app, KeyCode::End);
+    assert_frame("long_message", &mut app, 80, 24);
+    press(&mut app, KeyCode::Up);
+    assert!(
+        lines(&drawn(&mut app, 80, 24))
+            .concat()
+            .contains("word1960")
+    );
+    press(&mut app, KeyCode::Home);
+    assert!(
+        lines(&drawn(&mut app, 80, 24))
+            .concat()
+            .contains("no such customer")
+    );
+}
+
+#[test]
+fn a_node_has_details() {
+    let mut app = view(seen(snapshot()));
+    press(&mut app, KeyCode::Enter);
+    assert_frame("node", &mut app, 80, 24);
+    let mut next = snapshot();
+    next.nodes.remove(0);
+    let now = app.now;
+    app.read(Arc::new(seen(next)), now);
+    assert_frame("node_gone", &mut app, 80, 24);
+}
+
+#[test]
+fn help_names_every_key() {
+    let mut app = view(seen(snapshot()));
+    press(&mut app, KeyCode::Char('?'));
+    assert_frame("help", &mut app, 80, 24);
+}
+
+#[test]
+fn keys_of_somebody_else_are_in_the_footer_and_in_the_help() {
+    let seen = Arc::new(seen(snapshot()));
+    let (palette, now) = (Palette { colour: true }, seen.at.unwrap());
+    let mut app = App::new(PLACE, palette, Some(Box::new(Theirs::default())), seen, now);
+    assert_frame("their_keys", &mut app, 80, 24);
+    press(&mut app, KeyCode::Char('k'));
+    assert_frame("their_notice", &mut app, 80, 24);
+    press(&mut app, KeyCode::Char('?'));
+    assert_frame("their_help", &mut app, 80, 24);
+    press(&mut app, KeyCode::Esc);
+    press(&mut app, KeyCode::Char('+'));
+    app.tick(now);
+    assert_frame("their_window", &mut app, 80, 24);
+}
+
+#[test]
+fn a_filter_shows_what_matches() {
+    let mut app = view(seen(snapshot()));
+    type_in(&mut app, "/N2");
+    assert_frame("filter_typed", &mut app, 80, 24);
+    press(&mut app, KeyCode::Enter);
+    assert_frame("filter_kept", &mut app, 80, 24);
+    type_in(&mut app, "/xyz");
+    assert_frame("filter_nothing", &mut app, 80, 24);
+}
+
+#[test]
+fn a_thousand_nodes_scroll() {
+    let mut many = snapshot();
+    many.nodes = (0..1000)
+        .map(|at| node(&format!("node{at:04}"), "worker", at, at * 10))
+        .collect();
+    let mut app = view(seen(many));
+    for _ in 0..41 {
+        press(&mut app, KeyCode::PageDown);
+    }
+    press(&mut app, KeyCode::Down);
+    assert_frame("thousand", &mut app, 80, 24);
+    press(&mut app, KeyCode::End);
+    assert!(
+        lines(&drawn(&mut app, 80, 24))
+            .iter()
+            .any(|line| line.starts_with("▸ node0999"))
+    );
+}

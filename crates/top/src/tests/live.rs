@@ -1,0 +1,144 @@
+//! The view of a real server: its readings are drawn, its failed messages read in full.
+
+use std::io;
+
+use baton::protocol::Store;
+use baton::{Config, FailedMessage, FleetName, Limits, Target, Watch};
+use baton_server::PrivateServer;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::Event;
+use tokio::sync::{mpsc, watch};
+
+use super::*;
+use crate::full::{self, Full};
+
+fn record(seq: u64, text: &[u8]) -> Vec<u8> {
+    FailedMessage {
+        seq,
+        at_ms: NOW_MS,
+        node: "n2".to_owned(),
+        reason: "too long".to_owned(),
+        attempt: 1,
+        text: text.to_vec(),
+    }
+    .encode()
+}
+
+/// Writes to the errors store behind the fleet's back.
+fn to_errors(server: &PrivateServer, records: &[Vec<u8>]) {
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut connection = client.get_connection().unwrap();
+    let mut command = redis::cmd("RPUSH");
+    command.arg("baton:{default:0}:errors").arg(records);
+    command.exec(&mut connection).unwrap();
+}
+
+fn draw_on(terminal: &mut Terminal<TestBackend>, app: &mut App) -> io::Result<()> {
+    terminal
+        .draw(|frame| crate::draw::draw(frame, app))
+        .unwrap();
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failed_message_is_read_in_full_as_long_as_it_is_there() {
+    let server = PrivateServer::builder().start().unwrap();
+    let target = Target::parse(&server.url()).unwrap();
+    let fleet = FleetName::new("default").unwrap();
+    let store = Store::open(&target, &fleet, "looker", |_| {})
+        .await
+        .unwrap();
+    let long = vec![b'x'; 10_000];
+    let foreign = [b"\xc1 was never a record", &long[..]].concat();
+    let another = [b"\xc1 was neither", &long[..]].concat();
+    let short = record(8, b"short");
+    to_errors(
+        &server,
+        &[record(7, &long), foreign.clone(), another.clone(), short],
+    );
+    let snapshot = Snapshot::read(&store).await.unwrap();
+    let cut: Vec<bool> = snapshot.newest.iter().map(|glance| glance.cut).collect();
+    assert_eq!(cut, [false, true, true, true]);
+    // Others come meanwhile.
+    let others: Vec<Vec<u8>> = (9..200).map(|seq| record(seq, b"later")).collect();
+    to_errors(&server, &others);
+    for (glance, whole) in snapshot
+        .newest
+        .iter()
+        .zip([&b"short"[..], &another, &foreign, &long])
+    {
+        match full::read(Some(store.clone()), glance).await {
+            Full::Text(text) => assert!(text == whole, "another text of {glance:?}"),
+            other => panic!("{other:?} of {glance:?}"),
+        }
+    }
+    let other = glance(7, "", "");
+    assert!(matches!(full::read(Some(store), &other).await, Full::Gone));
+    assert!(matches!(full::read(None, &other).await, Full::Trouble(_)));
+}
+
+#[tokio::test]
+async fn it_draws_what_it_reads_until_q() {
+    let server = PrivateServer::builder().start().unwrap();
+    let target = Target::parse(&server.url()).unwrap();
+    let fleet = FleetName::new("default").unwrap();
+    let text = "order 17, and so on ".repeat(200) + "until the end";
+    to_errors(&server, &[record(7, text.as_bytes())]);
+    let limits = Limits::from(&Config::new(fleet.clone()));
+    let watch = Watch::start(target, fleet, Duration::from_millis(20), limits);
+    let (keys, events) = mpsc::unbounded_channel();
+    let (drawn, mut screen) = watch::channel(String::new());
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    let draw = |app: &mut App| {
+        draw_on(&mut terminal, app)?;
+        drawn.send_replace(terminal.backend().to_string());
+        Ok(())
+    };
+    let app = view(Seen::clone(&watch.seen()));
+    let shown = crate::show(draw, events, &watch, app);
+    let user = async {
+        for (awaited, pressed) in [
+            ("connecting to", KeyCode::Null),
+            ("Failed messages 1", KeyCode::Tab),
+            ("order 17", KeyCode::Enter),
+            ("4,013 bytes", KeyCode::End),
+            ("until the end", KeyCode::Esc),
+            ("✓ balanced", KeyCode::Char('q')),
+        ] {
+            screen
+                .wait_for(|screen| screen.contains(awaited))
+                .await
+                .unwrap();
+            let key = KeyEvent::new(pressed, KeyModifiers::NONE);
+            keys.send(Ok(Event::Key(key))).unwrap();
+        }
+    };
+    let both = async { tokio::join!(shown, user) };
+    let (ended, ()) = tokio::time::timeout(Duration::from_secs(20), both)
+        .await
+        .expect("what was awaited is not on the screen");
+    ended.unwrap();
+}
+
+#[tokio::test]
+async fn it_ends_when_the_keyboard_is_gone() {
+    let target = Target::parse("redis://127.0.0.1:1").unwrap();
+    let fleet = FleetName::new("default").unwrap();
+    let limits = Limits::from(&Config::new(fleet.clone()));
+    let watch = Watch::start(target, fleet, Duration::from_secs(1), limits);
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    let (keys, events) = mpsc::unbounded_channel();
+    keys.send(Err(io::Error::other("hung up"))).unwrap();
+    let app = view(Seen::clone(&watch.seen()));
+    let ended = crate::show(|app| draw_on(&mut terminal, app), events, &watch, app).await;
+    assert_eq!(ended.unwrap_err().to_string(), "hung up");
+    drop(keys);
+    let (_, events) = mpsc::unbounded_channel();
+    let app = view(Seen::clone(&watch.seen()));
+    assert!(
+        crate::show(|app| draw_on(&mut terminal, app), events, &watch, app)
+            .await
+            .is_err()
+    );
+}
