@@ -97,6 +97,16 @@ pub fn is_unsafe(c: char) -> bool {
         )
 }
 
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut hex = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
 /// A moment of Redis's clock: RFC 3339, milliseconds, UTC; none for 0, which stands for *not
 /// known*.
 pub fn moment(ms: u64) -> Option<String> {

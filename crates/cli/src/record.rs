@@ -1,20 +1,18 @@
 //! A failed message as one line.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 
-use baton::{FailedMessage, show};
-use serde::Serialize;
+use baton::FailedMessage;
+use baton::show::{self, Escaped};
 
 use crate::args::FormatArgs;
 use crate::json;
-use baton::show::Escaped;
 
 /// The line of a failed message, with its end.
 pub(crate) fn line(failed: &FailedMessage, format: &FormatArgs) -> anyhow::Result<Vec<u8>> {
     let mut line = Vec::with_capacity(failed.text.len() + failed.reason.len() + 64);
     match format.json {
-        true => json::write_line(&mut line, &Json::new(failed))?,
+        true => json::write_line(&mut line, failed)?,
         false => text(&mut line, failed)?,
     }
     Ok(line)
@@ -39,45 +37,6 @@ fn text(line: &mut Vec<u8>, failed: &FailedMessage) -> std::io::Result<()> {
         Escaped(failed.reason.as_bytes()),
         Escaped(&failed.text)
     )
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    seq: u64,
-    at: Option<String>,
-    node: &'a str,
-    reason: &'a str,
-    attempt: u64,
-    text: std::borrow::Cow<'a, str>,
-    /// All bytes of a text that is not valid UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text_hex: Option<String>,
-}
-
-impl<'a> Json<'a> {
-    fn new(failed: &'a FailedMessage) -> Self {
-        let text_hex = std::str::from_utf8(&failed.text)
-            .is_err()
-            .then(|| hex(&failed.text));
-        Self {
-            seq: failed.seq,
-            at: show::moment(failed.at_ms),
-            node: &failed.node,
-            reason: &failed.reason,
-            attempt: failed.attempt,
-            text: String::from_utf8_lossy(&failed.text),
-            text_hex,
-        }
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut hex = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
 }
 
 #[cfg(test)]

@@ -1,4 +1,34 @@
 //! A page that shows a fleet, and metrics and health for programs.
+//!
+//! The page is meant for people who may see the fleet's messages, and for nobody else: it is
+//! served to this machine only, or to those who know a token. It only shows, unless it is
+//! allowed to act. What arrives is bounded everywhere: connections, requests, answers, and the
+//! work that a request may cause in Redis.
+//!
+//! TLS is the business of a proxy in front. The server does not know whether there is one, so
+//! its cookie lacks the attribute `Secure`; a proxy that speaks TLS to the outside can add it.
+//!
+//! The tour: `serve` accepts connections, `guard` holds every request against the rules of who
+//! may ask from where, `access` knows tokens and sessions, `page` and `node` have the routes,
+//! `events` tells a browser of every reading, `errors` looks at the errors store, remembers
+//! what it has shown (`look`), and acts on nothing else (`settle`).
+
+mod access;
+mod answer;
+mod assets;
+mod errors;
+mod events;
+mod guard;
+mod hosts;
+mod impatient;
+mod login;
+mod look;
+mod node;
+mod page;
+mod record;
+mod serve;
+mod settle;
+mod walk;
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +37,7 @@ use std::sync::Arc;
 use baton::{Meter, Watch};
 
 /// How the page is served.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Who does not know it is shown a login page, or refused.
     pub token: Option<String>,
@@ -15,6 +45,17 @@ pub struct Options {
     pub allow_actions: bool,
     /// Names by which the page may be asked for, beside localhost and the address itself.
     pub hosts: Vec<String>,
+}
+
+/// Does not show the token.
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("token", &self.token.as_ref().map(|_| "…"))
+            .field("allow_actions", &self.allow_actions)
+            .field("hosts", &self.hosts)
+            .finish()
+    }
 }
 
 /// A node that tells about itself.
@@ -43,15 +84,15 @@ impl Listener {
         self.listener.local_addr()
     }
 
-    /// Serves the page, metrics and health until it is dropped.
+    /// Serves the page, metrics and health until it is dropped. Other machines are served only
+    /// if there is a token.
     pub async fn page(self, watch: Watch, options: Options) -> io::Result<()> {
-        let _ = (watch, options);
-        std::future::pending().await
+        let router = page::router(watch, options, self.addr()?)?;
+        serve::forever(self.listener, router).await
     }
 
     /// Serves metrics and health of one node and its fleet until it is dropped.
     pub async fn node(self, watch: Watch, own: Own) -> io::Result<()> {
-        let _ = (watch, own);
-        std::future::pending().await
+        serve::forever(self.listener, node::router(watch, own)).await
     }
 }

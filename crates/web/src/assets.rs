@@ -1,0 +1,86 @@
+//! The files of the page, built into the program. They hold nothing secret.
+
+use axum::body::Bytes;
+use axum::extract::Path;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{Html, IntoResponse, Response};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::guard;
+
+/// The page itself.
+const INDEX: &str = include_str!("../assets/index.html");
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// Name under `/assets/`, type, contents.
+type Asset = (&'static str, &'static str, &'static [u8]);
+
+macro_rules! asset {
+    ($name:literal, $kind:expr, $path:literal) => {
+        ($name, $kind, include_bytes!(concat!("../assets/", $path)))
+    };
+    ($name:literal, $kind:expr) => {
+        asset!($name, $kind, $name)
+    };
+}
+
+const ASSETS: [Asset; 11] = [
+    asset!("app.js", SCRIPT),
+    asset!("text.js", SCRIPT),
+    asset!("talk.js", SCRIPT),
+    asset!("strip.js", SCRIPT),
+    asset!("charts.js", SCRIPT),
+    asset!("nodes.js", SCRIPT),
+    asset!("failed.js", SCRIPT),
+    asset!("app.css", STYLE),
+    asset!("favicon.svg", "image/svg+xml"),
+    asset!("uPlot.iife.min.js", SCRIPT, "vendor/uPlot.iife.min.js"),
+    asset!("uPlot.min.css", STYLE, "vendor/uPlot.min.css"),
+];
+
+/// Sends the page.
+pub(crate) async fn index() -> Html<&'static str> {
+    Html(INDEX)
+}
+
+/// Sends a file, unless the browser has that very one.
+pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    let Some((_, kind, bytes)) = ASSETS.into_iter().find(|(known, ..)| *known == name) else {
+        return guard::nothing().await;
+    };
+    let tag = format!("\"{:032x}\"", xxh3_128(bytes));
+    let had = headers.get(IF_NONE_MATCH);
+    let had = had.is_some_and(|had| had.as_bytes() == tag.as_bytes());
+    let about = [
+        (CONTENT_TYPE, kind),
+        (CACHE_CONTROL, "no-cache"),
+        (ETAG, tag.as_str()),
+    ];
+    match had {
+        true => (StatusCode::NOT_MODIFIED, about).into_response(),
+        false => (about, Bytes::from_static(bytes)).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_served() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/assets");
+        for folder in [folder.to_owned(), format!("{folder}/vendor")] {
+            for file in std::fs::read_dir(folder).unwrap() {
+                let name = file.unwrap().file_name().into_string().unwrap();
+                let known = ASSETS.iter().any(|(known, ..)| *known == name);
+                let needed = [".js", ".css", ".svg"]
+                    .iter()
+                    .any(|end| name.ends_with(end));
+                assert!(known || !needed, "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The failed messages on the page: looking at them, and, where it is allowed, taking,
+//! dropping and retrying them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use baton::protocol::{Settle, Store};
+use futures_util::stream;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+use crate::answer::Refusal;
+use crate::look::{self, Found, Look, Wanted, What};
+use crate::page::Page;
+use crate::record::{Id, Shown};
+use crate::settle;
+
+/// Messages that a look shows unless it is told otherwise, and at most.
+const LIMIT: (usize, usize) = (50, 200);
+
+#[derive(Deserialize)]
+pub(crate) struct LookQuery {
+    #[serde(default)]
+    search: String,
+    #[serde(default)]
+    reason: String,
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct OneQuery {
+    look: String,
+}
+
+#[derive(Deserialize)]
+struct Chosen {
+    look: String,
+    what: What,
+}
+
+#[derive(Deserialize)]
+struct Action {
+    #[serde(flatten)]
+    chosen: Chosen,
+    action: Verb,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Verb {
+    Drop,
+    Retry,
+}
+
+#[derive(Serialize)]
+struct Looked {
+    look: String,
+    #[serde(flatten)]
+    found: Found,
+}
+
+/// Looks at the failed messages.
+pub(crate) async fn look(
+    State(page): State<Arc<Page>>,
+    query: Result<Query<LookQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let Query(query) = query.map_err(|rejection| bad(&rejection.body_text()))?;
+    let wanted = Wanted {
+        search: query.search,
+        reason: Some(query.reason).filter(|reason| !reason.is_empty()),
+        limit: query.limit.unwrap_or(LIMIT.0).min(LIMIT.1),
+    };
+    let _turn = page.looking.take().await?;
+    let (look, found) = look::look(&store(&page)?, &wanted).await?;
+    let look = page.looks.remember(look);
+    Ok(Json(Looked { look, found }).into_response())
+}
+
+/// Shows one of a look in full.
+pub(crate) async fn one(
+    State(page): State<Arc<Page>>,
+    Path(id): Path<String>,
+    query: Result<Query<OneQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let Query(query) = query.map_err(|rejection| bad(&rejection.body_text()))?;
+    let look = recall(&page, &query.look)?;
+    let gone = || Refusal::new(StatusCode::NOT_FOUND, "this message is not there any more");
+    let id = look.chosen(&What::Id(id)).into_keys().next();
+    let id: Id = id.ok_or_else(gone)?;
+    let _turn = page.reading.take().await?;
+    let failed = settle::find(&store(&page)?, id).await?.ok_or_else(gone)?;
+    Ok(Json(Shown::whole(id, &failed)).into_response())
+}
+
+/// Sends records of a look in full, a line each.
+pub(crate) async fn read(
+    State(page): State<Arc<Page>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
+    let Chosen { look, what } = parse(body)?;
+    let chosen = recall(&page, &look)?.chosen(&what);
+    let turn = page.reading.take().await?;
+    let lines = settle::read(&store(&page)?, chosen).await?;
+    let lines = lines.ok_or_else(|| {
+        let why = "these are more than 64 MiB: take them with `baton getErrors --json`";
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+    })?;
+    // The turn ends when all is sent, or there could be many such answers in memory.
+    let parts = stream::unfold((lines.into_iter(), turn), async |(mut lines, turn)| {
+        let part = Bytes::from(lines.next()?);
+        Some((Ok::<_, Infallible>(part), (lines, turn)))
+    });
+    let kind = [(CONTENT_TYPE, "application/x-ndjson")];
+    Ok((kind, Body::from_stream(parts)).into_response())
+}
+
+/// Drops or retries records of a look.
+pub(crate) async fn settle(
+    State(page): State<Arc<Page>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
+    let Action { chosen, action } = parse(body)?;
+    let Chosen { look, what } = chosen;
+    let chosen = recall(&page, &look)?.chosen(&what);
+    let action = match action {
+        Verb::Drop => Settle::Drop,
+        Verb::Retry => Settle::Retry,
+    };
+    let _turn = page.settling.take().await?;
+    let (outcome, result) = settle::settle(&store(&page)?, action, chosen).await;
+    match result {
+        Ok(()) => Ok(Json(outcome).into_response()),
+        Err(error) => {
+            let told = json!({ "error": error.to_string(), "so_far": outcome });
+            Ok((StatusCode::SERVICE_UNAVAILABLE, Json(told)).into_response())
+        }
+    }
+}
+
+fn store(page: &Page) -> Result<Store, Refusal> {
+    page.watch.store().ok_or_else(|| {
+        let trouble = page.watch.seen().trouble.clone();
+        let why = trouble.unwrap_or_else(|| "Redis has not answered yet".to_owned());
+        Refusal(StatusCode::SERVICE_UNAVAILABLE, why)
+    })
+}
+
+fn recall(page: &Page, look: &str) -> Result<Arc<Look>, Refusal> {
+    let why = "this look is too long ago: look again";
+    let look = page.looks.recall(look);
+    look.ok_or_else(|| Refusal::new(StatusCode::GONE, why))
+}
+
+fn parse<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Refusal> {
+    let body = body.map_err(|rejection| Refusal(rejection.status(), rejection.body_text()))?;
+    serde_json::from_slice(&body).map_err(|error| bad(&error.to_string()))
+}
+
+fn bad(why: &str) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, why)
+}

@@ -1,0 +1,86 @@
+//! A connection that is given up when its other end takes nothing for too long: who asks for
+//! much and does not read it would hold a connection, and the answer in memory, for ever.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use tokio::time::{Sleep, sleep};
+
+/// A connection whose writes must get on.
+pub(crate) struct Impatient<T> {
+    inner: T,
+    patience: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T> Impatient<T> {
+    /// Every write must take at least one byte within this time.
+    pub(crate) fn new(inner: T, patience: Duration) -> Self {
+        Self {
+            inner,
+            patience,
+            stalled: None,
+        }
+    }
+
+    fn timed<R>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if poll.is_ready() {
+            self.stalled = None;
+            return poll;
+        }
+        let patience = self.patience;
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(sleep(patience)));
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<T: Read + Unpin> Read for Impatient<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl<T: Write + Unpin> Write for Impatient<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.timed(cx, poll)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let poll = Pin::new(&mut self.inner).poll_flush(cx);
+        self.timed(cx, poll)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let poll = Pin::new(&mut self.inner).poll_shutdown(cx);
+        self.timed(cx, poll)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.timed(cx, poll)
+    }
+}

@@ -1,0 +1,232 @@
+//! Looks at the errors store. What a look has found is remembered, so that an action can be
+//! bounded by it: whatever failed later was not seen, and is not touched.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton::protocol::Store;
+use baton::{Error, FailedMessage};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::access::secret;
+use crate::record::{Id, Shown, short};
+use crate::walk::Walk;
+
+/// Most records and bytes of one look.
+const MOST: (u64, usize) = (100_000, 64 << 20);
+/// Looks that are remembered.
+const LOOKS: usize = 16;
+/// Most reasons that are listed.
+const GROUPS: usize = 200;
+
+/// What is looked for.
+pub(crate) struct Wanted {
+    /// Somewhere in text, reason, node or number, in any case.
+    pub(crate) search: String,
+    /// Exactly this reason, as far as a list shows it.
+    pub(crate) reason: Option<String>,
+    /// How many to show.
+    pub(crate) limit: usize,
+}
+
+/// What was found.
+#[derive(Serialize)]
+pub(crate) struct Found {
+    /// Records in the store.
+    total: u64,
+    /// Records that are what was looked for.
+    matching: u64,
+    /// Whether the whole store was looked through; if not, its newest part was.
+    complete: bool,
+    /// Reasons of what was searched for, the most frequent first.
+    groups: Vec<Group>,
+    /// The newest of them.
+    messages: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+struct Group {
+    reason: String,
+    count: u64,
+}
+
+/// Which of a look's records are meant.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum What {
+    /// All.
+    All,
+    /// One.
+    Id(String),
+    /// All with this reason.
+    Reason(String),
+}
+
+/// The records of a look, as many times as each was there.
+pub(crate) struct Look(Vec<Entry>);
+
+struct Entry {
+    id: Id,
+    /// Of the reason.
+    hash: u64,
+}
+
+impl Look {
+    /// The records that are meant, and how many of each.
+    pub(crate) fn chosen(&self, what: &What) -> HashMap<Id, u64> {
+        let mut chosen = HashMap::new();
+        let mut add = |entry: &Entry| *chosen.entry(entry.id).or_default() += 1;
+        match what {
+            What::All => self.0.iter().for_each(add),
+            What::Id(id) => {
+                let id = Id::parse(id);
+                let entry = self.0.iter().find(|entry| Some(entry.id) == id);
+                entry.into_iter().for_each(add);
+            }
+            What::Reason(reason) => {
+                let hash = xxh3_64(short(reason).as_bytes());
+                let entries = self.0.iter().filter(|entry| entry.hash == hash);
+                entries.for_each(&mut add);
+            }
+        }
+        chosen
+    }
+}
+
+/// The latest looks.
+#[derive(Default)]
+pub(crate) struct Looks(Mutex<VecDeque<(String, Arc<Look>)>>);
+
+impl Looks {
+    /// Keeps a look, and says under which name.
+    pub(crate) fn remember(&self, look: Look) -> String {
+        let name = secret();
+        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if looks.len() >= LOOKS {
+            looks.pop_front();
+        }
+        looks.push_back((name.clone(), Arc::new(look)));
+        name
+    }
+
+    /// A look that was remembered not too long ago.
+    pub(crate) fn recall(&self, name: &str) -> Option<Arc<Look>> {
+        let looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = looks.iter().find(|(known, _)| known == name);
+        known.map(|(_, look)| Arc::clone(look))
+    }
+}
+
+/// Looks through the store, or the newest part of it.
+pub(crate) async fn look(store: &Store, wanted: &Wanted) -> Result<(Look, Found), Error> {
+    let mut walk = Walk::start(store).await?;
+    let total = walk.left();
+    let search = wanted.search.to_lowercase();
+    let (mut records, mut bytes) = MOST;
+    let mut met = HashSet::new();
+    let mut groups: HashMap<String, u64> = HashMap::new();
+    let (mut entries, mut messages) = (Vec::new(), Vec::new());
+    while records > 0
+        && bytes > 0
+        && let Some(page) = walk.next(records).await?
+    {
+        for record in page.records.iter().rev() {
+            records = records.saturating_sub(1);
+            bytes = bytes.saturating_sub(record.len());
+            let id = Id::of(record);
+            let failed = FailedMessage::decode(record);
+            // No message fails twice in the same words at the same moment: the store has moved.
+            let again = failed.seq != 0 && !met.insert(id);
+            if again || !is_like(&failed, &search) {
+                continue;
+            }
+            let reason = short(&failed.reason);
+            match groups.get_mut(reason) {
+                Some(count) => *count += 1,
+                None => drop(groups.insert(reason.to_owned(), 1)),
+            }
+            if wanted
+                .reason
+                .as_ref()
+                .is_none_or(|wanted| short(wanted) == reason)
+            {
+                let hash = xxh3_64(reason.as_bytes());
+                entries.push(Entry { id, hash });
+                if messages.len() < wanted.limit {
+                    messages.push(Shown::briefly(id, &failed));
+                }
+            }
+        }
+    }
+    let mut groups: Vec<Group> = groups
+        .into_iter()
+        .map(|(reason, count)| Group { reason, count })
+        .collect();
+    groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+    groups.truncate(GROUPS);
+    let found = Found {
+        total,
+        matching: entries.len() as u64,
+        complete: walk.left() == 0,
+        groups,
+        messages,
+    };
+    Ok((Look(entries), found))
+}
+
+/// Whether a failed message has these lower-case words somewhere.
+fn is_like(failed: &FailedMessage, search: &str) -> bool {
+    let has = |text: &str| text.to_lowercase().contains(search);
+    search.is_empty()
+        || has(&String::from_utf8_lossy(&failed.text))
+        || has(&failed.reason)
+        || has(&failed.node)
+        || (failed.seq != 0 && has(&format!("#{}", failed.seq)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(record: &[u8], reason: &str) -> Entry {
+        Entry {
+            id: Id::of(record),
+            hash: xxh3_64(reason.as_bytes()),
+        }
+    }
+
+    #[test]
+    fn a_choice_is_of_the_look_and_of_nothing_else() {
+        let look = Look(vec![
+            entry(b"a", "one"),
+            entry(b"b", "two"),
+            entry(b"b", "two"),
+        ]);
+        let (a, b) = (Id::of(b"a"), Id::of(b"b"));
+        let chosen = |what| look.chosen(&what);
+        assert_eq!(chosen(What::All), HashMap::from([(a, 1), (b, 2)]));
+        assert_eq!(chosen(What::Id(b.to_string())), HashMap::from([(b, 1)]));
+        assert_eq!(chosen(What::Reason("two".into())), HashMap::from([(b, 2)]));
+        let other = Id::of(b"c").to_string();
+        for none in [
+            What::Id(other),
+            What::Id("x".into()),
+            What::Reason("three".into()),
+        ] {
+            assert!(look.chosen(&none).is_empty(), "{none:?}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_look_is_forgotten() {
+        let looks = Looks::default();
+        let first = looks.remember(Look(Vec::new()));
+        for _ in 1..LOOKS {
+            looks.remember(Look(Vec::new()));
+        }
+        assert!(looks.recall(&first).is_some());
+        looks.remember(Look(Vec::new()));
+        assert!(looks.recall(&first).is_none());
+    }
+}

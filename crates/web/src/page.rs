@@ -1,0 +1,132 @@
+//! The page: its routes, and the short answers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use baton::Watch;
+use serde_json::{Value, json};
+
+use crate::access::{Access, Caller};
+use crate::answer::Turns;
+use crate::events::{self, Events};
+use crate::hosts::Hosts;
+use crate::look::Looks;
+use crate::{Options, assets, errors, guard, login, node};
+
+/// Most bytes of a request's body.
+const BODY_BYTES: usize = 64 << 10;
+
+/// What all requests share.
+pub(crate) struct Page {
+    pub(crate) watch: Watch,
+    pub(crate) access: Access,
+    pub(crate) hosts: Hosts,
+    pub(crate) allow_actions: bool,
+    pub(crate) events: Events,
+    pub(crate) looks: Looks,
+    /// Who looks through the errors store, who reads from it, who changes it.
+    pub(crate) looking: Turns,
+    pub(crate) reading: Turns,
+    pub(crate) settling: Turns,
+}
+
+/// The routes.
+pub(crate) fn router(watch: Watch, options: Options, addr: SocketAddr) -> io::Result<Router> {
+    let Options {
+        token,
+        allow_actions,
+        hosts,
+    } = options;
+    if token.is_none() && !addr.ip().is_loopback() {
+        let why = "serving other machines needs a token";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let page = Arc::new(Page {
+        watch,
+        access: Access::new(token.as_deref())?,
+        hosts: Hosts::new(addr, &hosts, token.is_some()),
+        allow_actions,
+        events: Events::default(),
+        looks: Looks::default(),
+        looking: Turns::default(),
+        reading: Turns::default(),
+        settling: Turns::default(),
+    });
+    let acting = from_fn_with_state(Arc::clone(&page), guard::acting);
+    let known = Router::new()
+        .route("/", get(assets::index))
+        .route("/api/session", get(session))
+        .route("/api/events", get(events::events))
+        .route("/api/trend", get(trend))
+        .route("/api/errors", get(errors::look))
+        .route("/api/errors/{id}", get(errors::one))
+        .route("/metrics", get(metrics))
+        .route(
+            "/api/errors/read",
+            post(errors::read).route_layer(acting.clone()),
+        )
+        .route(
+            "/api/errors/settle",
+            post(errors::settle).route_layer(acting),
+        )
+        .route_layer(from_fn_with_state(Arc::clone(&page), guard::known));
+    let form = get(login::form).post(login::enter);
+    let named = Router::new()
+        .route("/assets/{name}", get(assets::asset))
+        .route(
+            "/login",
+            form.layer(DefaultBodyLimit::max(login::FORM_BYTES)),
+        )
+        .route("/logout", post(login::leave))
+        .merge(known)
+        .fallback(guard::nothing)
+        .layer(from_fn_with_state(Arc::clone(&page), guard::host));
+    // Probes ask by whatever address they find, and are told nothing secret.
+    Ok(Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .merge(named)
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .layer(from_fn(guard::patience))
+        .layer(from_fn(guard::dress))
+        .with_state(page))
+}
+
+/// What the page must know before it can ask for more.
+async fn session(
+    State(page): State<Arc<Page>>,
+    Extension(caller): Extension<Caller>,
+) -> Json<Value> {
+    Json(json!({
+        "actions": page.allow_actions,
+        "csrf": page.access.csrf(&caller).unwrap_or_default(),
+        "login": page.access.needs_token(),
+        "fleet": page.watch.seen().fleet,
+        "place": page.watch.place(),
+        "version": env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+async fn trend(State(page): State<Arc<Page>>) -> Response {
+    let seen = page.watch.seen();
+    let points: Vec<_> = seen.trend.points().collect();
+    Json(json!({ "points": points })).into_response()
+}
+
+async fn metrics(State(page): State<Arc<Page>>) -> Response {
+    node::exposition(&page.watch.seen(), None)
+}
+
+async fn healthz(State(page): State<Arc<Page>>) -> Response {
+    node::health(&page.watch.seen())
+}
+
+async fn readyz(State(page): State<Arc<Page>>) -> Response {
+    node::readiness(&page.watch.seen())
+}

@@ -1,0 +1,124 @@
+//! Accepting connections: not too many, none that says nothing, none that takes nothing.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::impatient::Impatient;
+
+/// Connections at a time; more wait until one ends.
+const CONNECTIONS: usize = 256;
+/// A request's head must be complete within this time, also the next one on an idle connection.
+const HEAD_PATIENCE: Duration = Duration::from_secs(5);
+/// A client must take some of its answer within this time.
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// Most bytes of a request's head.
+const HEAD_BYTES: usize = 32 << 10;
+/// The pause when there are no descriptors left, or whatever else hinders accepting.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves until it is dropped; all connections end with it.
+pub(crate) async fn forever(listener: std::net::TcpListener, router: Router) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        // The semaphore is never closed.
+        let permit = Arc::clone(&permits).acquire_owned().await.ok();
+        let stream = accept(&listener).await;
+        while connections.try_join_next().is_some() {}
+        let router = router.clone();
+        // A task of its own: a panic ends this connection and no other.
+        connections.spawn(async move {
+            converse(stream, router).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(_) => sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, router: Router) {
+    // Events are small, and each is waited for. A socket that refuses is served all the same.
+    let _ = stream.set_nodelay(true);
+    let stream = Impatient::new(TokioIo::new(stream), WRITE_PATIENCE);
+    // How a connection ends is the client's affair.
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(stream, TowerToHyperService::new(router))
+        .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn ask(port: u16, path: &str) -> String {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+            .await
+            .unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        // A connection that is torn down may end with a reset.
+        let _ = stream.read_to_string(&mut answer).await;
+        answer
+    }
+
+    #[tokio::test]
+    async fn a_panic_ends_its_connection_and_no_other() {
+        let router = Router::new()
+            .route(
+                "/panic",
+                get(async || -> &'static str { panic!("on purpose") }),
+            )
+            .route("/", get(async || "fine"));
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let served = tokio::spawn(forever(listener, router));
+        assert_eq!(ask(port, "/panic").await, "");
+        let answer = ask(port, "/").await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert!(answer.ends_with("fine"), "{answer}");
+        served.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_is_given_up() {
+        use hyper::rt::Write;
+        let (near, _far) = tokio::io::duplex(1 << 10);
+        let mut near = Impatient::new(TokioIo::new(near), WRITE_PATIENCE);
+        let mut write = async |bytes: &[u8]| {
+            std::future::poll_fn(|cx| std::pin::Pin::new(&mut near).poll_write(cx, bytes)).await
+        };
+        let before = tokio::time::Instant::now();
+        assert_eq!(write(&[0; 2 << 10]).await.unwrap(), 1 << 10);
+        let error = write(&[0]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(before.elapsed() >= WRITE_PATIENCE);
+    }
+}
