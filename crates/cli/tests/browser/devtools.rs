@@ -2,6 +2,7 @@
 //! a NUL byte behind it.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use crate::support::PATIENCE;
 
 /// The browser reads what it is asked from file 3 and answers on file 4. The shell makes them of
 /// its stdin and stdout: to hand a child further files takes unsafe code.
-const PIPE: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
+const PIPE: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >&2"#;
 
 /// Nothing is fetched by itself, and a page that nobody looks at runs as fast as any other.
 const FLAGS: &[&str] = &[
@@ -37,6 +38,9 @@ const FLAGS: &[&str] = &[
 
 /// The names that `scripts/setup-browser` looks for, in the same order.
 const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
+
+/// The file with what the browser complains of.
+const COMPLAINTS: &str = "complaints";
 
 /// The one browser that tests share as long as any of them has it in hand.
 static SHARED: Mutex<Weak<Browser>> = Mutex::new(Weak::new());
@@ -76,7 +80,7 @@ pub(crate) struct Browser {
     reader: Option<JoinHandle<()>>,
     process: Child,
     // Dropped last: the folder goes when the browser is gone.
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Browser {
@@ -108,6 +112,7 @@ impl Browser {
             .env("TMPDIR", folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(File::create(folder.path().join(COMPLAINTS)).unwrap())
             .process_group(0)
             .spawn()
             .unwrap();
@@ -123,22 +128,42 @@ impl Browser {
             heard,
             reader: Some(reader),
             process,
-            _folder: folder,
+            folder,
         }
     }
 
     /// Calls a method, of a page if a session is named, and waits for its result.
     #[track_caller]
     pub(crate) fn call(&self, session: Option<&str>, method: &str, params: Value) -> Value {
+        match self.try_call(session, method, params) {
+            Ok(result) => result,
+            Err(why) => panic!("{method}: {why}"),
+        }
+    }
+
+    /// The same for what may be refused: a page that goes away answers no questions.
+    #[track_caller]
+    pub(crate) fn try_call(
+        &self,
+        session: Option<&str>,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, Value> {
         let id = self.send(session, method, params);
         let deadline = Instant::now() + PATIENCE;
         let mut said = self.heard.lock();
         loop {
             if let Some(mut answer) = said.answers.remove(&id) {
-                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-                return answer["result"].take();
+                return match answer["error"].take() {
+                    Value::Null => Ok(answer["result"].take()),
+                    why => Err(why),
+                };
             }
-            assert!(!said.ended, "{method}: the browser has ended");
+            assert!(
+                !said.ended,
+                "{method}: the browser has ended: {}",
+                self.complaints()
+            );
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
                 panic!("{method}: no answer in {PATIENCE:?}");
             };
@@ -151,7 +176,8 @@ impl Browser {
         }
     }
 
-    fn send(&self, session: Option<&str>, method: &str, params: Value) -> u64 {
+    /// Calls a method and does not wait.
+    pub(crate) fn send(&self, session: Option<&str>, method: &str, params: Value) -> u64 {
         let mut mouth = self.mouth.lock().unwrap_or_else(PoisonError::into_inner);
         mouth.calls += 1;
         let id = mouth.calls;
@@ -164,6 +190,10 @@ impl Browser {
         // A browser that is gone shows when its answer is missing.
         let _ = mouth.pipe.write_all(&bytes);
         id
+    }
+
+    fn complaints(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join(COMPLAINTS)).unwrap_or_default()
     }
 
     /// All that a page told by itself so far.
@@ -223,7 +253,8 @@ fn program() -> Option<PathBuf> {
         };
         if found.is_none() {
             // Past the test runner, which would keep it to itself.
-            let line = "SKIPPED: no browser, so the page was not tested in one; see scripts/setup-browser";
+            let line =
+                "SKIPPED: no browser, so the page was not tested in one; see scripts/setup-browser";
             let _ = writeln!(std::io::stderr(), "{line}");
         }
         found

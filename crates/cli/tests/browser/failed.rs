@@ -1,0 +1,210 @@
+//! Failed messages, retried and dropped through the page.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use baton_server::PrivateServer;
+use serde_json::{Value, json};
+
+use crate::devtools::Browser;
+use crate::support::{PATIENCE, Web, failure, fleet_of, push, server, stored, wait_books};
+use crate::tab::Tab;
+
+#[test]
+fn a_message_that_is_retried_through_the_page_is_handled_again() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let server = server();
+    fail_until(&server, 3);
+    let web = Web::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &web.url);
+    wait_items(&tab, 3);
+
+    let before = stored(&server);
+    tab.click("#failed [data-id] button.retry");
+    tab.wait_until("the question", "document.querySelector('#confirm').open");
+    assert_eq!(wait_books(&server, "its books", |_| true).retried, 0);
+    tab.click("#confirm-yes");
+    let books = wait_books(&server, "the retry", |books| books.retried == 1);
+    assert_eq!((books.errors, books.pending, books.done), (2, 1, 0));
+    // The newest comes first on the page.
+    assert_eq!(stored(&server), before[..2]);
+    tab.wait_until(
+        "the page to say so",
+        "/retried 1/.test(document.querySelector('#toast').textContent)
+            && document.querySelector('#toast').checkVisibility()",
+    );
+    wait_items(&tab, 2);
+
+    let _fleet = fleet_of(2, &server, &["--messages", "3", "--error-rate", "0"]);
+    let books = wait_books(&server, "the message to end", |books| books.done == 1);
+    assert!(books.balanced && books.counted, "{books:?}");
+    assert_eq!((books.published, books.retried, books.failed), (3, 1, 3));
+    tab.wait_until(
+        "the page to count it",
+        "document.querySelector('#books').dataset.state === 'balanced'
+            && document.querySelector('#done').textContent.trim() === '1'",
+    );
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn drop_all_leaves_what_failed_after_the_look() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let server = server();
+    fail_until(&server, 3);
+    let web = Web::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &web.url);
+    wait_items(&tab, 3);
+    tab.wait_until(
+        "the page to know the books",
+        "document.querySelector('#books').dataset.state === 'balanced'",
+    );
+
+    // One more, for the same reason.
+    fail_until(&server, 4);
+    tab.wait_until(
+        "the page to know of a newer failure",
+        "/\\b1 newer/.test(document.querySelector('#look-again').textContent)",
+    );
+    tab.click("#drop-all");
+    tab.wait_until("the question", "document.querySelector('#confirm').open");
+    let question = tab.text("#confirm-text");
+    assert!(question.contains("all 3 messages"), "{question}");
+    // First thought better of, then done.
+    tab.click("#confirm-no");
+    tab.wait_until("no question", "!document.querySelector('#confirm').open");
+    assert_eq!(numbers(&server), [1, 2, 3, 4]);
+    tab.click("#drop-all");
+    tab.click("#confirm-yes");
+    wait_books(&server, "three to be gone", |books| books.errors <= 1);
+    assert_eq!(numbers(&server), [4]);
+    wait_items(&tab, 1);
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_taken_is_in_a_file_and_no_longer_in_the_store() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let server = server();
+    push(
+        &server,
+        &[1, 2, 3].map(|seq| failure(seq, "too long", "some text")),
+    );
+    let web = Web::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &web.url);
+    let folder = tempfile::tempdir().unwrap();
+    tab.save_to(folder.path());
+    wait_items(&tab, 3);
+    tab.click("#take-all");
+    tab.click("#confirm-yes");
+    wait_items(&tab, 0);
+    assert_eq!(stored(&server), []);
+    tab.wait_until(
+        "the page to say so",
+        "/took 3/.test(document.querySelector('#toast').textContent)",
+    );
+    let taken = wait_file(folder.path());
+    let taken: Vec<Value> = taken
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let mut numbers: Vec<_> = taken.iter().map(|failed| failed["seq"].as_u64()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [Some(1), Some(2), Some(3)]);
+    assert_eq!(
+        (&taken[0]["reason"], &taken[0]["text"]),
+        (&json!("too long"), &json!("some text"))
+    );
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn a_search_and_a_reason_narrow_what_is_shown_and_what_is_dropped() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let server = server();
+    push(
+        &server,
+        &[
+            failure(1, "too long", "apple"),
+            failure(2, "too short", "pear"),
+            failure(3, "too long", "plum"),
+        ],
+    );
+    let web = Web::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &web.url);
+    wait_items(&tab, 3);
+    tab.eval("document.querySelector('#search').focus()");
+    tab.type_text("PEAR");
+    wait_items(&tab, 1);
+    assert!(tab.text("#failed").contains("pear"));
+    tab.eval("document.querySelector('#search').select()");
+    tab.press("Backspace");
+    wait_items(&tab, 3);
+
+    tab.click("#reasons button[data-reason='too long']");
+    wait_items(&tab, 2);
+    tab.click("#drop-all");
+    tab.click("#confirm-yes");
+    wait_books(&server, "two to be gone", |books| books.errors <= 1);
+    assert_eq!(stored(&server), [failure(2, "too short", "pear")]);
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
+/// Waits until the page lists so many failed messages.
+#[track_caller]
+fn wait_items(tab: &Tab, count: usize) {
+    let count = json!(count);
+    tab.wait_until(
+        &format!("{count} failed messages"),
+        &format!("document.querySelectorAll('#failed [data-id]').length === {count}"),
+    );
+}
+
+/// Lets a fleet reject all its messages until so many have failed.
+#[track_caller]
+fn fail_until(server: &PrivateServer, count: u64) {
+    let messages = count.to_string();
+    let flags = [
+        "--messages",
+        &messages,
+        "--interval",
+        "10ms",
+        "--error-rate",
+        "1",
+    ];
+    let _fleet = fleet_of(2, server, &flags);
+    wait_books(server, "the failures", |books| books.failed == count);
+}
+
+/// The sequence numbers in the errors store.
+fn numbers(server: &PrivateServer) -> Vec<u64> {
+    let mut numbers: Vec<u64> = stored(server).iter().map(|failed| failed.seq).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// What is in the one file of a folder, as soon as there is one that was saved to its end.
+#[track_caller]
+fn wait_file(folder: &Path) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut files = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|file| file.unwrap().path());
+        // A browser gives the file its name at the end.
+        if let Some(file) = files.find(|file| file.extension().is_some_and(|end| end == "ndjson")) {
+            return std::fs::read_to_string(file).unwrap();
+        }
+        assert!(Instant::now() < deadline, "no file was saved");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,180 @@
+//! What the page shows of a fleet, and how soon.
+
+use std::time::{Duration, Instant};
+
+use baton_harness::Fleet;
+use baton_server::{Fsync, PrivateServer};
+use serde_json::json;
+
+use crate::devtools::Browser;
+use crate::support::{PATIENCE, Web, fleet_of, server, wait_books};
+use crate::tab::Tab;
+
+/// The longest time from a kill to the new name on the page.
+const SEEN_WITHIN: Duration = Duration::from_secs(2);
+
+/// The name of the node that generates, as it told.
+fn generator(fleet: &Fleet) -> String {
+    let told = fleet.told();
+    let last = told.iter().rev().find(|told| told.event() == "generator");
+    last.unwrap().node().to_owned()
+}
+
+#[test]
+fn the_page_shows_the_fleet_without_an_error() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let server = server();
+    let fleet = fleet_of(3, &server, &["--interval", "20ms", "--error-rate", "0"]);
+    let web = Web::start(&server, &[]);
+    let tab = Tab::open(&browser, &web.url);
+
+    tab.wait_until(
+        "the generator",
+        "document.querySelector('#generator').textContent !== 'none'",
+    );
+    assert_eq!(tab.text("#generator"), generator(&fleet));
+    tab.wait_until(
+        "all nodes, balanced books and good health",
+        "document.querySelectorAll('#nodes tr[data-node]').length === 3
+            && document.querySelector('#books').dataset.state === 'balanced'
+            && document.querySelector('#health').dataset.state === 'well'",
+    );
+    let books = wait_books(&server, "its books", |_| true);
+    assert_eq!(tab.text("#epoch"), books.generator.epoch.to_string());
+    let names: Vec<_> = books.nodes.iter().map(|node| node.node.as_str()).collect();
+    let rows =
+        "[...document.querySelectorAll('#nodes tr[data-node]')].map((row) => row.dataset.node)";
+    assert_eq!(tab.eval(&format!("{rows}.sort()")), json!(names));
+    // This server keeps nothing on disk, which the page has to say.
+    assert!(!books.warnings.is_empty());
+    assert_eq!(
+        tab.eval("document.querySelectorAll('#warnings li').length"),
+        json!(books.warnings.len())
+    );
+    assert_eq!(
+        tab.eval("document.querySelector('#stale').hidden"),
+        json!(true)
+    );
+    tab.wait_until(
+        "a picture in each chart",
+        "document.querySelectorAll('.charts canvas').length === 3",
+    );
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn a_killed_generator_is_seen_within_two_seconds() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let server = server();
+    let mut fleet = fleet_of(3, &server, &["--interval", "20ms"]);
+    let web = Web::start(&server, &[]);
+    let tab = Tab::open(&browser, &web.url);
+    let dead = generator(&fleet);
+    let shown = json!(dead);
+    tab.wait_until(
+        "the first generator",
+        &format!("document.querySelector('#generator').textContent === {shown}"),
+    );
+    assert_eq!(epochs(&tab), ["1"]);
+
+    let copy = fleet.generator().unwrap();
+    let mark = fleet.mark();
+    let killed = Instant::now();
+    fleet.kill9(copy).unwrap();
+    let seen = tab.wait_until(
+        "another generator",
+        &format!("!['none', {shown}].includes(document.querySelector('#generator').textContent)"),
+    );
+    let took = seen - killed;
+    assert!(took <= SEEN_WITHIN, "{took:?}");
+
+    fleet
+        .wait_for(mark, PATIENCE, "its word", |told| {
+            told.event() == "generator"
+        })
+        .unwrap();
+    assert_eq!(tab.text("#generator"), generator(&fleet));
+    assert_eq!(tab.text("#epoch"), "2");
+    assert_eq!(epochs(&tab), ["1", "2"]);
+    let words = tab.text("#takeovers li");
+    let tale = format!("{} took over from {dead}", generator(&fleet));
+    assert!(words.contains(&tale), "{words}");
+
+    // The next one stops in good order.
+    let last = generator(&fleet);
+    let copy = fleet.generator().unwrap();
+    let mark = fleet.mark();
+    fleet.terminate(copy).unwrap();
+    fleet
+        .wait_for(mark, PATIENCE, "its heir", |told| {
+            told.event() == "generator"
+        })
+        .unwrap();
+    tab.wait_until(
+        "the third",
+        "document.querySelector('#epoch').textContent === '3'",
+    );
+    let words = tab.text("#takeovers li");
+    let tale = format!("{} took over from {last}", generator(&fleet));
+    assert!(
+        words.contains(&tale) && words.contains("resigned"),
+        "{words}"
+    );
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
+/// The epochs of the strip's segments, in order.
+#[track_caller]
+fn epochs(tab: &Tab) -> Vec<String> {
+    let segments = tab.eval(
+        "[...document.querySelectorAll('#strip [data-epoch]')]
+            .map((segment) => segment.dataset.epoch).sort((a, b) => a - b)",
+    );
+    serde_json::from_value(segments).unwrap()
+}
+
+#[test]
+fn without_redis_the_page_keeps_what_it_knows_and_says_that_it_is_old() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let mut server = PrivateServer::builder()
+        .appendonly(Fsync::Always)
+        .start()
+        .unwrap();
+    let fleet = fleet_of(2, &server, &["--interval", "20ms"]);
+    let web = Web::start(&server, &[]);
+    let tab = Tab::open(&browser, &web.url);
+    let shown = json!(generator(&fleet));
+    let fresh = format!(
+        "document.querySelector('#generator').textContent === {shown}
+            && document.querySelector('#books').dataset.state === 'balanced'
+            && document.querySelector('#stale').hidden"
+    );
+    tab.wait_until("the fleet", &fresh);
+
+    server.kill9();
+    tab.wait_until(
+        "the page to be stale",
+        "document.querySelector('#stale').checkVisibility()
+            && document.querySelector('#stale').textContent.trim() !== ''",
+    );
+    assert_eq!(json!(tab.text("#generator")), shown);
+    assert_eq!(
+        tab.eval("document.querySelectorAll('#nodes tr[data-node]').length"),
+        json!(2)
+    );
+
+    server.restart().unwrap();
+    tab.wait_until(
+        "the page to be fresh again",
+        "document.querySelector('#stale').hidden
+            && document.querySelector('#generator').textContent !== 'none'
+            && document.querySelector('#books').dataset.state === 'balanced'",
+    );
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}

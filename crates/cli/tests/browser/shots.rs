@@ -1,0 +1,80 @@
+//! Pictures of the page for the documents.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use baton_server::{Fsync, PrivateServer};
+use serde_json::json;
+
+use crate::devtools::Browser;
+use crate::support::{Web, failure, fleet_of, push, wait_books};
+use crate::tab::Tab;
+
+/// Reasons beside the one that the program pretends.
+const REASONS: &[(&str, &str)] = &[
+    ("the amount is negative", "order 7141: -12.50 EUR"),
+    ("nobody has this number", "notify customer 20417"),
+    ("the amount is negative", "order 7156: -3.00 EUR"),
+];
+
+#[test]
+#[ignore = "makes pictures, in a minute; BATON_SHOTS is the whole path of their folder"]
+fn pictures_of_a_lively_fleet() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let folder = std::env::var_os("BATON_SHOTS").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());
+    let folder = PathBuf::from(folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let server = PrivateServer::builder()
+        .appendonly(Fsync::Always)
+        .start()
+        .unwrap();
+    let flags = [
+        "--interval",
+        "20ms",
+        "--work",
+        "30ms",
+        "--error-rate",
+        "0.004",
+    ];
+    let mut fleet = fleet_of(5, &server, &flags);
+    let web = Web::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &web.url);
+    let now_ms = wait_books(&server, "its clock", |_| true).now_ms;
+    for (seq, (reason, text)) in (1_u64..).zip(REASONS) {
+        let mut failed = failure(seq, reason, text);
+        failed.at_ms = now_ms;
+        push(&server, &[failed]);
+    }
+    // The charts get a point every second.
+    fleet.watch_for(Duration::from_secs(20)).unwrap();
+    fleet.kill9(fleet.generator().unwrap()).unwrap();
+    fleet.start().unwrap();
+    fleet.watch_for(Duration::from_secs(15)).unwrap();
+    fleet.terminate(fleet.generator().unwrap()).unwrap();
+    fleet.start().unwrap();
+    fleet.watch_for(Duration::from_secs(20)).unwrap();
+    tab.click("[data-minutes='1']");
+    tab.click("#look-again");
+    tab.wait_until(
+        "failed messages for more than one reason",
+        "document.querySelectorAll('#reasons button[data-reason]').length > 2",
+    );
+    tab.call("Emulation.setScrollbarsHidden", json!({"hidden": true}));
+    for (name, width, height, scheme) in [
+        ("page-light.png", 1280, 1500, "light"),
+        ("page-dark.png", 1280, 1500, "dark"),
+        ("page-phone.png", 390, 844, "light"),
+    ] {
+        tab.resize(width, height, width < 800);
+        tab.prefer(scheme);
+        tab.wait_until(
+            "the charts to fit",
+            "[...document.querySelectorAll('.charts canvas')]
+                .every((chart) => chart.getBoundingClientRect().right <= innerWidth)",
+        );
+        tab.screenshot(&folder.join(name));
+    }
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}

@@ -1,0 +1,131 @@
+//! Servers, fleets and the page of the program.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use baton::FailedMessage;
+use baton_harness::{Fleet, command, wait_status};
+use baton_server::PrivateServer;
+
+/// Longest wait for anything. Generous: a busy machine must not fail a test.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that keeps nothing.
+pub(crate) fn server() -> PrivateServer {
+    PrivateServer::builder().start().unwrap()
+}
+
+/// A fleet on that server with `count` copies that know their roles. On a busy machine none of
+/// them loses its lease for being slow; a killed one does not keep it any longer.
+pub(crate) fn fleet_of(count: usize, server: &PrivateServer, args: &[&str]) -> Fleet {
+    let url = server.url();
+    let mut all = vec!["--redis", url.as_str(), "--lease-ttl", "10s"];
+    all.extend(args);
+    let mut fleet = Fleet::new(env!("CARGO_BIN_EXE_baton"), &all);
+    fleet.start_many(count, PATIENCE).unwrap();
+    fleet
+}
+
+/// A running `baton web`. It is killed when this is dropped.
+pub(crate) struct Web {
+    process: Child,
+    /// Where its page is, with a slash at the end.
+    pub(crate) url: String,
+}
+
+impl Web {
+    /// Starts one on any free port.
+    #[track_caller]
+    pub(crate) fn start(server: &PrivateServer, args: &[&str]) -> Self {
+        let mut process = command(Path::new(env!("CARGO_BIN_EXE_baton")))
+            .args(["web", "--redis", &server.url(), "--http", "127.0.0.1:0"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        let url = line
+            .split_whitespace()
+            .find(|word| word.starts_with("http://"));
+        let url = url
+            .unwrap_or_else(|| panic!("no address: {line:?}"))
+            .to_owned();
+        Self { process, url }
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A failed message.
+pub(crate) fn failure(seq: u64, reason: &str, text: &str) -> FailedMessage {
+    FailedMessage {
+        seq,
+        at_ms: 1_700_000_000_000 + seq,
+        node: "worker-1".to_owned(),
+        reason: reason.to_owned(),
+        attempt: 1,
+        text: text.into(),
+    }
+}
+
+/// Puts failed messages into the errors store, the last one as the newest.
+pub(crate) fn push(server: &PrivateServer, failures: &[FailedMessage]) {
+    let keys = baton::Keys::new(&baton::FleetName::new("default").unwrap());
+    let records: Vec<_> = failures.iter().map(FailedMessage::encode).collect();
+    redis::cmd("RPUSH")
+        .arg(&keys.errors)
+        .arg(records)
+        .exec(&mut redis(server))
+        .unwrap();
+}
+
+/// The failed messages in the errors store, oldest first.
+pub(crate) fn stored(server: &PrivateServer) -> Vec<FailedMessage> {
+    let keys = baton::Keys::new(&baton::FleetName::new("default").unwrap());
+    let records: Vec<Vec<u8>> = redis::cmd("LRANGE")
+        .arg(&keys.errors)
+        .arg(&[0, -1])
+        .query(&mut redis(server))
+        .unwrap();
+    records
+        .iter()
+        .map(|record| FailedMessage::decode(record))
+        .collect()
+}
+
+fn redis(server: &PrivateServer) -> redis::Connection {
+    let client = redis::Client::open(server.url()).unwrap();
+    client.get_connection().unwrap()
+}
+
+/// Waits until Redis's own books say something.
+#[track_caller]
+pub(crate) fn wait_books(
+    server: &PrivateServer,
+    what: &str,
+    fits: impl Fn(&baton::Snapshot) -> bool,
+) -> baton::Snapshot {
+    wait_status(&server.url(), "default", PATIENCE, what, fits).unwrap()
+}
+
+/// Makes a node appear, dead since this moment, that has this name and a host of the same name.
+pub(crate) fn hostile_node(server: &PrivateServer, name: &str) {
+    let keys = baton::Keys::new(&baton::FleetName::new("default").unwrap());
+    let about = serde_json::json!({"host": name, "pid": 1, "version": name});
+    let mut redis = redis(server);
+    let (s, _us): (u64, u64) = redis::cmd("TIME").query(&mut redis).unwrap();
+    redis::pipe()
+        .hset(&keys.nodes, name, format!("12345678 {about}"))
+        .zadd(&keys.seen, name, 1000 * s)
+        .exec(&mut redis)
+        .unwrap();
+}
