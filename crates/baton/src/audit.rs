@@ -1,8 +1,12 @@
 //! The audit: holds the ledger, the counters, the errors store and the texts' digests
 //! against each other.
 
+mod ends;
+mod finding;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
-use std::fmt;
 
 use futures_util::{StreamExt, stream};
 
@@ -10,117 +14,13 @@ use crate::failed::seq_of;
 use crate::protocol::{Census, Store};
 use crate::{Digest, Entry, Error, FailedMessage, Ledger};
 
+use ends::Ends;
+pub use finding::Finding;
+
 /// Error records read at a time.
 const PAGE: u64 = 5_000;
 /// Pages that are asked for ahead.
 const PAGES_AHEAD: usize = 3;
-
-/// Something that must not be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
-    /// Published, and never ended.
-    Lost {
-        /// The first such message.
-        first: u64,
-        /// The last one.
-        last: u64,
-    },
-    /// Ended more than once.
-    Duplicated {
-        /// The first such message.
-        first: u64,
-        /// The last one.
-        last: u64,
-    },
-    /// Ended, and never published.
-    Phantom {
-        /// The first such message.
-        first: u64,
-        /// The last one.
-        last: u64,
-    },
-    /// Published twice, or with a hole before it.
-    Misnumbered {
-        /// The first message of the pack.
-        first: u64,
-        /// The number that was due.
-        due: u64,
-    },
-    /// The texts that were handled are not the texts that were generated.
-    Texts {
-        /// The first message of the pack.
-        first: u64,
-        /// The last one.
-        last: u64,
-    },
-    /// The errors store has a message more than once, or one that never was.
-    Errors {
-        /// Which; 0 for a record that is none of this fleet's.
-        seq: u64,
-        /// How often it is there.
-        times: u64,
-    },
-    /// The errors store does not have those of a range that failed.
-    Failed {
-        /// The first message of the range.
-        first: u64,
-        /// The last one.
-        last: u64,
-        /// How many of them failed.
-        failed: u64,
-        /// How many of them the errors store has.
-        kept: u64,
-    },
-    /// A counter in Redis differs from what the ledger adds up to.
-    Counter {
-        /// Which.
-        name: &'static str,
-        /// What it says.
-        says: u64,
-        /// What the ledger says.
-        ledger: u64,
-    },
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let range = |first: &u64, last: &u64| match first == last {
-            true => format!("#{first}"),
-            false => format!("#{first} to #{last}"),
-        };
-        match self {
-            Self::Lost { first, last } => write!(f, "lost: {}", range(first, last)),
-            Self::Duplicated { first, last } => {
-                write!(f, "committed more than once: {}", range(first, last))
-            }
-            Self::Phantom { first, last } => {
-                write!(f, "committed but never published: {}", range(first, last))
-            }
-            Self::Misnumbered { first, due } => {
-                write!(f, "published #{first} where #{due} was due")
-            }
-            Self::Texts { first, last } => {
-                let range = range(first, last);
-                write!(f, "handled texts are not the generated ones: {range}")
-            }
-            Self::Errors { seq, times } => {
-                write!(f, "#{seq} is in the errors store {times} times")
-            }
-            Self::Failed {
-                first,
-                last,
-                failed,
-                kept,
-            } => {
-                let range = range(first, last);
-                write!(f, "{failed} of {range} failed, the errors store has {kept}")
-            }
-            Self::Counter { name, says, ledger } => {
-                write!(f, "{name} is counted as {says}, the ledger has {ledger}")
-            }
-        }
-    }
-}
 
 /// What an audit found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -129,8 +29,10 @@ pub struct Audit {
     pub published: u64,
     /// Messages that ended well.
     pub done: u64,
-    /// Messages that failed.
+    /// Failures; a message that was retried may fail again.
     pub failed: u64,
+    /// Failed messages that were given to the workers again.
+    pub retried: u64,
     /// Messages that never ended.
     pub lost: u64,
     /// Messages that ended more than once.
@@ -161,16 +63,17 @@ impl Audit {
     /// that failed, taken out of the store or not, sorted by their sequence numbers.
     pub fn hold(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> Self {
         let mut audit = Self::default();
-        audit.tile(ledger);
-        audit.compare_texts(ledger, records);
+        let ends = Ends::of(ledger);
+        audit.tile(ledger, &ends);
+        audit.compare_texts(ledger, &ends, records);
         audit.count(census);
-        audit.match_errors(ledger, records);
+        audit.match_errors(&ends, records);
         audit
     }
 
-    /// Published ranges must tile from 1 on, in order; ended ranges the same numbers, in any.
-    fn tile(&mut self, ledger: &Ledger) {
-        let mut ended = Vec::new();
+    /// Published ranges must tile from 1 on, in order; the first ends of messages the same
+    /// numbers, in any; and each retry must have come to an end.
+    fn tile(&mut self, ledger: &Ledger, ends: &Ends) {
         for entry in &ledger.entries {
             match entry {
                 Entry::Published { first, last, .. } => {
@@ -187,16 +90,17 @@ impl Audit {
                     failed,
                     ..
                 } => {
-                    ended.push((*first, *last));
                     let done = last - first + 1 - failed;
                     self.done = self.done.saturating_add(done);
                     self.failed = self.failed.saturating_add(*failed);
                 }
+                Entry::Retried { .. } => self.retried += 1,
             }
         }
-        ended.sort_unstable();
+        let mut tiles: Vec<(u64, u64)> = ends.first.iter().map(|e| (e.first, e.last)).collect();
+        tiles.sort_unstable();
         let mut due = 1;
-        for (first, last) in ended {
+        for (first, last) in tiles {
             if first > due {
                 self.lose(due, (first - 1).min(self.published));
             }
@@ -213,6 +117,9 @@ impl Audit {
             due = due.max(last + 1);
         }
         self.lose(due, self.published);
+        for seq in ends.open() {
+            self.lose(seq, seq);
+        }
     }
 
     fn lose(&mut self, first: u64, last: u64) {
@@ -223,8 +130,9 @@ impl Audit {
     }
 
     /// Per pack: what was handled must be what was generated. A claim never reaches beyond
-    /// its pack, so the parts of a pack add up to it.
-    fn compare_texts(&mut self, ledger: &Ledger, records: &[(u64, Vec<u8>)]) {
+    /// its pack, so the parts of a pack add up to it. Only first ends count: a message that is
+    /// retried is elsewhere in a pack, which changes its digest.
+    fn compare_texts(&mut self, ledger: &Ledger, ends: &Ends, records: &[(u64, Vec<u8>)]) {
         let mut packs = BTreeMap::new();
         for entry in &ledger.entries {
             if let Entry::Published {
@@ -234,28 +142,34 @@ impl Audit {
                 ..
             } = entry
             {
-                packs.insert(*first, (*last, *digest, Digest::default()));
+                packs.insert(*first, (*last, *digest, Some(Digest::default())));
             }
         }
-        for entry in &ledger.entries {
-            let Entry::Ended { first, digest, .. } = entry else {
+        for end in &ends.first {
+            let Some((pack, (_, _, sum))) = packs.range_mut(..=end.first).next_back() else {
                 continue;
             };
-            let Some((pack, (_, _, sum))) = packs.range_mut(..=first).next_back() else {
-                continue;
-            };
-            match digest {
-                Some(digest) => sum.merge(*digest),
-                // No handler saw it to its end; the errors store has its text.
-                None => {
-                    let record = records.binary_search_by_key(first, |(seq, _)| *seq);
-                    let record = record.map(|at| FailedMessage::decode(&records[at].1));
-                    sum.add(first - pack, &record.map(|r| r.text).unwrap_or_default());
+            let place = end.first - pack;
+            let digest = end.digest.or_else(|| {
+                // No handler saw it to its end; the errors store has its text, unless it was
+                // retried since.
+                let record = records.binary_search_by_key(&end.first, |(seq, _)| *seq);
+                match record {
+                    Ok(at) => {
+                        let record = FailedMessage::decode(&records[at].1);
+                        Some(Digest::of(place, &record.text))
+                    }
+                    Err(_) if ends.is_retried(end.first) => None,
+                    Err(_) => Some(Digest::of(place, b"")),
                 }
-            }
+            });
+            *sum = sum.zip(digest).map(|(mut sum, digest)| {
+                sum.merge(digest);
+                sum
+            });
         }
         for (first, (last, generated, handled)) in packs {
-            if generated != handled {
+            if handled.is_some_and(|handled| handled != generated) {
                 self.findings.push(Finding::Texts { first, last });
             }
         }
@@ -266,9 +180,14 @@ impl Audit {
             ("published", census.published, self.published),
             ("done", census.done, self.done),
             ("failed", census.failed, self.failed),
+            ("retried", census.retried, self.retried),
             ("pending", census.pending, 0),
             ("claimed", census.claimed, 0),
-            ("done + failed", census.done + census.failed, self.published),
+            (
+                "done + failed",
+                census.done + census.failed,
+                self.published.saturating_add(self.retried),
+            ),
         ] {
             if says != ledger {
                 self.findings.push(Finding::Counter { name, says, ledger });
@@ -276,9 +195,10 @@ impl Audit {
         }
     }
 
-    /// The errors store must hold each failed message once, and nothing else: in every
-    /// range that ended as many as failed of it.
-    fn match_errors(&mut self, ledger: &Ledger, records: &[(u64, Vec<u8>)]) {
+    /// The errors store must hold each message whose last end was a failure once, and nothing
+    /// else: in every range that ended as many as failed of it and were not retried, or failed
+    /// again.
+    fn match_errors(&mut self, ends: &Ends, records: &[(u64, Vec<u8>)]) {
         for same in records.chunk_by(|(a, _), (b, _)| a == b) {
             let (seq, times) = (same[0].0, same.len() as u64);
             if times > 1 || !(1..=self.published).contains(&seq) {
@@ -286,204 +206,28 @@ impl Audit {
             }
         }
         let below = |bound: u64| records.partition_point(|(seq, _)| *seq < bound);
-        for entry in &ledger.entries {
-            let Entry::Ended {
-                first,
-                last,
-                failed,
-                ..
-            } = entry
-            else {
+        for end in &ends.first {
+            let (first, last, failed) = (end.first, end.last, end.failed);
+            let (retried, failed_again) = ends.retried(first, last);
+            if retried > failed {
+                self.findings.push(Finding::Retried {
+                    first,
+                    last,
+                    failed,
+                    retried,
+                });
                 continue;
-            };
-            let kept = (below(last + 1) - below(*first)) as u64;
-            if kept != *failed {
+            }
+            let failed = failed - retried + failed_again;
+            let kept = (below(last + 1) - below(first)) as u64;
+            if kept != failed {
                 self.findings.push(Finding::Failed {
-                    first: *first,
-                    last: *last,
-                    failed: *failed,
+                    first,
+                    last,
+                    failed,
                     kept,
                 });
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn published(first: u64, texts: &[&str]) -> Entry {
-        let mut digest = Digest::default();
-        for (place, text) in (0..).zip(texts) {
-            digest.add(place, text.as_bytes());
-        }
-        Entry::Published {
-            epoch: 1,
-            first,
-            last: first + texts.len() as u64 - 1,
-            digest,
-            at_us: 1,
-        }
-    }
-
-    /// Messages `first..` of the pack that begins with `pack` ended; `failed` of them badly.
-    fn ended(pack: u64, first: u64, texts: &[&str], failed: u64) -> Entry {
-        let mut digest = Digest::default();
-        for (seq, text) in (first..).zip(texts) {
-            digest.add(seq - pack, text.as_bytes());
-        }
-        Entry::Ended {
-            slot: "n:0".to_owned(),
-            first,
-            last: first + texts.len() as u64 - 1,
-            failed,
-            digest: Some(digest),
-            at_us: 2,
-        }
-    }
-
-    fn record(seq: u64, text: &str) -> (u64, Vec<u8>) {
-        let failed = FailedMessage {
-            seq,
-            at_ms: 1,
-            node: "n".to_owned(),
-            reason: "r".to_owned(),
-            attempt: 1,
-            text: text.as_bytes().to_vec(),
-        };
-        (seq, failed.encode())
-    }
-
-    fn census(published: u64, done: u64, failed: u64) -> Census {
-        Census {
-            published,
-            done,
-            failed,
-            ..Census::default()
-        }
-    }
-
-    fn findings(entries: Vec<Entry>, census: Census, records: &[(u64, Vec<u8>)]) -> Vec<String> {
-        let audit = Audit::hold(&Ledger { entries }, &census, records);
-        audit.findings.iter().map(Finding::to_string).collect()
-    }
-
-    #[test]
-    fn a_clean_run_in_any_order_of_ends_has_no_finding() {
-        let entries = vec![
-            published(1, &["a", "b", "c"]),
-            published(4, &["d"]),
-            ended(4, 4, &["d"], 0),
-            ended(1, 2, &["b", "c"], 1),
-            ended(1, 1, &["a"], 0),
-        ];
-        let records = [record(3, "c")];
-        let ledger = Ledger { entries };
-        let audit = Audit::hold(&ledger, &census(4, 3, 1), &records);
-        assert_eq!(
-            audit,
-            Audit {
-                published: 4,
-                done: 3,
-                failed: 1,
-                ..Audit::default()
-            }
-        );
-    }
-
-    #[test]
-    fn a_lost_message_is_named() {
-        let entries = vec![published(1, &["a", "b", "c"]), ended(1, 1, &["a"], 0)];
-        assert_eq!(
-            findings(entries, census(3, 1, 0), &[]),
-            [
-                "lost: #2 to #3",
-                "handled texts are not the generated ones: #1 to #3",
-                "done + failed is counted as 1, the ledger has 3",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_message_that_ended_twice_is_named() {
-        let entries = vec![
-            published(1, &["a", "b", "c"]),
-            ended(1, 1, &["a", "b"], 0),
-            ended(1, 2, &["b", "c"], 0),
-        ];
-        assert_eq!(
-            findings(entries, census(3, 4, 0), &[]),
-            [
-                "committed more than once: #2",
-                "handled texts are not the generated ones: #1 to #3",
-                "done + failed is counted as 4, the ledger has 3",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_message_that_was_never_published_is_named() {
-        let entries = vec![
-            published(1, &["a"]),
-            ended(1, 1, &["a"], 0),
-            ended(1, 2, &["b"], 0),
-        ];
-        let found = findings(entries, census(1, 2, 0), &[]);
-        assert_eq!(found[0], "committed but never published: #2");
-    }
-
-    #[test]
-    fn a_hole_in_the_numbers_is_named() {
-        let entries = vec![published(1, &["a"]), published(3, &["c"])];
-        let found = findings(entries, census(3, 0, 0), &[]);
-        assert_eq!(found[0], "published #3 where #2 was due");
-    }
-
-    #[test]
-    fn a_text_that_changed_on_its_way_is_noticed() {
-        let entries = vec![published(1, &["a", "b"]), ended(1, 1, &["a", "B"], 0)];
-        assert_eq!(
-            findings(entries, census(2, 2, 0), &[]),
-            ["handled texts are not the generated ones: #1 to #2"]
-        );
-    }
-
-    #[test]
-    fn the_errors_store_must_hold_exactly_what_failed() {
-        let entries = || vec![published(1, &["a", "b"]), ended(1, 1, &["a", "b"], 1)];
-        let failed = || census(2, 1, 1);
-        assert_eq!(
-            findings(entries(), failed(), &[]),
-            ["1 of #1 to #2 failed, the errors store has 0"]
-        );
-        assert_eq!(
-            findings(entries(), failed(), &[record(1, "a"), record(1, "a")]),
-            [
-                "#1 is in the errors store 2 times",
-                "1 of #1 to #2 failed, the errors store has 2",
-            ]
-        );
-        assert_eq!(
-            findings(entries(), failed(), &[record(1, "a"), record(7, "x")]),
-            ["#7 is in the errors store 1 times"]
-        );
-    }
-
-    #[test]
-    fn a_message_that_no_handler_saw_is_compared_by_its_error_record() {
-        let mut dead = ended(1, 2, &["b"], 1);
-        if let Entry::Ended { digest, .. } = &mut dead {
-            *digest = None;
-        }
-        let entries = vec![published(1, &["a", "b"]), ended(1, 1, &["a"], 0), dead];
-        assert_eq!(
-            findings(entries.clone(), census(2, 1, 1), &[record(2, "b")]),
-            Vec::<String>::new()
-        );
-        assert_eq!(
-            findings(entries, census(2, 1, 1), &[record(2, "x")]),
-            ["handled texts are not the generated ones: #1 to #2"]
-        );
     }
 }

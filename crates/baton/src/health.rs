@@ -14,7 +14,7 @@ const STALLED_CLAIMS: u32 = 3;
 /// How long what may last before it is an illness.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Redis may be gone, and the lease without a living holder, for so long.
+    /// Redis may be gone, and the lease not be renewed, for so long.
     pub lease_ttl: Duration,
     /// A backlog may stand still for three times as long.
     pub claim_ttl: Duration,
@@ -47,41 +47,62 @@ impl Health {
 #[derive(Debug)]
 pub(crate) struct Signs {
     limits: Limits,
-    /// When Redis answered last.
-    answered: Instant,
-    /// When somebody held the lease last.
-    held: Instant,
-    /// When a message ended last, or none waited.
-    moved: Instant,
-    /// How many had ended then.
+    /// When the fleet could be read last.
+    read: Instant,
+    /// What that gave; none before the first time.
+    last: Option<Life>,
+}
+
+/// Signs of life as they were read last, and when each one came last.
+#[derive(Debug)]
+struct Life {
+    /// Epoch and end of a lease that somebody alive held.
+    lease: Option<(u64, u64)>,
+    renewed: Instant,
+    /// How many messages had ended, and when the last one did, or none waited.
     ended: u64,
+    moved: Instant,
     pending: u64,
 }
 
 impl Signs {
-    pub(crate) fn new(limits: Limits) -> Self {
-        let now = Instant::now();
+    /// `every` is the time between two readings: one that went wrong is no illness yet, even if
+    /// leases live for less.
+    pub(crate) fn new(limits: Limits, every: Duration) -> Self {
         Self {
-            limits,
-            answered: now,
-            held: now,
-            moved: now,
-            ended: 0,
-            pending: 0,
+            limits: Limits {
+                lease_ttl: limits.lease_ttl.max(every.saturating_mul(3) / 2),
+                ..limits
+            },
+            read: Instant::now(),
+            last: None,
         }
     }
 
     pub(crate) fn read(&mut self, snapshot: &Snapshot, now: Instant) {
-        self.answered = now;
-        if snapshot.generator.node.is_some() {
-            self.held = now;
-        }
+        let generator = &snapshot.generator;
+        let lease = generator.node.as_ref();
+        let lease = lease.map(|_| (generator.epoch, generator.until_ms));
         let ended = snapshot.done + snapshot.failed;
-        if snapshot.pending == 0 || ended != self.ended {
-            self.moved = now;
+        // How long it had been so before the first reading, nobody knows.
+        let (mut renewed, mut moved) = (now, now);
+        if let Some(last) = &self.last {
+            if lease.is_none() || lease == last.lease {
+                renewed = last.renewed;
+            }
+            // Different, not more: a fleet that lost its data begins anew.
+            if snapshot.pending > 0 && ended == last.ended {
+                moved = last.moved;
+            }
         }
-        self.ended = ended;
-        self.pending = snapshot.pending;
+        self.read = now;
+        self.last = Some(Life {
+            lease,
+            renewed,
+            ended,
+            moved,
+            pending: snapshot.pending,
+        });
     }
 
     pub(crate) fn health(&self, now: Instant) -> Health {
@@ -89,24 +110,178 @@ impl Signs {
             lease_ttl,
             claim_ttl,
         } = self.limits;
-        let beyond = |since: Instant, most: Duration, words: &str| {
-            let lasted = now.saturating_duration_since(since);
+        let beyond = |since: Instant, until: Instant, most: Duration, words: &str| {
+            let lasted = until.saturating_duration_since(since);
             (lasted > most).then(|| format!("{words} for {:.1} s", lasted.as_secs_f64()))
         };
-        if let Some(gone) = beyond(self.answered, lease_ttl, "Redis has not answered") {
+        let unread = beyond(self.read, now, lease_ttl, "the fleet could not be read");
+        let troubles = match (&self.last, unread) {
             // What else is wrong, nobody knows.
-            return Health {
-                troubles: vec![gone],
-            };
+            (_, Some(unread)) => vec![unread],
+            (None, None) => Vec::new(),
+            (Some(last), None) => {
+                let unheld = "no generator has renewed the lease";
+                let stalled = format!("{} messages wait and none has ended", last.pending);
+                let stalled_for = claim_ttl.saturating_mul(STALLED_CLAIMS);
+                // What happened since the last reading, nobody knows.
+                [
+                    beyond(last.renewed, self.read, lease_ttl, unheld),
+                    beyond(last.moved, self.read, stalled_for, &stalled),
+                ]
+                .into_iter()
+                .flatten()
+                .collect()
+            }
+        };
+        Health { troubles }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GeneratorStatus;
+
+    const EVERY: Duration = Duration::from_secs(1);
+    const LIMITS: Limits = Limits {
+        lease_ttl: Duration::from_secs(3),
+        claim_ttl: Duration::from_secs(5),
+    };
+
+    /// A fleet whose lease holds until some time, and so many wait and have ended.
+    fn fleet(until_ms: Option<u64>, pending: u64, done: u64) -> Snapshot {
+        Snapshot {
+            generator: GeneratorStatus {
+                node: until_ms.map(|_| "g".to_owned()),
+                epoch: 1,
+                until_ms: until_ms.unwrap_or_default(),
+                ..GeneratorStatus::default()
+            },
+            pending,
+            done,
+            ..Snapshot::default()
         }
-        let unheld = "no generator has renewed the lease";
-        let stalled = format!("{} messages wait and none has ended", self.pending);
-        let troubles = [
-            beyond(self.held, lease_ttl, unheld),
-            beyond(self.moved, claim_ttl * STALLED_CLAIMS, &stalled),
+    }
+
+    /// The troubles after readings at these seconds, looked at in the last second.
+    fn troubles(limits: Limits, readings: &[(u64, Snapshot)], look: u64) -> Vec<String> {
+        let mut signs = Signs::new(limits, EVERY);
+        let start = signs.read;
+        let at = |second| start + Duration::from_secs(second);
+        for (second, snapshot) in readings {
+            signs.read(snapshot, at(*second));
+        }
+        signs.health(at(look)).troubles
+    }
+
+    #[test]
+    fn a_fleet_that_renews_and_consumes_is_well() {
+        let readings: Vec<_> = (0..60)
+            .map(|second| (second, fleet(Some(second * 1000), 10, second)))
+            .collect();
+        assert_eq!(troubles(LIMITS, &readings, 60), [""; 0]);
+    }
+
+    #[test]
+    fn before_the_first_reading_a_fleet_is_given_a_lease_to_be_read() {
+        assert_eq!(troubles(LIMITS, &[], 3), [""; 0]);
+        assert_eq!(
+            troubles(LIMITS, &[], 4),
+            ["the fleet could not be read for 4.0 s"]
+        );
+    }
+
+    #[test]
+    fn a_fleet_that_cannot_be_read_has_that_trouble_alone() {
+        // Its generator is gone and its backlog stands, too, but that is old news.
+        let readings = [(0, fleet(None, 10, 0)), (20, fleet(None, 10, 0))];
+        assert_eq!(
+            troubles(LIMITS, &readings, 24),
+            ["the fleet could not be read for 4.0 s"]
+        );
+        assert_eq!(troubles(LIMITS, &readings, 23).len(), 2);
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_not_taken_for_not_renewed() {
+        let readings = [(0, fleet(Some(1), 10, 0)), (3, fleet(Some(1), 10, 0))];
+        assert_eq!(troubles(LIMITS, &readings, 6), [""; 0]);
+    }
+
+    #[test]
+    fn one_reading_that_went_wrong_is_no_illness_however_short_leases_are() {
+        let limits = Limits {
+            lease_ttl: Duration::from_millis(200),
+            ..LIMITS
+        };
+        let readings = [(0, fleet(Some(1), 0, 0))];
+        assert_eq!(troubles(limits, &readings, 1), [""; 0]);
+        assert_eq!(troubles(limits, &readings, 2).len(), 1);
+    }
+
+    #[test]
+    fn a_lease_that_nobody_renews_is_an_illness_whether_its_holder_lives_or_not() {
+        for lease in [None, Some(1000)] {
+            let readings: Vec<_> = (0..=4)
+                .map(|second| (second, fleet(lease, 0, second)))
+                .collect();
+            assert_eq!(troubles(LIMITS, &readings[..4], 3), [""; 0]);
+            assert_eq!(
+                troubles(LIMITS, &readings, 4),
+                ["no generator has renewed the lease for 4.0 s"]
+            );
+        }
+        // The next one cures it.
+        let cured = [
+            (0, fleet(Some(1000), 0, 0)),
+            (10, fleet(None, 0, 0)),
+            (11, fleet(Some(9000), 0, 0)),
         ];
-        Health {
-            troubles: troubles.into_iter().flatten().collect(),
-        }
+        assert_eq!(troubles(LIMITS, &cured, 11), [""; 0]);
+        assert_eq!(troubles(LIMITS, &cured[..2], 10).len(), 1);
+    }
+
+    #[test]
+    fn a_backlog_that_stands_for_three_claims_is_an_illness() {
+        let stands = |pending, done: fn(u64) -> u64| -> Vec<_> {
+            (0..=16)
+                .map(|second| (second, fleet(Some(second), pending, done(second))))
+                .collect()
+        };
+        let standing = stands(7, |_| 5);
+        assert_eq!(troubles(LIMITS, &standing[..16], 15), [""; 0]);
+        assert_eq!(
+            troubles(LIMITS, &standing, 16),
+            ["7 messages wait and none has ended for 16.0 s"]
+        );
+        // Nothing waits; or one message ends now and then; or the counters begin anew.
+        assert_eq!(troubles(LIMITS, &stands(0, |_| 5), 16), [""; 0]);
+        assert_eq!(
+            troubles(LIMITS, &stands(7, |second| second / 10), 16),
+            [""; 0]
+        );
+        assert_eq!(
+            troubles(LIMITS, &stands(7, |second| 9 - second / 10), 16),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_failed_message_has_ended_too() {
+        let readings: Vec<_> = (0..=16)
+            .map(|second| {
+                let mut snapshot = fleet(Some(second), 7, 0);
+                snapshot.failed = second;
+                (second, snapshot)
+            })
+            .collect();
+        assert_eq!(troubles(LIMITS, &readings, 16), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_before_the_first_reading_is_not_held_against_a_fleet() {
+        // Redis was away for a minute at the start; then a backlog is there and no generator yet.
+        let readings = [(60, fleet(None, 10, 0))];
+        assert_eq!(troubles(LIMITS, &readings, 61), [""; 0]);
     }
 }

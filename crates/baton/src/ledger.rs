@@ -1,4 +1,5 @@
-//! The ledger: what was published and what ended, as Redis's own scripts wrote it down.
+//! The ledger: what was published, what ended and what was retried, as Redis's own scripts
+//! wrote it down.
 //!
 //! A fleet keeps one only if it is told to ([`Config::audit`](crate::Config::audit)). Each
 //! entry is written in the very step that it tells of, so a node that is killed leaves none
@@ -71,6 +72,13 @@ pub enum Entry {
         /// When, in µs on Redis's clock.
         at_us: u64,
     },
+    /// A message that had failed waits again.
+    Retried {
+        /// Which.
+        seq: u64,
+        /// When, in µs on Redis's clock.
+        at_us: u64,
+    },
 }
 
 impl Entry {
@@ -95,6 +103,10 @@ impl Entry {
                 digest: if sum == "-" { None } else { Some(digest(sum)?) },
                 at_us: at_us(s, us)?,
             },
+            ["r", seq, s, us] => Self::Retried {
+                seq: exact(seq)?,
+                at_us: at_us(s, us)?,
+            },
             _ => return None,
         };
         let sound = (1..=entry.last()).contains(&entry.first())
@@ -105,7 +117,7 @@ impl Entry {
     /// How many of it failed.
     fn failed(&self) -> u64 {
         match self {
-            Self::Published { .. } => 0,
+            Self::Published { .. } | Self::Retried { .. } => 0,
             Self::Ended { failed, .. } => *failed,
         }
     }
@@ -114,6 +126,7 @@ impl Entry {
     pub fn first(&self) -> u64 {
         match self {
             Self::Published { first, .. } | Self::Ended { first, .. } => *first,
+            Self::Retried { seq, .. } => *seq,
         }
     }
 
@@ -121,13 +134,16 @@ impl Entry {
     pub fn last(&self) -> u64 {
         match self {
             Self::Published { last, .. } | Self::Ended { last, .. } => *last,
+            Self::Retried { seq, .. } => *seq,
         }
     }
 
     /// When, in µs on Redis's clock.
     pub fn at_us(&self) -> u64 {
         match self {
-            Self::Published { at_us, .. } | Self::Ended { at_us, .. } => *at_us,
+            Self::Published { at_us, .. }
+            | Self::Ended { at_us, .. }
+            | Self::Retried { at_us, .. } => *at_us,
         }
     }
 }
@@ -192,9 +208,18 @@ mod tests {
                 at_us: 17_000_042,
             })
         );
+        assert_eq!(
+            Entry::parse("r 7 17 42"),
+            Some(Entry::Retried {
+                seq: 7,
+                at_us: 17_000_042,
+            })
+        );
         for bad in [
             "",
             "p",
+            "r 0 17 42",
+            "r 7 8 17 42",
             "p 3 5 4 ff 17 42",
             "p 3 0 4 ff 17 42",
             "c n0de:1 7 7 1 xyz 17 42",

@@ -7,6 +7,9 @@ use crate::meter::Histogram;
 use crate::protocol::{Census, Reading, Roster, Store};
 use crate::{Error, FleetName, ServerInfo};
 
+/// How long a dead node that holds nothing is still shown.
+const DEAD_SHOWN_MS: u64 = 60_000;
+
 /// A fleet at one moment: all but the server's settings is read in one atomic step.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Snapshot {
@@ -14,7 +17,8 @@ pub struct Snapshot {
     pub fleet: String,
     /// Who generates.
     pub generator: GeneratorStatus,
-    /// Every node, the generator included, in the order of their names.
+    /// Every node, the generator included, in the order of their names; dead ones for a minute,
+    /// or as long as they hold messages.
     pub nodes: Vec<NodeStatus>,
     /// Messages accepted so far.
     pub published: u64,
@@ -197,6 +201,7 @@ impl Snapshot {
             newest,
         } = reading;
         let (generator, nodes) = people(roster, &census);
+        let takeovers = with_resigned(takeovers);
         Self {
             fleet: fleet.to_string(),
             generator,
@@ -218,6 +223,16 @@ impl Snapshot {
             server,
         }
     }
+}
+
+/// Who resigned is no longer in the lease when it is taken: it is the holder before.
+fn with_resigned(mut takeovers: Vec<Takeover>) -> Vec<Takeover> {
+    for newer in 0..takeovers.len().saturating_sub(1) {
+        if takeovers[newer].how == How::Resigned {
+            takeovers[newer].from = Some(takeovers[newer + 1].node.clone());
+        }
+    }
+    takeovers
 }
 
 /// The lease and the nodes.
@@ -262,6 +277,10 @@ fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>)
             }
         })
         .collect();
+    nodes.retain(|node| {
+        let silent_ms = now_ms.saturating_sub(node.seen_ms);
+        node.role != "dead" || node.claimed > 0 || silent_ms < DEAD_SHOWN_MS
+    });
     nodes.sort_by(|a, b| a.node.cmp(&b.node));
     let generator = GeneratorStatus {
         since_ms: generator.as_ref().map(|_| lease.since_ms),
@@ -275,6 +294,40 @@ fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{Lease, Listed};
+
+    #[test]
+    fn a_dead_node_is_shown_for_a_minute_or_as_long_as_it_holds_messages() {
+        let listed = |node: &str, seen_ms, present| Listed {
+            node: node.to_owned(),
+            about: String::new(),
+            joined_ms: 0,
+            seen_ms,
+            present,
+        };
+        let roster = Roster {
+            now_ms: 100_000,
+            lease: Lease {
+                node: None,
+                epoch: 0,
+                since_ms: 0,
+                until_ms: 0,
+            },
+            nodes: vec![
+                listed("alive", 1, true),
+                listed("dead", 40_001, false),
+                listed("gone", 40_000, false),
+                listed("holds", 1, false),
+            ],
+        };
+        let census = Census {
+            in_hand: [("holds".to_owned(), 1)].into(),
+            ..Census::default()
+        };
+        let (_, nodes) = people(roster, &census);
+        let names: Vec<&str> = nodes.iter().map(|node| node.node.as_str()).collect();
+        assert_eq!(names, ["alive", "dead", "holds"]);
+    }
 
     #[test]
     fn a_takeover_reads_back_and_nonsense_does_not() {

@@ -9,6 +9,10 @@ use crate::{Histogram, NodeStatus, Snapshot};
 
 /// Points that are kept: a quarter of an hour at one per second.
 const POINTS: usize = 900;
+/// A worker that was silent for three of the longest beats does nothing, as far as is known. A
+/// beat lasts longer in a large fleet.
+const SILENT_MS: u64 = 3 * 2000;
+const SILENT_MS_PER_NODE: u64 = 3 * 2;
 /// Latency is told over so many points: nodes tell theirs only with their beats.
 const LATENCY_POINTS: usize = 10;
 
@@ -67,10 +71,14 @@ impl Trend {
     /// Takes the next snapshot.
     pub fn add(&mut self, snapshot: &Arc<Snapshot>) {
         if let Some(last) = self.last.replace(Arc::clone(snapshot)) {
-            // A clock that was set back, or another server.
-            let Some(ms @ 1..) = snapshot.now_ms.checked_sub(last.now_ms) else {
-                self.forget();
-                return;
+            let ms = match snapshot.now_ms.checked_sub(last.now_ms) {
+                // A clock that was set back, or another server.
+                None => return self.forget(),
+                Some(0) => {
+                    self.last = Some(last);
+                    return;
+                }
+                Some(ms) => ms,
             };
             self.latencies.push_back(latency(&last, snapshot));
             if self.latencies.len() > LATENCY_POINTS {
@@ -81,10 +89,13 @@ impl Trend {
                 self.points.pop_front();
             }
         }
+        let nodes = snapshot.nodes.len() as u64;
+        let silent_ms = SILENT_MS.max(SILENT_MS_PER_NODE * nodes);
+        let silent_since = snapshot.now_ms.saturating_sub(silent_ms);
         let pulses = snapshot
             .nodes
             .iter()
-            .map(|node| (node.node.clone(), self.pulse(node)));
+            .map(|node| (node.node.clone(), self.pulse(node, silent_since)));
         self.pulses = pulses.collect();
     }
 
@@ -116,11 +127,18 @@ impl Trend {
         }
     }
 
-    fn pulse(&self, node: &NodeStatus) -> Pulse {
+    fn pulse(&self, node: &NodeStatus, silent_since: u64) -> Pulse {
         let (seen_ms, messages) = (node.seen_ms, node.published.saturating_add(node.processed));
+        // A generator beats as often as its lease needs, and is none when that has run out.
+        let idle = match node.role {
+            "generator" => false,
+            "worker" => seen_ms < silent_since,
+            _ => true,
+        };
         let per_s = match self.pulses.get(&node.node) {
-            // Not a beat later; a dead node does nothing.
-            Some(last) if last.seen_ms == seen_ms && node.role != "dead" => last.per_s,
+            _ if idle => 0.0,
+            // Not a beat later.
+            Some(last) if last.seen_ms == seen_ms => last.per_s,
             Some(last) if last.seen_ms < seen_ms => {
                 let ms = (seen_ms - last.seen_ms) as f64;
                 messages.saturating_sub(last.messages) as f64 * 1000.0 / ms
@@ -150,4 +168,160 @@ fn latency(last: &Snapshot, next: &Snapshot) -> Histogram {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fleet at some time, of one node that had its last beat then, or earlier.
+    fn fleet(now_ms: u64, done: u64, node: NodeStatus) -> Arc<Snapshot> {
+        Arc::new(Snapshot {
+            now_ms,
+            published: done * 2,
+            done,
+            failed: done / 10,
+            pending: 7,
+            claimed: 3,
+            errors: 1,
+            nodes: vec![node],
+            ..Snapshot::default()
+        })
+    }
+
+    fn node(role: &'static str, seen_ms: u64, processed: u64) -> NodeStatus {
+        NodeStatus {
+            node: "w".to_owned(),
+            role,
+            seen_ms,
+            processed,
+            ..NodeStatus::default()
+        }
+    }
+
+    /// So many messages in the first bucket, and in the one up to 10 ms.
+    fn latency(quick: u64, slow: u64) -> Histogram {
+        let text = format!(r#"{{"counts":[{quick},0,0,{slow}],"sum_s":1.0}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_point_tells_what_happened_per_second() {
+        let mut trend = Trend::default();
+        trend.add(&fleet(10_000, 100, node("worker", 10_000, 100)));
+        assert_eq!(trend.points().len(), 0);
+        trend.add(&fleet(10_500, 300, node("worker", 10_500, 300)));
+        let point = Point {
+            at_ms: 10_500,
+            published_per_s: 800.0,
+            done_per_s: 400.0,
+            failed_per_s: 40.0,
+            pending: 7,
+            claimed: 3,
+            errors: 1,
+            p50_s: None,
+            p99_s: None,
+        };
+        assert_eq!(trend.points().collect::<Vec<_>>(), [&point]);
+        assert_eq!(trend.per_s("w"), 400.0);
+        assert_eq!(trend.per_s("nobody"), 0.0);
+        // Data that was lost begins with small numbers.
+        trend.add(&fleet(11_000, 5, node("worker", 11_000, 5)));
+        assert_eq!(trend.points().last().unwrap().done_per_s, 0.0);
+        assert_eq!(trend.per_s("w"), 0.0);
+    }
+
+    #[test]
+    fn two_readings_in_one_millisecond_are_one() {
+        let mut trend = Trend::default();
+        trend.add(&fleet(10_000, 100, node("worker", 10_000, 0)));
+        trend.add(&fleet(10_500, 200, node("worker", 10_000, 0)));
+        trend.add(&fleet(10_500, 250, node("worker", 10_000, 0)));
+        trend.add(&fleet(11_000, 300, node("worker", 10_000, 0)));
+        let rates: Vec<f64> = trend.points().map(|point| point.done_per_s).collect();
+        assert_eq!(rates, [200.0, 200.0]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_begins_anew() {
+        let mut trend = Trend::default();
+        for second in [10, 11, 12, 5] {
+            trend.add(&fleet(second * 1000, second, node("worker", 0, 0)));
+        }
+        assert_eq!(trend.points().len(), 0);
+        trend.add(&fleet(6000, 8, node("worker", 0, 0)));
+        let rates: Vec<f64> = trend.points().map(|point| point.done_per_s).collect();
+        assert_eq!(rates, [3.0]);
+    }
+
+    #[test]
+    fn a_quarter_of_an_hour_is_kept() {
+        let mut trend = Trend::default();
+        for second in 0..2000 {
+            trend.add(&fleet(second * 1000, 0, node("worker", 0, 0)));
+        }
+        let points: Vec<&Point> = trend.points().collect();
+        assert_eq!((points.len(), points[0].at_ms), (900, 1_100_000));
+    }
+
+    #[test]
+    fn latency_is_that_of_the_latest_messages_and_not_of_all() {
+        let mut trend = Trend::default();
+        let mut add = |second: u64, latency| {
+            let node = NodeStatus {
+                latency,
+                ..node("worker", second * 1000, 0)
+            };
+            trend.add(&fleet(second * 1000, 0, node));
+            trend
+                .points()
+                .last()
+                .map(|point| (point.p50_s, point.p99_s))
+        };
+        assert_eq!(add(1, latency(1_000_000, 0)), None);
+        assert_eq!(add(2, latency(1_000_000, 0)), Some((None, None)));
+        let (p50, p99) = add(3, latency(1_000_000, 100)).unwrap();
+        // All of these took 5 to 10 ms.
+        assert_eq!(p50, Some(0.0075));
+        assert!((p99.unwrap() - 0.00995).abs() < 1e-9, "{p99:?}");
+        for second in 4..=12 {
+            assert!(add(second, latency(1_000_000, 100)).unwrap().0.is_some());
+        }
+        // Ten points later these are no longer the latest.
+        assert_eq!(add(13, latency(1_000_000, 100)), Some((None, None)));
+    }
+
+    #[test]
+    fn a_node_that_joins_brings_all_it_has() {
+        let mut trend = Trend::default();
+        trend.add(&Arc::new(Snapshot {
+            now_ms: 1000,
+            ..Snapshot::default()
+        }));
+        let node = NodeStatus {
+            latency: latency(4, 0),
+            ..node("worker", 2000, 4)
+        };
+        trend.add(&fleet(2000, 4, node));
+        assert_eq!(trend.points().last().unwrap().p50_s, Some(0.0005));
+    }
+
+    #[test]
+    fn a_node_is_as_fast_as_between_its_last_two_beats_until_it_is_silent() {
+        let mut trend = Trend::default();
+        let mut add = |now_ms, role, seen_ms, processed| {
+            trend.add(&fleet(now_ms, 0, node(role, seen_ms, processed)));
+            trend.per_s("w")
+        };
+        assert_eq!(add(1000, "worker", 1000, 100), 0.0);
+        assert_eq!(add(2000, "worker", 1500, 200), 200.0);
+        // No beat since.
+        assert_eq!(add(7500, "worker", 1500, 200), 200.0);
+        assert_eq!(add(7501, "worker", 1500, 200), 0.0);
+        assert_eq!(add(9000, "worker", 9000, 950), 100.0);
+        // A generator with a long lease beats seldom.
+        assert_eq!(add(60_000, "generator", 9000, 950), 100.0);
+        // The dead do nothing, whatever they said last.
+        assert_eq!(add(61_000, "dead", 60_500, 2000), 0.0);
+    }
 }

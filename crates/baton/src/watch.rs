@@ -11,6 +11,8 @@ use crate::node::new_name;
 use crate::protocol::Store;
 use crate::{Error, FleetName, ServerInfo, Snapshot, Target, Trend};
 
+/// Shortest time between two readings.
+const SHORTEST: Duration = Duration::from_millis(1);
 /// How often the server's settings are asked for.
 const SERVER_EVERY: Duration = Duration::from_secs(10);
 /// Longest wait for an answer before the watch says that there is none.
@@ -19,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What is known of a fleet at this moment.
 #[derive(Debug, Clone)]
 pub struct Seen {
+    /// Name of the fleet.
+    pub fleet: String,
     /// The latest snapshot; none before the first.
     pub snapshot: Option<Arc<Snapshot>>,
     /// When that was read.
@@ -34,6 +38,7 @@ pub struct Seen {
 /// Reads a fleet again and again until it is dropped. It survives that Redis goes away, also
 /// at its start: the latest snapshot stays, and [`Seen::trouble`] says why it is not newer.
 pub struct Watch {
+    place: String,
     seen: watch::Receiver<Arc<Seen>>,
     store: Arc<Mutex<Option<Store>>>,
     task: tokio::task::AbortHandle,
@@ -42,8 +47,10 @@ pub struct Watch {
 impl Watch {
     /// Starts to watch.
     pub fn start(target: Target, fleet: FleetName, every: Duration, limits: Limits) -> Self {
-        let signs = Signs::new(limits);
+        let every = every.max(SHORTEST);
+        let signs = Signs::new(limits, every);
         let (sender, seen) = watch::channel(Arc::new(Seen {
+            fleet: fleet.to_string(),
             snapshot: None,
             at: None,
             trouble: None,
@@ -51,6 +58,7 @@ impl Watch {
             health: signs.health(Instant::now()),
         }));
         let store = Arc::default();
+        let place = target.to_string();
         let watcher = Watcher {
             target,
             fleet,
@@ -61,10 +69,16 @@ impl Watch {
             sender,
         };
         Self {
+            place,
             seen,
             store,
             task: tokio::spawn(watcher.run()).abort_handle(),
         }
+    }
+
+    /// Which Redis it reads, without credentials.
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// What is known now.

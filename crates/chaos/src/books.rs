@@ -19,23 +19,33 @@ impl Books {
         let mut findings = Vec::new();
         for entry in entries {
             let (first, last) = (entry.first(), entry.last());
-            if let Entry::Published { .. } = entry {
-                if first != self.last + 1 {
-                    findings.push(format!(
-                        "published #{first} where #{} was due",
-                        self.last + 1
-                    ));
+            match entry {
+                Entry::Published { .. } => {
+                    if first != self.last + 1 {
+                        findings.push(format!(
+                            "published #{first} where #{} was due",
+                            self.last + 1
+                        ));
+                    }
+                    self.last = self.last.max(last);
+                    self.ended.resize(self.last as usize + 1, false);
                 }
-                self.last = self.last.max(last);
-                self.ended.resize(self.last as usize + 1, false);
-                continue;
-            }
-            for seq in first..=last {
-                match self.ended.get_mut(seq as usize) {
-                    None => findings.push(format!("committed but never published: #{seq}")),
-                    Some(true) => findings.push(format!("committed more than once: #{seq}")),
-                    Some(ended) => *ended = true,
+                Entry::Ended { .. } => {
+                    for seq in first..=last {
+                        match self.ended.get_mut(seq as usize) {
+                            None => findings.push(format!("committed but never published: #{seq}")),
+                            Some(true) => {
+                                findings.push(format!("committed more than once: #{seq}"));
+                            }
+                            Some(ended) => *ended = true,
+                        }
+                    }
                 }
+                // It has to end once more.
+                Entry::Retried { seq, .. } => match self.ended.get_mut(*seq as usize) {
+                    Some(ended @ true) => *ended = false,
+                    _ => findings.push(format!("retried without an end: #{seq}")),
+                },
             }
         }
         findings
@@ -58,6 +68,8 @@ mod tests {
             "c a:0 2 3 0 ff 1 1",
             "p 2 4 4 ff 1 1",
             "c b:0 1 1 1 - 1 1",
+            "r 1 1 1",
+            "c b:0 1 1 0 ff 1 1",
         ]);
         let mut books = Books::default();
         for entry in &all {
@@ -66,7 +78,7 @@ mod tests {
                 Vec::<String>::new()
             );
         }
-        assert_eq!(books.read, 4);
+        assert_eq!(books.read, 6);
     }
 
     #[test]
@@ -77,13 +89,15 @@ mod tests {
             "c a:0 1 1 0 ff 1 1",
             "c b:0 1 1 0 ff 1 1",
             "c b:0 4 4 0 ff 1 1",
+            "r 3 1 1",
         ]);
         assert_eq!(
             Books::default().take(&all),
             [
                 "published #3 where #2 was due",
                 "committed more than once: #1",
-                "committed but never published: #4"
+                "committed but never published: #4",
+                "retried without an end: #3"
             ]
         );
     }

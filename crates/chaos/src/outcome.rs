@@ -122,6 +122,7 @@ fn census(status: &Snapshot) -> Census {
         claimed: status.claimed,
         errors: status.errors,
         foreign: status.foreign,
+        retried: status.retried,
         counted: status.counted,
         now_ms: status.now_ms,
         ..Census::default()

@@ -85,6 +85,7 @@ impl Story<'_> {
                     "#{first} to #{last} ended by {slot} ({label}), {failed} failed, at {at_s:.6}"
                 )
             }
+            Entry::Retried { seq, .. } => format!("#{seq} retried at {at_s:.6}"),
         }
     }
 

@@ -144,7 +144,8 @@ impl Judgement {
                 Finding::Lost { first, .. }
                 | Finding::Duplicated { first, .. }
                 | Finding::Misnumbered { first, .. }
-                | Finding::Texts { first, .. } => *first,
+                | Finding::Texts { first, .. }
+                | Finding::Retried { first, .. } => *first,
                 Finding::Errors { seq, .. } => *seq,
                 Finding::Counter { .. } => 0,
             };
@@ -177,6 +178,8 @@ impl Judgement {
                         .or_default()
                         .push(*failed);
                 }
+                // Nobody's log tells of a retry.
+                Entry::Retried { .. } => {}
             }
         }
         // Of two lines that tell the same, the one that the server may have forgotten goes last.

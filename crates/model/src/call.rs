@@ -126,8 +126,39 @@ pub enum Call {
         /// How many, from the first on.
         printed: u64,
     },
+    /// Somebody drops failed messages, or gives them to the workers again.
+    Settle {
+        /// Whether it is the latter.
+        retry: bool,
+        /// Which.
+        records: Vec<Seen>,
+    },
     /// Where is everything?
     Census,
+}
+
+/// A record that somebody saw in the errors store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Seen {
+    /// Where it was.
+    pub index: u64,
+    /// What it said.
+    pub record: Record,
+    /// Length of a pack of its text alone.
+    pub bytes: u64,
+}
+
+/// What became of a record that was to be settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// Gone for good.
+    Dropped,
+    /// Its message waits in the queue.
+    Retried,
+    /// It is not in the store.
+    Missing,
+    /// It is no message that could wait, and stays.
+    Unfit,
 }
 
 /// What a commit does to the application's counter.
@@ -252,5 +283,9 @@ pub enum Reply {
         errors: u64,
         /// Entries that were not ours.
         foreign: u64,
+        /// Failed messages that were given to the workers again.
+        retried: u64,
     },
+    /// To whoever settles failed messages.
+    Settled(Vec<Settled>),
 }

@@ -23,7 +23,7 @@ pub use fate::Step;
 pub use history::{History, Wrong};
 pub use report::{Report, explore};
 
-use crate::call::{Call, Reply};
+use crate::call::{Call, Reply, Settled};
 use crate::flaw::Flaw;
 use crate::state::{Ms, Node, Seq, State, Text};
 use crate::step;
@@ -85,6 +85,8 @@ pub struct Fate {
     pub lapses: u8,
     /// A worker or a drain gives back what it holds, or a part of it.
     pub returns: u8,
+    /// Somebody drops a failed message, or retries it.
+    pub settles: u8,
     /// A message is committed by itself, and its neighbours after it under the same claim.
     pub singles: u8,
 }
@@ -105,6 +107,10 @@ impl Events {
     const POISON: Self = Self(1 << 8);
     const PARTIAL: Self = Self(1 << 9);
     const DRAINED: Self = Self(1 << 10);
+    const DROPPED: Self = Self(1 << 11);
+    const RETRIED: Self = Self(1 << 12);
+    const RETRIED_IN_PACK: Self = Self(1 << 13);
+    const MISSING: Self = Self(1 << 14);
 
     fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -229,6 +235,9 @@ impl World {
         let before = Before::of(&self.redis, call);
         let failed = self.redis.failed;
         let reply = step(&mut self.redis, call, self.now, self.flaw);
+        // For people: nothing depends on it.
+        self.redis.lease.since = None;
+        self.redis.takeovers.clear();
         self.history
             .witness(&before, call, &reply, &self.redis, texts);
         self.events |= match (call, &reply) {
@@ -240,6 +249,20 @@ impl World {
             (Call::Claim { .. }, _) if self.redis.failed > failed => Events::POISON,
             (_, Reply::Claimed { range, .. }) if range.size() < range.count => Events::SPLIT,
             (Call::ErrorsCommit { printed, .. }, Reply::Done) if *printed > 0 => Events::DRAINED,
+            (_, Reply::Settled(settled)) => match settled[..] {
+                [Settled::Dropped] => Events::DROPPED,
+                [Settled::Retried]
+                    if self
+                        .redis
+                        .waiting()
+                        .last()
+                        .is_some_and(|range| range.count > 1) =>
+                {
+                    Events::RETRIED_IN_PACK
+                }
+                [Settled::Retried] => Events::RETRIED,
+                _ => Events::MISSING,
+            },
             _ => Events::default(),
         };
         reply
@@ -266,6 +289,7 @@ impl World {
             Call::ErrorsClaim { .. } | Call::ErrorsCommit { .. } => {
                 self.hear_drain(by, call, reply);
             }
+            Call::Settle { .. } if reply.is_none() => self.send(by, call.clone(), Vec::new()),
             _ => {}
         }
     }

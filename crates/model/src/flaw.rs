@@ -34,6 +34,12 @@ pub enum Flaw {
     DrainWithoutClaim,
     /// `errors_commit` drops the records that were not printed, too.
     DrainDropsRest,
+    /// `errors_settle` gives a message to the workers and leaves its record.
+    RetryKeepsRecord,
+    /// `errors_settle` does not count what it gives to the workers.
+    RetryUncounted,
+    /// `errors_settle` puts a message back into its pack, which does not wait for it.
+    RetryOutnumbersPack,
     /// A generator that hears no answer publishes the texts again under a new number.
     RetryUnderNewNumber,
     /// A worker that hears no answer to its commit takes it for done.
@@ -42,7 +48,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::NoFence,
         Self::EpochOnlyFence,
         Self::NumbersWithHoles,
@@ -58,6 +64,9 @@ impl Flaw {
         Self::ReclaimWithoutBlame,
         Self::DrainWithoutClaim,
         Self::DrainDropsRest,
+        Self::RetryKeepsRecord,
+        Self::RetryUncounted,
+        Self::RetryOutnumbersPack,
         Self::RetryUnderNewNumber,
         Self::CommitUnheard,
     ];

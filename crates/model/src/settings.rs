@@ -91,6 +91,11 @@ pub fn small() -> Vec<(Setting, usize)> {
         returns: 1,
         ..Fate::default()
     };
+    let settles = Fate {
+        settles: 2,
+        twins: 1,
+        ..Fate::default()
+    };
     let deaths_at_work = Fate {
         crashes: 1,
         returns: 1,
@@ -154,6 +159,16 @@ pub fn small() -> Vec<(Setting, usize)> {
         ),
         (
             Setting {
+                workers: 1,
+                drains: 1,
+                given: vec![2],
+                failing: true,
+                ..setting("settles", settles)
+            },
+            70_379,
+        ),
+        (
+            Setting {
                 failing: true,
                 to_the_end: true,
                 ..workers("work, to the end", &[3], deaths_at_work)
@@ -195,6 +210,7 @@ pub fn with(flaw: Flaw) -> Setting {
         Flaw::CommitAnyRange => "singles",
         Flaw::ReclaimWithoutBlame => "poison",
         Flaw::DrainWithoutClaim | Flaw::DrainDropsRest => "drains",
+        Flaw::RetryKeepsRecord | Flaw::RetryUncounted | Flaw::RetryOutnumbersPack => "settles",
     };
     let settings = small().into_iter().map(|(setting, _)| setting);
     let mut wanted = settings.filter(|setting| setting.name == name);
@@ -227,6 +243,12 @@ pub fn large() -> Vec<Setting> {
         jumps: 1,
         ..Fate::default()
     };
+    let settles = Fate {
+        settles: 2,
+        twins: 1,
+        silences: 1,
+        ..Fate::default()
+    };
     let failover = Fate {
         failovers: 1,
         silences: 1,
@@ -245,6 +267,13 @@ pub fn large() -> Vec<Setting> {
             given: vec![2],
             failing: true,
             ..setting("storm over drains", drains)
+        },
+        Setting {
+            workers: 1,
+            drains: 1,
+            given: vec![2],
+            failing: true,
+            ..setting("storm over what is settled", settles)
         },
         Setting {
             workers: 1,

@@ -135,6 +135,40 @@ pub struct Lease {
     pub until: Ms,
     /// The run of the server when it was renewed last.
     pub run: Run,
+    /// Since when its holder has it, or nobody.
+    pub since: Option<Ms>,
+}
+
+/// Why the lease got a new epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum How {
+    /// Nobody ever had it.
+    First,
+    /// Its holder gave it up.
+    Resigned,
+    /// Its holder was gone.
+    Gone,
+    /// Its holder was silent for too long.
+    Expired,
+    /// The holder itself needed a higher epoch.
+    Raised,
+}
+
+/// The lease got a new epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Takeover {
+    /// Which.
+    pub epoch: u64,
+    /// Who has it.
+    pub node: Node,
+    /// When.
+    pub at: Ms,
+    /// How long it may have been without a living holder.
+    pub gap: Ms,
+    /// Why.
+    pub how: How,
+    /// Who had it before.
+    pub from: Option<Node>,
 }
 
 /// Who may publish, and where the numbers stand.
@@ -175,6 +209,11 @@ pub enum Line {
         /// Whether a handler saw them to their end.
         handled: bool,
     },
+    /// A failed message waits again.
+    Retried {
+        /// Which.
+        seq: Seq,
+    },
 }
 
 /// Everything.
@@ -192,6 +231,8 @@ pub struct State {
     pub joined: BTreeMap<Node, Ms>,
     /// `seen`
     pub seen: BTreeMap<Node, Ms>,
+    /// `takeovers`, newest first
+    pub takeovers: Vec<Takeover>,
     /// `fence`
     pub fence: Fence,
     /// `queue`
@@ -214,6 +255,8 @@ pub struct State {
     pub failed: u64,
     /// `stats`: entries that were not ours
     pub foreign: u64,
+    /// `stats`: failed messages that were given to the workers again
+    pub retried: u64,
     /// Whether `bell` has its token.
     pub bell: bool,
     /// `ledger`

@@ -6,6 +6,7 @@
 mod control;
 mod drain;
 mod queue;
+mod settle;
 
 use crate::call::{Call, Reply};
 use crate::flaw::Flaw;
@@ -95,6 +96,7 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             number,
             printed,
         } => script.errors_commit(*slot, *number, *printed),
+        Call::Settle { retry, records } => script.settle(*retry, records),
         Call::Census => script.census(),
     }
 }

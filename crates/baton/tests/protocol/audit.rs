@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use baton::protocol::{Commit, Outcomes, Publish, PublishCall, Store};
+use baton::protocol::{Commit, Outcomes, Publish, PublishCall, Seen, Settle, Settled, Store};
 use baton::{Audit, Digest, Effects, Finding, Ledger};
 
 use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack};
@@ -165,6 +165,68 @@ async fn a_message_that_killed_its_workers_is_in_the_ledger_too() {
             ..Audit::default()
         }
     );
+}
+
+#[tokio::test]
+async fn a_message_that_is_retried_ends_once_more() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let w = fleet.lane("w").await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let _ = w.take(1, 1).await;
+    // The first of its pack, which lives: then it keeps its place.
+    let first = [failed(1, "m1")];
+    assert_eq!(
+        commit(&w, 1, 1..=1, &first, &NO_EFFECTS).await,
+        Commit::Done
+    );
+    retry(&g, &first[0]).await;
+    let _ = w.take(2, 2).await;
+    let third = [failed(3, "m3")];
+    assert_eq!(
+        commit(&w, 2, 2..=3, &third, &NO_EFFECTS).await,
+        Commit::Done
+    );
+    let _ = w.take(3, 1).await;
+    assert_eq!(commit(&w, 3, 1..=1, &[], &NO_EFFECTS).await, Commit::Done);
+    // Its pack is gone: it is alone in another.
+    retry(&g, &third[0]).await;
+    assert_eq!(
+        findings(&g).await,
+        [
+            "lost: #3",
+            "pending is counted as 1, the ledger has 0",
+            "done + failed is counted as 4, the ledger has 5",
+        ],
+        "before its second end"
+    );
+    assert_eq!(w.take(4, 1).await, "m3");
+    let outcomes = Outcomes {
+        first: 3,
+        last: 3,
+        failed: &[],
+        effects: &NO_EFFECTS,
+        max_errors: 1,
+        digest: Some(Digest::of(0, b"m3")),
+    };
+    assert_eq!(w.commit_outcomes(4, outcomes).await, Commit::Done);
+    assert_eq!(
+        audit(&g).await,
+        Audit {
+            published: 3,
+            done: 3,
+            failed: 2,
+            retried: 2,
+            ..Audit::default()
+        }
+    );
+}
+
+async fn retry(store: &Store, record: &[u8]) {
+    let record = record.to_vec();
+    let seen = [Seen { index: 0, record }];
+    let retried = store.errors_settle(Settle::Retry, &seen).await.unwrap();
+    assert_eq!(retried, [Settled::Retried]);
 }
 
 /// Commits all of a claim with a script that is ours but for one line.

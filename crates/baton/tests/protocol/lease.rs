@@ -49,6 +49,7 @@ async fn the_first_beat_takes_the_lease_with_epoch_one() {
             "meta: {protocol=1}",
             "nodes: {a=RUN {}}",
             "seen: {a=TIME}",
+            "takeovers: [1 a TIME GAP first ]",
         ]
     );
 }
@@ -67,6 +68,7 @@ async fn the_second_node_is_a_worker() {
             "meta: {protocol=1}",
             "nodes: {a=RUN {}, b=RUN {}}",
             "seen: {a=TIME, b=TIME}",
+            "takeovers: [1 a TIME GAP first ]",
         ]
     );
 }
@@ -191,11 +193,12 @@ async fn leaving_resigns_and_the_next_beat_of_another_takes_over() {
     assert_eq!(
         fleet.dump().await,
         [
-            "generator: {epoch=1}",
+            "generator: {epoch=1, since=TIME}",
             "joined: {b=TIME}",
             "meta: {protocol=1}",
             "nodes: {b=RUN {}}",
             "seen: {b=TIME}",
+            "takeovers: [1 a TIME GAP first ]",
         ]
     );
     assert!(!a.leave().await.unwrap(), "it left before");

@@ -124,6 +124,7 @@ async fn a_node_that_was_silent_for_ten_minutes_is_forgotten() {
             "meta: {protocol=1}",
             "nodes: {a=RUN {}, c=RUN {}}",
             "seen: {a=TIME, c=TIME}",
+            "takeovers: [1 a TIME GAP first ]",
         ]
     );
 }
@@ -143,6 +144,7 @@ async fn forget_drops_only_the_absent() {
             "meta: {protocol=1}",
             "nodes: {a=RUN {}, c=RUN {}}",
             "seen: {a=TIME, c=TIME}",
+            "takeovers: [1 a TIME GAP first ]",
         ]
     );
     assert_eq!(nodes[0].forget().await.unwrap(), Vec::<String>::new());

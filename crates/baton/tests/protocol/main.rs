@@ -26,5 +26,8 @@ mod reclaim;
 mod restart;
 mod scripts;
 mod seal;
+mod settle;
+mod snapshot;
+mod takeovers;
 mod texts;
 mod types;

@@ -1,7 +1,8 @@
 //! A server whose memory is full takes no new messages, and everything that ends them.
 
 use baton::protocol::{
-    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Store,
+    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Seen, Settle,
+    Settled, Store,
 };
 use baton::{Effects, Error};
 
@@ -55,6 +56,17 @@ async fn with_full_memory_only_publish_is_refused() {
     assert!(matches!(claim.unwrap(), ErrorsClaim::Claimed(_)));
     let drained = w.store.errors_commit(&w.slot, 6, 1).await.unwrap();
     assert_eq!(drained, ErrorsCommit::Done);
+    let settle = async |what, records: &[Vec<u8>]| {
+        let seen = |record: &Vec<u8>| Seen {
+            index: 0,
+            record: record.clone(),
+        };
+        let records: Vec<Seen> = records.iter().map(seen).collect();
+        w.store.errors_settle(what, &records).await.unwrap()
+    };
+    assert_eq!(settle(Settle::Retry, &records).await, [Settled::Retried]);
+    let poison = w.store.errors_look(0, 9).await.unwrap();
+    assert_eq!(settle(Settle::Drop, &poison).await, [Settled::Dropped]);
     assert!(matches!(
         w.store.seal(2).await.unwrap(),
         Seal::Sealed { last: 7, .. }
@@ -72,17 +84,16 @@ async fn with_full_memory_only_publish_is_refused() {
         [
             "app:x: 'written'",
             "bell: [1]",
-            "errors: [1 at 5 by w try 1: bad: m1, \
-             3 at TIME by w try 3: its worker died 3 times: m3]",
             "fence: {cursor=70, epoch=2, last=7, node=w}",
             "generator: {epoch=2, node=w, run=RUN, since=TIME, until=TIME}",
             "joined: {w=TIME}",
             "meta: {protocol=1}",
             "nodes: {w=RUN {}}",
-            "packs: {7=[m7]}",
-            "queue: [7 1 7 7 0]",
+            "packs: {1=[m1], 7=[m7]}",
+            "queue: [7 1 7 7 0, 1 1 1 1 0]",
             "seen: {w=TIME}",
-            "stats: {done=4, failed=2, foreign=1}",
+            "stats: {done=4, failed=2, foreign=1, retried=1}",
+            "takeovers: [2 w TIME GAP resigned , 1 g TIME GAP first ]",
             "workers: {w:0=6 0 0 TIME}",
         ]
     );

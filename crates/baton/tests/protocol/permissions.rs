@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use baton::protocol::{Beat, Commit, Outcomes, Publish, Seal};
-use baton::{Effects, Error};
+use baton::{Effects, Error, Snapshot};
 
 use crate::support::{Fleet, Lane, beat, publish};
 
@@ -91,6 +91,8 @@ async fn a_user_with_the_commands_of_the_scripts_and_the_fleet_s_keys_can_run_a_
         "+del",
         "+type",
         "+blpop",
+        "+multi",
+        "+exec",
     ] {
         rules.push(rule.to_owned());
     }
@@ -106,7 +108,7 @@ async fn a_user_with_the_commands_of_the_scripts_and_the_fleet_s_keys_can_run_a_
     assert_eq!(w.take(1, 2).await, "m1 m2");
     assert_eq!(w.commit(1, 1..=2).await, Commit::Done);
     let _ = w.store.reclaim().await.unwrap();
-    assert!(w.store.census().await.unwrap().balanced());
+    assert!(Snapshot::read(&w.store).await.unwrap().balanced);
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! A server that forgets its scripts is told them again, in the middle of anything.
 
-use baton::protocol::{Beat, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal};
+use baton::Snapshot;
+use baton::protocol::{
+    Beat, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Seen, Settle, Settled,
+};
 
 use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish};
 
@@ -41,8 +44,17 @@ async fn no_call_notices_that_the_scripts_were_flushed() {
     let claim = w.store.errors_claim(&w.slot, 3, 9, 9999, LONG).await;
     assert_eq!(claim.unwrap(), ErrorsClaim::Claimed(records.to_vec()));
     flush().await;
-    let drained = w.store.errors_commit(&w.slot, 3, 1).await.unwrap();
+    let drained = w.store.errors_commit(&w.slot, 3, 0).await.unwrap();
     assert_eq!(drained, ErrorsCommit::Done);
+    flush().await;
+    let seen = [Seen {
+        index: 0,
+        record: records[0].clone(),
+    }];
+    let dropped = g.errors_settle(Settle::Drop, &seen).await.unwrap();
+    assert_eq!(dropped, [Settled::Dropped]);
+    flush().await;
+    assert!(Snapshot::read(&g).await.unwrap().balanced);
     flush().await;
     assert!(g.census().await.unwrap().balanced());
     flush().await;
@@ -56,12 +68,13 @@ async fn no_call_notices_that_the_scripts_were_flushed() {
         [
             "bell: [1]",
             "fence: {cursor=10, epoch=1, last=5, node=g}",
-            "generator: {epoch=1}",
+            "generator: {epoch=1, since=TIME}",
             "left: {1=3}",
             "meta: {protocol=1}",
             "packs: {1=[m1 m2 m3 m4 m5]}",
             "queue: [1 5 3 3 1, 1 5 4 5 0]",
             "stats: {done=1, failed=1}",
+            "takeovers: [1 g TIME GAP first ]",
             "workers: {w:0=3 0 0 TIME}",
         ]
     );

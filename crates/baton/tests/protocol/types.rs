@@ -1,7 +1,9 @@
 //! A key of ours that holds another type stops every script before its first write.
 
-use baton::protocol::{ClaimCall, Commit, Outcomes, Publish, PublishCall, Store};
-use baton::{Digest, Effects, Error};
+use baton::protocol::{
+    ClaimCall, Commit, Outcomes, Publish, PublishCall, Seen, Settle, Settled, Store,
+};
+use baton::{Digest, Effects, Error, Snapshot};
 
 use crate::support::{Fleet, LONG, Lane, NO_EFFECTS, OVER, beat, call, failed, pack, publish};
 
@@ -28,7 +30,9 @@ impl Busy {
         let drain = w.sibling(2);
         let claim = drain.store.errors_claim(&drain.slot, 1, 1, 1, OVER).await;
         let _ = claim.unwrap();
-        let _: () = fleet.raw(&["RPUSH", &fleet.keys.errors, "record"]).await;
+        let mut again = redis::cmd("RPUSH");
+        again.arg(&fleet.keys.errors).arg(failed(1, "m1"));
+        fleet.send(&again).await;
         let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
         Self { fleet, g, w }
     }
@@ -62,7 +66,7 @@ async fn refuses(keys: &[&str], call: impl AsyncFn(&Busy) -> Result<(), Error>) 
 
 #[tokio::test]
 async fn beat_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = ["generator", "nodes", "joined", "seen", "meta"];
+    let keys = ["generator", "nodes", "joined", "seen", "meta", "takeovers"];
     refuses(&keys, async |busy| {
         busy.w.store.beat(LONG, "{}", 0).await.map(drop)
     })
@@ -71,7 +75,7 @@ async fn beat_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn the_first_beat_of_a_fleet_refuses_a_spoilt_key_and_writes_nothing() {
-    for name in ["generator", "nodes", "joined", "seen", "meta"] {
+    for name in ["generator", "nodes", "joined", "seen", "meta", "takeovers"] {
         let fleet = Fleet::new().await;
         let a = fleet.node("a").await;
         let key = format!("baton:{{{}}}:{name}", fleet.name);
@@ -98,7 +102,7 @@ async fn forget_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn roster_refuses_a_spoilt_key() {
-    let keys = ["generator", "nodes", "seen"];
+    let keys = ["generator", "nodes", "joined", "seen"];
     refuses(&keys, async |busy| busy.g.roster().await.map(drop)).await;
 }
 
@@ -248,6 +252,32 @@ async fn errors_commit_refuses_a_spoilt_key_and_writes_nothing() {
 async fn census_refuses_a_spoilt_key() {
     let keys = ["fence", "queue", "claims", "stats", "errors"];
     refuses(&keys, async |busy| busy.g.census().await.map(drop)).await;
+}
+
+#[tokio::test]
+async fn a_snapshot_refuses_a_spoilt_key() {
+    let keys = ["meta", "generator", "takeovers", "queue", "errors"];
+    refuses(&keys, async |busy| Snapshot::read(&busy.g).await.map(drop)).await;
+}
+
+#[tokio::test]
+async fn errors_settle_refuses_a_spoilt_key_and_writes_nothing() {
+    let keys = [
+        "errors", "queue", "packs", "left", "stats", "fence", "bell", "ledger",
+    ];
+    for (settle, settled) in [
+        (Settle::Drop, Settled::Dropped),
+        (Settle::Retry, Settled::Retried),
+    ] {
+        refuses(&keys, async |busy| {
+            let record = failed(1, "m1");
+            let seen = [Seen { index: 1, record }];
+            let answer = busy.g.errors_settle(settle, &seen).await?;
+            assert_eq!(answer, [settled]);
+            Ok(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

@@ -127,6 +127,17 @@ fn show(name: &str, bytes: &[u8], run: &str) -> String {
             Err(_) => text(bytes),
         },
         "errors" => record(bytes, run),
+        // When, and how long nobody had the lease before.
+        "takeovers" => {
+            let line = text(bytes);
+            let words = line.splitn(6, ' ').enumerate();
+            let words = words.map(|(at, word)| match at {
+                2 => "TIME",
+                3 => "GAP",
+                _ => word,
+            });
+            words.collect::<Vec<_>>().join(" ")
+        }
         // Its last two words are the time.
         "ledger" => {
             let entry = text(bytes);

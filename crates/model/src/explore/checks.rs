@@ -101,6 +101,11 @@ impl Explored {
             POISON
         );
         sometimes!(setting.drains > 0, "drained", DRAINED);
+        let settles = fate.settles > 0;
+        sometimes!(settles, "dropped", DROPPED);
+        sometimes!(settles, "retried", RETRIED);
+        sometimes!(settles, "retried in its pack", RETRIED_IN_PACK);
+        sometimes!(settles, "missing", MISSING);
         seen
     }
 }
@@ -167,7 +172,11 @@ impl World {
         let ends = || self.history.messages.iter().filter_map(|m| m.end.as_ref());
         let failed = ends().filter(|end| end.failed).count() as u64;
         let done = ends().count() as u64 - failed;
-        (self.redis.done, self.redis.failed, self.redis.effects) == (done, failed, done)
+        let messages = self.history.messages.iter();
+        let retried: u64 = messages.map(|m| m.past.len() as u64).sum();
+        let counters = (self.redis.done, self.redis.failed, self.redis.retried);
+        // Each retry followed a failure of its own.
+        counters == (done, failed + retried, retried) && self.redis.effects == done
     }
 
     /// The pack of every message that has not ended is there, and has its text.

@@ -1,7 +1,7 @@
 //! A drain of the errors store as a client of the scripts: crates/baton/src/drain.rs.
 
 use super::World;
-use crate::call::{Call, Reply};
+use crate::call::{Call, Reply, Seen};
 use crate::state::{Node, Slot};
 
 /// Most records in a drain's hands.
@@ -64,6 +64,17 @@ impl World {
             self.send(node, call, Vec::new());
         }
         self.nodes[node as usize].drain = drain;
+    }
+
+    /// Somebody who sees the failed message at this place wants it dropped, or retried.
+    pub(super) fn settle(&mut self, node: Node, at: usize, retry: bool) {
+        let seen = self.redis.errors.get(at).map(|record| Seen {
+            index: at as u64,
+            record: *record,
+            bytes: 0,
+        });
+        let records = seen.into_iter().collect();
+        self.send(node, Call::Settle { retry, records }, Vec::new());
     }
 
     /// The answer to a drain's call; none if it was lost.

@@ -41,6 +41,8 @@ pub enum Step {
     Drain(Node),
     /// A drain has printed so many of what it holds.
     Printed(Node, u64),
+    /// The failed message at this place is dropped, or retried.
+    Settle(Node, usize, bool),
     /// Somebody returns what the dead held; whether it believes any absence.
     Reclaim(bool),
     /// A node dies.
@@ -164,6 +166,14 @@ impl World {
             }
             _ => {}
         }
+        if self.fate.settles > 0 {
+            let places = 0..self.redis.errors.len();
+            let fates = [false, true].into_iter();
+            steps.extend(fates.flat_map(|retry| {
+                let settle = move |at| Step::Settle(node, at, retry);
+                places.clone().map(settle)
+            }));
+        }
     }
 
     fn server_steps(&self, steps: &mut Vec<Step>) {
@@ -247,6 +257,10 @@ impl World {
                     self.fate.returns -= 1;
                 }
                 self.drain_on(*node, Drain::Committing { printed });
+            }
+            Step::Settle(node, at, retry) => {
+                self.fate.settles -= 1;
+                self.settle(*node, *at, *retry);
             }
             Step::Reclaim(any) => self.reclaim(*any),
             Step::Crash(node) => {

@@ -2,7 +2,7 @@
 //! properties do. A failover that loses writes takes what was noted of them along: this is the
 //! surviving history.
 
-use crate::call::{Call, Reply};
+use crate::call::{Call, Reply, Settled};
 use crate::state::{Body, Node, Reason, Seq, Slot, State, Text};
 
 /// One message.
@@ -16,6 +16,8 @@ pub struct Message {
     pub epoch: u64,
     /// How it ended, if it did.
     pub end: Option<End>,
+    /// By whom it ended before each of its retries.
+    pub past: Vec<Option<(Slot, u64)>>,
 }
 
 /// How a message ended.
@@ -48,6 +50,8 @@ pub enum Wrong {
     ToldTooMuch,
     /// A failed message was removed twice, or without having failed.
     DrainedTwice,
+    /// A message was retried that had not failed, or was drained.
+    RetriedInVain,
 }
 
 /// All messages, and what went wrong with them.
@@ -119,6 +123,7 @@ impl History {
                         node: *node,
                         epoch: *epoch,
                         end: None,
+                        past: Vec::new(),
                     }));
                 }
                 let kept = self.messages.iter().skip(*first as usize - 1);
@@ -150,10 +155,15 @@ impl History {
             }
             (Call::ErrorsCommit { printed, .. }, Reply::Done) => {
                 for seq in before.records.iter().take(*printed as usize) {
-                    let end = self.messages.get_mut(*seq as usize - 1);
-                    match end.and_then(|message| message.end.as_mut()) {
-                        Some(end) if end.failed && !end.drained => end.drained = true,
-                        _ => self.note(Wrong::DrainedTwice),
+                    self.drained(*seq);
+                }
+            }
+            (Call::Settle { records, .. }, Reply::Settled(settled)) => {
+                for (seen, settled) in records.iter().zip(settled) {
+                    match settled {
+                        Settled::Dropped => self.drained(seen.record.seq),
+                        Settled::Retried => self.retried(seen.record.seq),
+                        Settled::Missing | Settled::Unfit => {}
                     }
                 }
             }
@@ -200,10 +210,34 @@ impl History {
         }
     }
 
+    /// A failed message is gone for good.
+    fn drained(&mut self, seq: Seq) {
+        let message = self.messages.get_mut(seq as usize - 1);
+        match message.and_then(|message| message.end.as_mut()) {
+            Some(end) if end.failed && !end.drained => end.drained = true,
+            _ => self.note(Wrong::DrainedTwice),
+        }
+    }
+
+    /// A failed message waits again: it has to end once more.
+    fn retried(&mut self, seq: Seq) {
+        let message = self.messages.get_mut(seq as usize - 1);
+        let failed = message.filter(|m| m.end.as_ref().is_some_and(|e| e.failed && !e.drained));
+        match failed {
+            Some(message) => {
+                let end = message.end.take();
+                message.past.push(end.and_then(|end| end.by));
+            }
+            None => self.note(Wrong::RetriedInVain),
+        }
+    }
+
     fn ended_by(&self, seq: Seq, by: (Slot, u64)) -> bool {
         let message = self.messages.get(seq as usize - 1);
-        let end = message.and_then(|message| message.end.as_ref());
-        end.is_some_and(|end| end.by == Some(by))
+        message.is_some_and(|message| {
+            let end = message.end.as_ref().map(|end| end.by);
+            end == Some(Some(by)) || message.past.contains(&Some(by))
+        })
     }
 
     /// A worker tells messages as processed.

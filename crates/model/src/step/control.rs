@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Script;
 use crate::call::Reply;
 use crate::flaw::Flaw;
-use crate::state::{Body, Entry, Ms, Node, Range, Run, Slot};
+use crate::state::{Body, Entry, How, Ms, Node, Range, Run, Slot, Takeover};
 
 const FIRST_STANDBYS: usize = 2;
 const LINE_LOOK: usize = 8;
@@ -14,6 +14,7 @@ const FAST_MS: Ms = 50;
 const FORGET_MS: Ms = 600_000;
 const FORGET_AT_ONCE: usize = 8;
 const WORKERS_FORGET_S: Ms = 600;
+const TAKEOVERS: usize = 100;
 
 impl Script<'_> {
     pub(super) fn beat(&mut self, node: Node, run: Run, ttl: Ms, above: u64) -> Reply {
@@ -52,6 +53,13 @@ impl Script<'_> {
                 first.push(*name);
             }
         }
+        let (how, alive) = match lease.node {
+            Some(holder) if holder == node => (How::Raised, None),
+            Some(holder) if gone(holder) => (How::Gone, self.state.seen.values().max().copied()),
+            Some(holder) => (How::Expired, self.state.seen.get(&holder).copied()),
+            None if lease.epoch == 0 => (How::First, lease.since),
+            None => (How::Resigned, lease.since),
+        };
         let joins = !self.state.joined.contains_key(&node);
         let place = match first.iter().position(|name| *name == node) {
             Some(at) => at + 1,
@@ -88,10 +96,23 @@ impl Script<'_> {
                 place: place as u64,
             };
         }
+        let from = lease.node;
         let lease = &mut self.state.lease;
         if takes || lease.epoch <= above {
             lease.epoch = lease.epoch.max(above) + 1;
+            lease.since = Some(now);
+            let takeover = Takeover {
+                epoch: lease.epoch,
+                node,
+                at: now,
+                gap: (now - alive.unwrap_or(now)).max(0),
+                how,
+                from,
+            };
+            self.state.takeovers.insert(0, takeover);
+            self.state.takeovers.truncate(TAKEOVERS);
         }
+        let lease = &mut self.state.lease;
         lease.node = Some(node);
         lease.until = now + ttl;
         lease.run = run;
@@ -112,6 +133,7 @@ impl Script<'_> {
             state.lease.node = None;
             state.lease.until = 0;
             state.lease.run = 0;
+            state.lease.since = Some(self.now);
         }
         Reply::Left { resigned }
     }
@@ -203,6 +225,7 @@ impl Script<'_> {
             claimed: state.in_hand().map(|range: Range| range.size()).sum(),
             errors: state.errors.len() as u64 + in_drains.sum::<u64>(),
             foreign: state.foreign,
+            retried: state.retried,
         }
     }
 }

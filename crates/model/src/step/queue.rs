@@ -50,9 +50,8 @@ impl Script<'_> {
         if first != fence.last + 1 && !self.has(Flaw::NumbersWithHoles) {
             return Some(Reply::Gap { last: fence.last });
         }
-        let open = fence
-            .last
-            .saturating_sub(self.state.done + self.state.failed);
+        let accepted = fence.last + self.state.retried;
+        let open = accepted.saturating_sub(self.state.done + self.state.failed);
         (open + count > max_open).then_some(Reply::Full { count: open })
     }
 
@@ -192,7 +191,8 @@ impl Script<'_> {
         }
         state.errors.push(Record {
             seq,
-            text: texts[(seq - range.pack) as usize],
+            // Another pack may lie there, if somebody deleted its own.
+            text: texts.get((seq - range.pack) as usize).copied().unwrap_or(0),
             attempt: range.crashes,
             reason: Reason::Poison,
         });
@@ -209,7 +209,7 @@ impl Script<'_> {
         self.count_down(range, 1);
     }
 
-    /// Messages of a pack have ended; with the last of them it goes.
+    /// Some messages of a pack have ended; with the last of them it goes.
     fn count_down(&mut self, range: Range, ended: u64) {
         let state = &mut self.state;
         let left = state.left.get(&range.pack).copied().unwrap_or(range.count);
@@ -290,7 +290,11 @@ impl Script<'_> {
         if self.has(Flaw::CommitDropsPack) {
             self.state.packs.remove(&range.pack);
         }
-        self.count_down(range, count);
+        match count == range.count {
+            // Nobody has counted its messages.
+            true => drop(self.state.packs.remove(&range.pack)),
+            false => self.count_down(range, count),
+        }
         let state = &mut self.state;
         state.done += count - failed.len() as u64;
         state.failed += failed.len() as u64;

@@ -5,16 +5,18 @@ use std::time::Duration;
 use baton::Effects;
 use baton::protocol::{
     Beat, Census, Claim, ClaimCall, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Outcomes,
-    Publish, PublishCall, Reclaimed, Seal, Store,
+    Publish, PublishCall, Reclaimed, Seal, Seen, Settle, Settled, Store,
 };
-use baton_model::call::{Call, Effect, Reply};
-use baton_model::state::{Ms, Node};
+use baton_model::call::{self, Call, Effect, Reply};
+use baton_model::state::{Ms, Node, Record};
 
 use crate::real::{ABOUT, Real, Trouble};
 use crate::words;
 
 /// Most bytes of error records that a drain takes: never fewer than there are.
 const DRAIN_BYTES: u64 = 1 << 30;
+/// More error records than there ever are.
+const STORED: u64 = 100_000;
 
 impl Real {
     /// Calls a script through the connection of a node that is present.
@@ -97,6 +99,7 @@ impl Real {
                     ErrorsCommit::Lost => Reply::Lost,
                 }
             }
+            Call::Settle { retry, records } => settle(store, *retry, records).await?,
             Call::Census => counted(&store.census().await?)?,
         })
     }
@@ -251,6 +254,44 @@ fn reclaimed(reclaimed: Reclaimed) -> Result<Reply, Trouble> {
     })
 }
 
+/// Settles records that the model names by what they say: their bytes are in the store, at their
+/// place or elsewhere.
+async fn settle(store: &Store, retry: bool, records: &[call::Seen]) -> Result<Reply, Trouble> {
+    let stored = store.errors_look(0, STORED).await?;
+    let any_time = (0, u64::MAX);
+    let said: Vec<Option<Record>> = stored
+        .iter()
+        .map(|bytes| words::read_record(bytes, any_time))
+        .collect();
+    let bytes = |seen: &call::Seen| {
+        let is_it = |at: &usize| said.get(*at) == Some(&Some(seen.record));
+        let at = Some(seen.index as usize).filter(is_it);
+        match at.or_else(|| (0..said.len()).find(is_it)) {
+            Some(at) => stored[at].clone(),
+            None => words::record(&seen.record),
+        }
+    };
+    let seen: Vec<Seen> = records
+        .iter()
+        .map(|seen| Seen {
+            index: seen.index,
+            record: bytes(seen),
+        })
+        .collect();
+    let what = match retry {
+        true => Settle::Retry,
+        false => Settle::Drop,
+    };
+    let settled = store.errors_settle(what, &seen).await?.into_iter();
+    let settled = settled.map(|settled| match settled {
+        Settled::Dropped => call::Settled::Dropped,
+        Settled::Retried => call::Settled::Retried,
+        Settled::Missing => call::Settled::Missing,
+        Settled::Unfit => call::Settled::Unfit,
+    });
+    Ok(Reply::Settled(settled.collect()))
+}
+
 fn records_of(records: &[Vec<u8>]) -> Result<Reply, Trouble> {
     // Their times were looked at while they lay in the store.
     let any_time = (0, u64::MAX);
@@ -272,5 +313,6 @@ fn counted(census: &Census) -> Result<Reply, Trouble> {
         claimed: census.claimed,
         errors: census.errors,
         foreign: census.foreign,
+        retried: census.retried,
     })
 }

@@ -3,7 +3,7 @@
 //! The first candidate of each choice is the one that does something; wild ones come last. So
 //! a shrinking sequence becomes an ordinary one, with one wild thing in it.
 
-use baton_model::call::{Call, Effect};
+use baton_model::call::{Call, Effect, Seen};
 use baton_model::state::{
     Body, Claim, Entry, Ms, Node, Range, Reason, Record, Run, Seq, Slot, State, Text,
 };
@@ -67,6 +67,7 @@ pub(crate) fn choose(op: &Op, scene: Scene<'_>) -> Option<Event> {
             let count = chooser.one(&[1, 2, 1, 2, 1, 2, 1, 2, 100, 101]);
             Some(Event::Foreign(chooser.texts(count)))
         }
+        Verb::Forge => Some(Event::Forge(chooser.forged())),
         Verb::LosePack => {
             let packs: Vec<Seq> = chooser.scene.state.packs.keys().copied().collect();
             Some(Event::LosePack(chooser.maybe(&packs)?))
@@ -158,6 +159,7 @@ impl Chooser<'_> {
             }
             Verb::ErrorsClaim => self.errors_claim(),
             Verb::ErrorsCommit => self.errors_commit(),
+            Verb::Settle => self.settle(),
             _ => Call::Census,
         };
         // What a node does for its own slot, another can do for it: to the script it is a late
@@ -172,7 +174,9 @@ impl Chooser<'_> {
             | Call::GiveBack { slot, .. }
             | Call::ErrorsClaim { slot, .. }
             | Call::ErrorsCommit { slot, .. } => slot.node,
-            Call::Extend { .. } | Call::Reclaim { .. } | Call::Census => first_present,
+            Call::Extend { .. } | Call::Reclaim { .. } | Call::Settle { .. } | Call::Census => {
+                first_present
+            }
         };
         let by = match self.scene.state.is_present(own) {
             true => own,
@@ -216,7 +220,7 @@ impl Chooser<'_> {
         let count = self.one(&[1, 2, 3, 4, 20, 2, 3, 4]);
         let texts: Vec<Text> = self.texts(count).collect();
         let ended = state.done + state.failed;
-        let open = fence.last.saturating_sub(ended) + count;
+        let open = (fence.last + state.retried).saturating_sub(ended) + count;
         Call::Publish {
             node,
             epoch: self.usually(
@@ -420,5 +424,60 @@ impl Chooser<'_> {
             number: self.held_number(slot),
             printed: self.one(&[held, 1, 0, held + 1]),
         }
+    }
+
+    /// A record of a message that may not have failed, or is none.
+    fn forged(&mut self) -> Record {
+        let last = self.scene.state.fence.last;
+        let packs: Vec<Seq> = self.scene.state.packs.keys().copied().collect();
+        let pack = self.maybe(&packs).unwrap_or(last);
+        Record {
+            seq: self.one(&[pack, pack, pack, pack, last, last + 1, 0, 1]),
+            text: 0,
+            attempt: 99,
+            reason: Reason::Rejected,
+        }
+    }
+
+    /// Some of the failed messages, seen where they are or were; at times one that never was.
+    fn settle(&mut self) -> Call {
+        let retry = self.mostly(4);
+        let errors = &self.scene.state.errors;
+        let most = self.one(&[1, 2, 1, 3]);
+        let start = self.pick();
+        let mut records: Vec<Seen> = Vec::new();
+        for (index, record) in (0..)
+            .zip(errors)
+            .skip(start % errors.len().max(1))
+            .take(most)
+        {
+            // The same bytes are looked for only once: of two such records, which is which
+            // is known to nobody.
+            if records.iter().all(|seen| seen.record != *record) {
+                records.push(seen(index, *record));
+            }
+        }
+        match self.pick() % 8 {
+            6 => records.iter_mut().for_each(|seen| seen.index += 1),
+            7 => {
+                let record = Record {
+                    seq: self.scene.state.fence.last,
+                    text: 0,
+                    attempt: 99,
+                    reason: Reason::Rejected,
+                };
+                records.push(seen(0, record));
+            }
+            _ => {}
+        }
+        Call::Settle { retry, records }
+    }
+}
+
+fn seen(index: u64, record: Record) -> Seen {
+    Seen {
+        index,
+        record,
+        bytes: words::lone_pack_bytes(record.text),
     }
 }

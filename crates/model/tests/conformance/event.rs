@@ -1,7 +1,7 @@
 //! What can happen to a fleet: a call, or something that no call does.
 
 use baton_model::call::Call;
-use baton_model::state::{Entry, Ms, Node, Range, Run, Seq, Slot, State, Text};
+use baton_model::state::{Entry, Ms, Node, Range, Record, Run, Seq, Slot, State, Text};
 
 /// The run of the server before it restarted. No server of ours has it.
 pub(crate) const OTHER_RUN: Run = u32::MAX;
@@ -25,6 +25,8 @@ pub(crate) enum Event {
     Blame(Range),
     /// Somebody pushes what is not ours into the queue.
     Foreign(std::ops::Range<Text>),
+    /// Somebody makes an error record by hand.
+    Forge(Record),
     /// Somebody deletes a pack.
     LosePack(Seq),
     /// Somebody deletes a claim.
@@ -36,32 +38,25 @@ pub(crate) enum Event {
 /// What Redis holds and the model does not speak of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Beside {
-    /// `since` of the lease.
-    pub(crate) since: Option<Ms>,
     /// Whether the protocol's version is written down.
     pub(crate) protocol: bool,
 }
 
 impl Beside {
     /// What it is after a call.
-    pub(crate) fn after(&self, call: &Call, before: &State, after: &State, now: Ms) -> Self {
-        let since = match (after.lease.node, after.lease.epoch == before.lease.epoch) {
-            (None, _) => None,
-            (Some(_), true) => self.since,
-            (Some(_), false) => Some(now),
-        };
+    pub(crate) fn after(&self, call: &Call) -> Self {
         let protocol = self.protocol || matches!(call, Call::Beat { .. });
-        Self { since, protocol }
+        Self { protocol }
     }
 }
 
 /// Lets something happen to the model that no call does. `at` is the time.
-pub(crate) fn befall(event: &Event, state: &mut State, beside: &mut Beside, at: Ms) {
+pub(crate) fn befall(event: &Event, state: &mut State, at: Ms) {
     match event {
         Event::Call { .. } => {}
         Event::Join(node) => state.set_present(*node, true),
         Event::Drop(node) => state.set_present(*node, false),
-        Event::Shift(by) => shift(state, beside, *by),
+        Event::Shift(by) => shift(state, *by),
         Event::Restarted => {
             if state.lease.node.is_some() {
                 state.lease.run = OTHER_RUN;
@@ -75,6 +70,7 @@ pub(crate) fn befall(event: &Event, state: &mut State, beside: &mut Beside, at: 
         Event::Foreign(texts) => {
             state.queue.extend(texts.clone().map(Entry::Foreign));
         }
+        Event::Forge(record) => state.errors.push(*record),
         Event::LosePack(first) => {
             state.packs.remove(first);
         }
@@ -92,12 +88,14 @@ pub(crate) fn befall(event: &Event, state: &mut State, beside: &mut Beside, at: 
     }
 }
 
-/// That the clock moves on is the same as that all times move back.
-fn shift(state: &mut State, beside: &mut Beside, by: Ms) {
+/// That the clock moves on is the same as that all times move back; but for those of takeovers,
+/// which are only told.
+fn shift(state: &mut State, by: Ms) {
     if state.lease.node.is_some() {
         state.lease.until -= by;
     }
-    let times = beside
+    let times = state
+        .lease
         .since
         .iter_mut()
         .chain(state.joined.values_mut())

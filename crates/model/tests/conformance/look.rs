@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use baton::{Entry as LedgerEntry, Keys};
 use baton_model::state::{
-    Body, Claim, Entry, Fence, Lease, Line, Ms, Node, Pack, Record, Run, Settled, Slot, State,
+    Body, Claim, Entry, Fence, How, Lease, Line, Ms, Node, Pack, Record, Run, Settled, Slot, State,
+    Takeover,
 };
 
 use crate::event::Beside;
@@ -63,6 +64,7 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
         joined,
         seen,
         meta,
+        takeovers,
         fence,
         queue,
         packs,
@@ -82,8 +84,8 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
         return Err(format!("{} answers", answers.len()));
     };
     let all = [
-        generator, nodes, joined, seen, meta, fence, queue, packs, left, bell, claims, deadlines,
-        workers, errors, stats, ledger, counter, list,
+        generator, nodes, joined, seen, meta, takeovers, fence, queue, packs, left, bell, claims,
+        deadlines, workers, errors, stats, ledger, counter, list,
     ];
     let filled = all.iter().filter(|value| !is_empty(value)).count();
     if *keys != Value::Int(filled as i64) {
@@ -99,7 +101,7 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
         record.ok_or_else(|| strange("errors", value))
     };
 
-    let mut stats = fields("stats", stats, ["done", "failed", "foreign"])?.into_iter();
+    let mut stats = fields("stats", stats, ["done", "failed", "foreign", "retried"])?.into_iter();
     let mut stat = || stats.next().flatten().map_or(Ok(0), number);
     let mut state = State {
         run,
@@ -107,6 +109,10 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
         nodes: map(nodes, words::read_node, read_run_of)?,
         joined: map(joined, words::read_node, time_of)?,
         seen: map(seen, words::read_node, time_of)?,
+        takeovers: elements(takeovers)
+            .iter()
+            .map(takeover)
+            .collect::<Result<_, _>>()?,
         fence: read_fence(fence)?,
         queue: elements(queue)
             .iter()
@@ -124,6 +130,7 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
         done: stat()?,
         failed: stat()?,
         foreign: stat()?,
+        retried: stat()?,
         bell: match elements(bell) {
             [] => false,
             [token] if bytes(token)? == b"1" => true,
@@ -143,8 +150,7 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
     if elements(list).len() != 1 {
         return Err(strange("the application's list", list));
     }
-    let mut beside = Beside {
-        since: None,
+    let beside = Beside {
         protocol: match fields("meta", meta, ["protocol"])? {
             [None] => false,
             [Some(version)] if bytes(version)? == b"1" => true,
@@ -161,8 +167,8 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
         epoch: epoch.map_or(Ok(0), number)?,
         until: until.map_or(Ok(0), time_of)?,
         run: run.map_or(Ok(0), |run| read_run(text(run)?))?,
+        since: since.map(time_of).transpose()?,
     };
-    beside.since = since.map(time_of).transpose()?;
     Ok(Look { at, state, beside })
 }
 
@@ -275,6 +281,34 @@ fn read_run_of(value: &Value) -> Result<Run, String> {
     }
 }
 
+fn takeover(value: &Value) -> Result<Takeover, String> {
+    let strange = || strange("takeovers", value);
+    let words: Vec<&str> = text(value)?.split(' ').collect();
+    let [epoch, node, at, gap, how, from] = words[..] else {
+        return Err(strange());
+    };
+    let number = |word| digits(word).ok_or_else(strange);
+    let node_of = |name| words::read_node(name).ok_or_else(strange);
+    Ok(Takeover {
+        epoch: number(epoch)?,
+        node: node_of(node)?,
+        at: number(at)? as Ms,
+        gap: number(gap)? as Ms,
+        how: match how {
+            "first" => How::First,
+            "resigned" => How::Resigned,
+            "gone" => How::Gone,
+            "expired" => How::Expired,
+            "raised" => How::Raised,
+            _ => return Err(strange()),
+        },
+        from: match from {
+            "" => None,
+            from => Some(node_of(from)?),
+        },
+    })
+}
+
 fn read_fence(hash: &Value) -> Result<Fence, String> {
     let [node, epoch, last, cursor] = fields("fence", hash, ["node", "epoch", "last", "cursor"])?;
     Ok(Fence {
@@ -350,6 +384,7 @@ fn line(value: &Value) -> Result<Line, String> {
             right(digest, first, last)?;
             Ok(Line::Published { epoch, first, last })
         }
+        LedgerEntry::Retried { seq, .. } => Ok(Line::Retried { seq }),
         LedgerEntry::Ended {
             slot,
             first,

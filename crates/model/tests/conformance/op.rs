@@ -24,6 +24,7 @@ pub(crate) enum Verb {
     Reclaim,
     ErrorsClaim,
     ErrorsCommit,
+    Settle,
     Beat,
     Leave,
     Repeat,
@@ -34,6 +35,7 @@ pub(crate) enum Verb {
     Restarted,
     Blame,
     Foreign,
+    Forge,
     LosePack,
     LoseClaim,
     Crowd,
@@ -41,7 +43,7 @@ pub(crate) enum Verb {
 
 /// How often each is drawn, when it is about messages and when it is about nodes. A shrinking
 /// sequence moves to the front of the list.
-const WEIGHTS: [(Verb, [usize; 2]); 23] = [
+const WEIGHTS: [(Verb, [usize; 2]); 25] = [
     (Verb::Census, [3, 0]),
     (Verb::Seal, [5, 3]),
     (Verb::Publish, [14, 2]),
@@ -52,6 +54,7 @@ const WEIGHTS: [(Verb, [usize; 2]); 23] = [
     (Verb::Reclaim, [10, 6]),
     (Verb::ErrorsClaim, [6, 1]),
     (Verb::ErrorsCommit, [6, 0]),
+    (Verb::Settle, [8, 0]),
     (Verb::Beat, [8, 40]),
     (Verb::Leave, [1, 4]),
     (Verb::Repeat, [8, 4]),
@@ -62,6 +65,7 @@ const WEIGHTS: [(Verb, [usize; 2]); 23] = [
     (Verb::Restarted, [1, 3]),
     (Verb::Blame, [3, 0]),
     (Verb::Foreign, [2, 0]),
+    (Verb::Forge, [3, 0]),
     (Verb::LosePack, [1, 0]),
     (Verb::LoseClaim, [1, 1]),
     (Verb::Crowd, [0, 2]),

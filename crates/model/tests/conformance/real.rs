@@ -8,7 +8,7 @@ use baton::protocol::Store;
 use baton::{Error, FleetName, Keys, Target};
 use baton_model::state::{Ms, Node, Run, State};
 
-use crate::event::{Beside, Event};
+use crate::event::Event;
 use crate::look::{self, App, Look};
 use crate::raw::{Raw, Request, Value};
 use crate::words;
@@ -171,19 +171,14 @@ impl Real {
     }
 
     /// Lets something happen that no call does. The model has gone through it before.
-    pub(crate) async fn befall(
-        &mut self,
-        event: &Event,
-        model: &State,
-        beside: &Beside,
-    ) -> Result<(), Trouble> {
+    pub(crate) async fn befall(&mut self, event: &Event, model: &State) -> Result<(), Trouble> {
         let mut pipe = redis::pipe();
         match event {
             Event::Call { .. } => {}
             Event::Join(node) => return self.join(*node).await,
             Event::Drop(node) => return self.part(*node).await,
             Event::Shift(_) | Event::Restarted | Event::Crowd { .. } => {
-                return self.rewrite(model, beside);
+                return self.rewrite(model);
             }
             Event::TakeBell => {
                 pipe.cmd("LPOP").arg(&self.keys.bell);
@@ -203,6 +198,11 @@ impl Real {
                 let texts: Vec<String> = texts.clone().map(words::foreign).collect();
                 pipe.cmd("RPUSH").arg(&self.keys.queue).arg(texts);
             }
+            Event::Forge(record) => {
+                pipe.cmd("RPUSH")
+                    .arg(&self.keys.errors)
+                    .arg(words::record(record));
+            }
             Event::LosePack(first) => {
                 pipe.cmd("HDEL").arg(&self.keys.packs).arg(*first);
             }
@@ -216,14 +216,23 @@ impl Real {
     }
 
     /// Writes the times and runs of the model over those that are stored.
-    fn rewrite(&mut self, model: &State, beside: &Beside) -> Result<(), Trouble> {
+    fn rewrite(&mut self, model: &State) -> Result<(), Trouble> {
         let keys = &self.keys;
         let mut pipe = redis::pipe();
         let hex = |run: Run| format!("{run:08x}");
-        if let (Some(_), Some(since)) = (model.lease.node, beside.since) {
-            let times = [("until", model.lease.until), ("since", since)];
-            pipe.cmd("HSET").arg(&keys.generator).arg(&times);
-            pipe.arg("run").arg(hex(model.lease.run));
+        if let Some(since) = model.lease.since {
+            pipe.cmd("HSET")
+                .arg(&keys.generator)
+                .arg("since")
+                .arg(since);
+        }
+        if model.lease.node.is_some() {
+            pipe.cmd("HSET")
+                .arg(&keys.generator)
+                .arg("until")
+                .arg(model.lease.until)
+                .arg("run")
+                .arg(hex(model.lease.run));
         }
         for (node, run) in &model.nodes {
             let about = format!("{} {ABOUT}", hex(*run));

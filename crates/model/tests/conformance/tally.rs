@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 use baton_model::call::{Call, Reply};
 
 /// Every answer that every script can give, and a few that are rare for their reason.
-const ALL: [&str; 39] = [
+const ALL: [&str; 44] = [
     "Beat Generator",
     "Beat Worker",
     "Census Counted",
@@ -47,6 +47,11 @@ const ALL: [&str; 39] = [
     "Reclaim Reclaimed something",
     "Seal Fenced",
     "Seal Sealed",
+    "Settle Settled Dropped",
+    "Settle Settled Missing",
+    "Settle Settled Retried",
+    "Settle Settled Unfit",
+    "Settle Settled several",
 ];
 
 /// The counts.
@@ -81,6 +86,13 @@ impl Tally {
             Reply::Records(records) => {
                 let reasons = records.iter().map(|record| record.reason);
                 reasons.for_each(|reason| note(&format!(" {reason:?}")));
+            }
+            Reply::Settled(settled) => {
+                let words = settled.iter().map(|settled| format!(" {settled:?}"));
+                words.for_each(|word| note(&word));
+                if settled.len() > 1 {
+                    note(" several");
+                }
             }
             Reply::Left { resigned: true } => note(" with the lease"),
             Reply::Reclaimed {

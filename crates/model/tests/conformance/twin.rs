@@ -123,8 +123,8 @@ impl Twin {
     }
 
     async fn befall(&mut self, event: &Event) -> Result<(), Trouble> {
-        befall(event, &mut self.model, &mut self.beside, self.at);
-        self.real.befall(event, &self.model, &self.beside).await?;
+        befall(event, &mut self.model, self.at);
+        self.real.befall(event, &self.model).await?;
         let look = self.real.look(self.since)?;
         self.at = look.at;
         self.agree(&look)
@@ -149,7 +149,7 @@ impl Twin {
             for settled in model.workers.values_mut() {
                 settled.at -= settled.at % 1000;
             }
-            let beside = self.beside.after(&call, &self.model, &model, now);
+            let beside = self.beside.after(&call);
             if reply == said && model == look.state && beside == look.beside {
                 (self.model, self.beside, self.at) = (model, beside, look.at);
                 tally.count(&call, &reply);
@@ -228,9 +228,9 @@ fn differences(model: (&State, &Beside), server: (&State, &Beside)) -> String {
         };
     }
     compare!(
-        0: run present lease nodes joined seen fence queue packs left claims deadlines workers
-           errors done failed foreign bell ledger effects,
-        1: since protocol
+        0: run present lease nodes joined seen takeovers fence queue packs left claims deadlines
+           workers errors done failed foreign retried bell ledger effects,
+        1: protocol
     );
     text
 }

@@ -73,6 +73,12 @@ pub(crate) fn pack(texts: &[Text]) -> Vec<u8> {
     pack.finish(MADE_MS)
 }
 
+/// Length of the pack that a script makes of one text.
+pub(crate) fn lone_pack_bytes(text: Text) -> u64 {
+    // It says when it was made, which takes nine bytes; our packs do with one.
+    pack(&[text]).len() as u64 + 8
+}
+
 /// The texts of a pack.
 pub(crate) fn read_pack(bytes: &[u8]) -> Option<Vec<Text>> {
     let pack = Pack::parse(bytes).ok()?;
@@ -124,7 +130,11 @@ pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
             read_range(str::from_utf8(&failed.text).ok()?)?;
             (Reason::TextMissing, 0)
         }
-        reason if reason == poison => (Reason::Poison, read_text(&failed.text)?),
+        // Its pack may be one of other texts, if somebody deleted the one that it was in.
+        reason if reason == poison => match Pack::parse(&failed.text) {
+            Ok(_) => (Reason::Poison, 0),
+            Err(_) => (Reason::Poison, read_text(&failed.text)?),
+        },
         _ => return None,
     };
     let by_a_script = reason != Reason::Rejected;

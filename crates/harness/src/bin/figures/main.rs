@@ -1,5 +1,5 @@
 //! Measures what README promises about time and size: takeover, recovery, latency, idle cost,
-//! speed, many nodes, long queues.
+//! speed, many nodes, long queues, looking on.
 //!
 //! `make figures` runs it all (about six minutes). `--quick` takes a few rounds of each, and
 //! then only completeness counts, not the times; names take some figures only. Every figure
@@ -12,6 +12,7 @@ mod idle;
 mod latency;
 mod line;
 mod report;
+mod snapshot;
 mod takeover;
 mod thousand;
 mod work;
@@ -66,7 +67,7 @@ const QUICK: Rounds = Rounds {
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 12] = [
+const EXPERIMENTS: [(&str, Experiment); 13] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -76,6 +77,7 @@ const EXPERIMENTS: [(&str, Experiment); 12] = [
     ("idle", idle::cost),
     ("speed", idle::full_speed),
     ("thousand", thousand::nodes),
+    ("snapshot", snapshot::cost),
     ("backlog", backlog::cost),
     ("growth", growth::cost),
     ("work", work::of_a_millisecond),

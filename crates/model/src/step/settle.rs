@@ -1,0 +1,111 @@
+//! Failed messages that somebody drops, or gives to the workers again.
+
+use std::collections::BTreeSet;
+
+use super::Script;
+use crate::call::{Reply, Seen, Settled};
+use crate::flaw::Flaw;
+use crate::state::{Entry, Line, Pack, Range, Record, Seq};
+
+/// Where a message can wait again.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Its pack has other messages that did not end, so many in all.
+    InItsPack(u64),
+    /// Its pack is gone.
+    Alone,
+}
+
+impl Script<'_> {
+    pub(super) fn settle(&mut self, retry: bool, records: &[Seen]) -> Reply {
+        let (mut taken, mut queued) = (BTreeSet::new(), BTreeSet::new());
+        let mut retries = Vec::new();
+        let settled: Vec<Settled> = records
+            .iter()
+            .map(|seen| {
+                let Some(at) = self.find(seen, &taken) else {
+                    return Settled::Missing;
+                };
+                if !retry {
+                    taken.insert(at);
+                    return Settled::Dropped;
+                }
+                let place = self.place(seen.record.seq);
+                match place.filter(|_| !queued.contains(&seen.record.seq)) {
+                    Some(place) => {
+                        taken.insert(at);
+                        queued.insert(seen.record.seq);
+                        retries.push((*seen, place));
+                        Settled::Retried
+                    }
+                    None => Settled::Unfit,
+                }
+            })
+            .collect();
+        if !(retry && self.has(Flaw::RetryKeepsRecord)) {
+            let errors = std::mem::take(&mut self.state.errors).into_iter();
+            let left = errors.enumerate().filter(|(at, _)| !taken.contains(at));
+            self.state.errors = left.map(|(_, record)| record).collect();
+        }
+        for (seen, place) in retries {
+            self.requeue(&seen.record, seen.bytes, place);
+        }
+        Reply::Settled(settled)
+    }
+
+    /// Where a record is that nobody has taken: where it was seen, or elsewhere.
+    fn find(&self, seen: &Seen, taken: &BTreeSet<usize>) -> Option<usize> {
+        let errors = &self.state.errors;
+        let is_it = |at: &usize| !taken.contains(at) && errors.get(*at) == Some(&seen.record);
+        let at = Some(seen.index as usize).filter(is_it);
+        at.or_else(|| (0..errors.len()).find(is_it))
+    }
+
+    /// Where a message with this number can wait. Nowhere if it is none, or has not ended as
+    /// far as its pack tells.
+    fn place(&self, seq: Seq) -> Option<Place> {
+        if !(1..=self.state.fence.last).contains(&seq) {
+            return None;
+        }
+        let left = self.state.left.get(&seq).copied();
+        match self.state.packs.get(&seq) {
+            Some(pack) => {
+                let count = pack.texts.len() as u64;
+                (left.unwrap_or(count) < count).then_some(Place::InItsPack(count))
+            }
+            None => left.is_none().then_some(Place::Alone),
+        }
+    }
+
+    fn requeue(&mut self, record: &Record, bytes: u64, place: Place) {
+        let (seq, text) = (record.seq, record.text);
+        let counts = !self.has(Flaw::RetryUncounted);
+        let keeps_count = self.has(Flaw::RetryOutnumbersPack);
+        let state = &mut self.state;
+        let count = match place {
+            Place::InItsPack(count) => {
+                if !keeps_count {
+                    *state.left.entry(seq).or_default() += 1;
+                }
+                count
+            }
+            Place::Alone => {
+                let texts = vec![text];
+                state.packs.insert(seq, Pack { texts, bytes });
+                1
+            }
+        };
+        state.queue.push(Entry::Range(Range {
+            pack: seq,
+            count,
+            first: seq,
+            last: seq,
+            crashes: 0,
+        }));
+        state.retried += u64::from(counts);
+        if !state.ledger.is_empty() {
+            state.ledger.push(Line::Retried { seq });
+        }
+        state.bell = true;
+    }
+}
