@@ -10,7 +10,7 @@ use redis::Value;
 use crate::error::classify;
 use crate::failed::seq_of;
 use crate::outcome::Outcomes;
-use crate::protocol::{Beat, Census, Claim, ErrorsClaim, Publish, Reading, Seal, read};
+use crate::protocol::{Beat, Census, Claim, ErrorsClaim, Publish, Seal, read};
 use crate::snapshot::About;
 use crate::{
     Audit, Entry, Error, FailedMessage, FleetName, Keys, Ledger, Pack, PackBuilder, Range,
@@ -19,6 +19,8 @@ use crate::{
 
 /// No number of ours is larger: scripts count in doubles, which are exact up to here.
 const MOST: u64 = 1 << 53;
+/// What the channels of presence of the corpus begin with.
+const PRESENCE: &str = "baton:{hostile}:presence:";
 /// Longest error, in characters, for an answer that no script gives.
 const ANSWER_CHARS: usize = 300;
 
@@ -106,27 +108,10 @@ fn read_all(answer: &Value) {
     if let Some(reclaimed) = known(read::reclaim(answer)) {
         assert!(reclaimed.messages.max(reclaimed.records) <= MOST);
     }
-    let census = known(read::census(answer)).unwrap_or_default();
-    let ended = [census.done, census.failed, census.pending, census.claimed];
-    let sum: u128 = ended.map(u128::from).iter().sum();
-    let open = u128::from(census.published) + u128::from(census.retried);
-    assert_eq!(census.balanced(), open == sum);
-    let server = known(read::info(answer)).unwrap_or_default();
-    if let Some(roster) = known(read::roster(answer)) {
-        let listed = roster.nodes.len();
-        let status = Snapshot::of(
-            &fleet,
-            Reading {
-                roster,
-                census,
-                takeovers: Vec::new(),
-                newest: Vec::new(),
-            },
-            server,
-        );
-        assert!(status.nodes.len() <= listed);
-        assert!(status.nodes.is_sorted_by_key(|node| &node.node));
+    if let Value::Array(answers) = answer {
+        whole(&fleet, answers);
     }
+    known(read::info(answer));
     if let Some(ErrorsClaim::Claimed(records)) = known(read::errors_claim(answer)) {
         records.iter().for_each(|record| failed(record));
     }
@@ -142,6 +127,26 @@ fn read_all(answer: &Value) {
     known(read::protocol(&fleet, answer));
     known(read::key_type("key", "list", answer));
     drop(read::setting(answer));
+}
+
+/// Answers of a transaction.
+fn whole(fleet: &FleetName, answers: &[Value]) {
+    for ranges in [0, 3] {
+        let Some(census) = known(read::census(ranges, answers)) else {
+            continue;
+        };
+        let ended = [census.done, census.failed, census.pending, census.claimed];
+        let sum: u128 = ended.map(u128::from).iter().sum();
+        let open = u128::from(census.published) + u128::from(census.retried);
+        assert_eq!(census.balanced(), open == sum);
+    }
+    known(read::roster(PRESENCE, answers));
+    if let Some(reading) = known(read::reading(fleet, PRESENCE, 3, answers)) {
+        let listed = reading.roster.nodes.len();
+        let snapshot = Snapshot::of(fleet, reading, ServerInfo::default());
+        assert!(snapshot.nodes.len() <= listed);
+        assert!(snapshot.nodes.is_sorted_by_key(|node| &node.node));
+    }
 }
 
 /// A line about how the lease changed hands.
@@ -326,7 +331,22 @@ mod tests {
         understood("beat", &|answer| read::beat(fleet, answer).is_ok());
         understood("leave", &|answer| read::leave(answer).is_ok());
         understood("forget", &|answer| read::forget(answer).is_ok());
-        understood("roster", &|answer| read::roster(answer).is_ok());
+        let reads = |answer: &Value, reads: &dyn Fn(&[Value]) -> bool| match answer {
+            Value::Array(answers) => reads(answers),
+            _ => false,
+        };
+        understood("roster", &|answer| {
+            reads(answer, &|answers| {
+                let roster = read::roster(PRESENCE, answers);
+                roster.is_ok_and(|roster| roster.nodes.iter().any(|node| node.present))
+            })
+        });
+        understood("reading", &|answer| {
+            reads(answer, &|answers| {
+                let reading = read::reading(fleet, PRESENCE, 3, answers);
+                reading.is_ok_and(|reading| reading.census.balanced())
+            })
+        });
         understood("seal", &|answer| read::seal(answer).is_ok());
         understood("publish", &|answer| read::publish(answer).is_ok());
         understood("claim", &|answer| {
@@ -338,7 +358,12 @@ mod tests {
         understood("give_back", &|answer| read::give_back(answer).is_ok());
         understood("reclaim", &|answer| read::reclaim(answer).is_ok());
         understood("census", &|answer| {
-            read::census(answer).is_ok_and(|census| census.balanced() && census.retried > 0)
+            reads(answer, &|answers| {
+                let census = read::census(3, answers);
+                census.is_ok_and(|census| {
+                    census.balanced() && census.retried > 0 && census.claimed > 0
+                })
+            })
         });
         understood("errors_claim", &|answer| {
             matches!(read::errors_claim(answer), Ok(ErrorsClaim::Claimed(records))

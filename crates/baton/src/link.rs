@@ -170,20 +170,21 @@ impl Link {
 
     /// Runs commands in one transaction and returns their answers.
     pub(crate) async fn atomic(&self, commands: &[Cmd]) -> Result<Vec<Value>, Error> {
+        // Not the client's own transactions: they cannot read the answer to a refused MULTI.
         let mut pipeline = redis::pipe();
-        pipeline.atomic();
+        pipeline.cmd("MULTI");
         for command in commands {
             pipeline.add_command(command.clone());
         }
+        pipeline.cmd("EXEC");
         let sent = self.send(async |connection| {
-            // MULTI, the commands, EXEC: its answer alone is of interest.
-            let answers = connection.send_packed_commands(&pipeline, commands.len() + 1, 1);
+            let answers = connection.send_packed_commands(&pipeline, 0, commands.len() + 2);
             // An error in one of them is the error of all.
             Value::Array(answers.await?).extract_error()
         });
         match sent.await? {
             Value::Array(mut answers) => match answers.pop() {
-                Some(Value::Array(answers)) => Ok(answers),
+                Some(Value::Array(answers)) if answers.len() == commands.len() => Ok(answers),
                 other => Err(unexpected("EXEC", &other)),
             },
             other => Err(unexpected("EXEC", &other)),

@@ -27,7 +27,6 @@ macro_rules! script {
 script!(BEAT, "beat", ["clock", "presence"]);
 script!(LEAVE, "leave", ["clock"]);
 script!(FORGET, "forget", ["presence"]);
-script!(ROSTER, "roster", ["clock", "presence"]);
 script!(PREFLIGHT, "preflight", []);
 script!(SEAL, "seal", ["bell"]);
 script!(PUBLISH, "publish", ["ledger"]);
@@ -48,7 +47,6 @@ script!(
     "reclaim",
     ["clock", "presence", "range", "bell", "claimed", "put_back"]
 );
-script!(CENSUS, "census", ["clock", "range", "claimed"]);
 script!(ERRORS_CLAIM, "errors_claim", ["clock", "claimed"]);
 script!(ERRORS_COMMIT, "errors_commit", ["claimed"]);
 script!(ERRORS_SETTLE, "errors_settle", ["bell", "ledger"]);

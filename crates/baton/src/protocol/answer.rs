@@ -52,6 +52,17 @@ pub(crate) fn array<'a>(call: &'static str, answer: &'a Value) -> Result<&'a [Va
     }
 }
 
+/// The fields of a hash and their values.
+pub(crate) fn pairs<'a>(
+    call: &'static str,
+    answer: &'a Value,
+) -> Result<&'a [(Value, Value)], Error> {
+    match answer {
+        Value::Map(pairs) => Ok(pairs),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
 /// The bytes of one value.
 pub(crate) fn bytes<'a>(call: &'static str, value: &'a Value) -> Result<&'a [u8], Error> {
     match value {

@@ -1,4 +1,4 @@
-//! Who is here and who generates: beat, leave, forget, roster.
+//! Who is here and who generates: beat, leave, forget.
 
 use std::time::Duration;
 
@@ -35,45 +35,6 @@ pub enum Beat {
         /// 1 or 2 for the first standbys, who beat often; 0 for all others.
         place: u64,
     },
-}
-
-/// Who holds the lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lease {
-    /// The holder, if the lease has one.
-    pub node: Option<String>,
-    /// The fencing number.
-    pub epoch: u64,
-    /// Since when the holder has it, in ms.
-    pub since_ms: u64,
-    /// Until when, in ms.
-    pub until_ms: u64,
-}
-
-/// A node as others see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// Its name.
-    pub node: String,
-    /// What it says about itself, a JSON object.
-    pub about: String,
-    /// When it joined the line of standbys, in ms; 0 if it is in none.
-    pub joined_ms: u64,
-    /// Its last beat, in ms.
-    pub seen_ms: u64,
-    /// Whether its process is connected at this moment.
-    pub present: bool,
-}
-
-/// Everybody, read in one step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Roster {
-    /// Redis's clock in ms.
-    pub now_ms: u64,
-    /// The lease.
-    pub lease: Lease,
-    /// The nodes.
-    pub nodes: Vec<Listed>,
 }
 
 impl Store {
@@ -132,22 +93,5 @@ impl Store {
             )
             .await?;
         read::forget(&answer)
-    }
-
-    /// Who is here and who generates.
-    pub async fn roster(&self) -> Result<Roster, Error> {
-        let answer = self
-            .eval(
-                &scripts::ROSTER,
-                &self.roster_keys(),
-                &[self.keys.presence.as_bytes()],
-            )
-            .await?;
-        read::roster(&answer)
-    }
-
-    pub(super) fn roster_keys(&self) -> [&String; 4] {
-        let keys = &self.keys;
-        [&keys.generator, &keys.nodes, &keys.joined, &keys.seen]
     }
 }

@@ -11,14 +11,15 @@ pub(crate) mod read;
 mod reading;
 mod upkeep;
 
-pub use control::{Beat, Lease, Listed, Roster};
+pub use control::Beat;
 pub use errors::{ErrorsClaim, ErrorsCommit, Seen, Settle, Settled};
 pub(crate) use queue::BELL_WAIT;
 pub use queue::{
     Claim, ClaimCall, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal, Slot,
 };
 pub(crate) use reading::Reading;
-pub use upkeep::{Census, Reclaimed};
+pub use reading::{Census, Lease, Listed, Roster};
+pub use upkeep::Reclaimed;
 
 use redis::Value;
 
@@ -113,6 +114,7 @@ impl Store {
             read::preflight(&answer)?;
         }
         self.check_bell().await?;
+        self.check_asking().await?;
         self.check_types().await?;
         self.check_protocol().await
     }

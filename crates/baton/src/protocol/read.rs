@@ -1,19 +1,23 @@
 //! What each call answers, read. Apart from the calls, so that hostile answers can be tried.
 
+mod whole;
+
 use std::time::Duration;
 
 use redis::Value;
 
 use super::answer::{array, bytes, number, string, strings, unexpected, worded};
 use super::{
-    Beat, Census, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Lease, Listed,
-    PROTOCOL, Publish, Reading, Reclaimed, Roster, Seal, Settled,
+    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, PROTOCOL, Publish, Reclaimed,
+    Seal, Settled,
 };
 use crate::keys::FleetName;
 use crate::pack::Range;
 use crate::server::ServerInfo;
-use crate::snapshot::{FailedGlance, Takeover};
+use crate::snapshot::FailedGlance;
 use crate::{Error, FailedMessage, scripts};
+
+pub(crate) use whole::{census, reading, roster};
 
 pub(crate) fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {
     let call = scripts::BEAT.name;
@@ -48,36 +52,6 @@ pub(crate) fn leave(answer: &Value) -> Result<bool, Error> {
 
 pub(crate) fn forget(answer: &Value) -> Result<Vec<String>, Error> {
     strings(scripts::FORGET.name, answer)
-}
-
-pub(crate) fn roster(answer: &Value) -> Result<Roster, Error> {
-    let call = scripts::ROSTER.name;
-    let [now, node, epoch, since, until, nodes @ ..] = array(call, answer)? else {
-        return Err(unexpected(call, answer));
-    };
-    let nodes = nodes
-        .as_chunks::<5>()
-        .0
-        .iter()
-        .map(|[node, about, joined, seen, present]| {
-            Ok(Listed {
-                node: string(call, node)?,
-                about: string(call, about)?,
-                joined_ms: number(call, joined)?,
-                seen_ms: number(call, seen)?,
-                present: number(call, present)? == 1,
-            })
-        });
-    Ok(Roster {
-        now_ms: number(call, now)?,
-        lease: Lease {
-            node: Some(string(call, node)?).filter(|node| !node.is_empty()),
-            epoch: number(call, epoch)?,
-            since_ms: number(call, since)?,
-            until_ms: number(call, until)?,
-        },
-        nodes: nodes.collect::<Result<_, Error>>()?,
-    })
 }
 
 pub(crate) fn seal(answer: &Value) -> Result<Seal, Error> {
@@ -189,44 +163,6 @@ pub(crate) fn reclaim(answer: &Value) -> Result<Reclaimed, Error> {
     }
 }
 
-pub(crate) fn census(answer: &Value) -> Result<Census, Error> {
-    let call = scripts::CENSUS.name;
-    let [
-        published,
-        done,
-        failed,
-        pending,
-        claimed,
-        errors,
-        foreign,
-        retried,
-        how,
-        now,
-        in_hand @ ..,
-    ] = array(call, answer)?
-    else {
-        return Err(unexpected(call, answer));
-    };
-    Ok(Census {
-        published: number(call, published)?,
-        done: number(call, done)?,
-        failed: number(call, failed)?,
-        pending: number(call, pending)?,
-        claimed: number(call, claimed)?,
-        errors: number(call, errors)?,
-        foreign: number(call, foreign)?,
-        retried: number(call, retried)?,
-        counted: bytes(call, how)? == b"counted",
-        now_ms: number(call, now)?,
-        in_hand: in_hand
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .map(|[node, count]| Ok((string(call, node)?, number(call, count)?)))
-            .collect::<Result<_, Error>>()?,
-    })
-}
-
 pub(crate) fn errors_claim(answer: &Value) -> Result<ErrorsClaim, Error> {
     let call = scripts::ERRORS_CLAIM.name;
     match worded(call, answer)? {
@@ -259,24 +195,6 @@ pub(crate) fn errors_settle(answer: &Value) -> Result<Vec<Settled>, Error> {
             _ => Err(unexpected(call, answer)),
         })
         .collect()
-}
-
-/// The whole fleet.
-pub(crate) fn reading(fleet: &FleetName, answers: &[Value]) -> Result<Reading, Error> {
-    let [version, nodes, counts, takeovers, records] = answers else {
-        return Err(unexpected("EXEC", answers));
-    };
-    protocol(fleet, version)?;
-    Ok(Reading {
-        roster: roster(nodes)?,
-        census: census(counts)?,
-        // A line that no script of ours wrote is nobody's takeover.
-        takeovers: lines(takeovers)?
-            .iter()
-            .filter_map(|line| Takeover::parse(line))
-            .collect(),
-        newest: newest(records)?,
-    })
 }
 
 /// The newest failed messages, newest first.

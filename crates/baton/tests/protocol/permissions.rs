@@ -68,6 +68,18 @@ async fn preflight_names_the_command_with_which_idle_workers_wait() {
 }
 
 #[tokio::test]
+async fn preflight_names_the_commands_with_which_a_fleet_is_read() {
+    let fleet = Fleet::new().await;
+    for missing in ["multi", "exec"] {
+        let minus = format!("-{missing}");
+        let name = user(&fleet, missing, &["~*", "&*", "+@all", &minus]).await;
+        let node = fleet.node_as(&name, "n").await.unwrap();
+        let error = node.preflight(false).await.unwrap_err().to_string();
+        assert!(error.contains("multi, exec"), "{missing}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn preflight_leaves_nothing_behind() {
     let fleet = Fleet::new().await;
     fleet.node("n").await.preflight(false).await.unwrap();
@@ -93,6 +105,7 @@ async fn a_user_with_the_commands_of_the_scripts_and_the_fleet_s_keys_can_run_a_
         "+blpop",
         "+multi",
         "+exec",
+        "+hgetall",
     ] {
         rules.push(rule.to_owned());
     }
