@@ -1,7 +1,11 @@
-//! `baton demo`: a fleet of real processes on a private server, hurt and counted.
+//! `baton demo`: a fleet of real processes on a private server, hurt and counted. In a terminal
+//! the user does the hurting; elsewhere the demo does it, and tells.
 
+mod live;
 mod story;
 
+use std::io::{IsTerminal, stdin, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,9 +18,12 @@ use story::Story;
 
 /// Flags of the demo: it has none.
 #[derive(clap::Args, Debug)]
+#[command(after_help = live::help())]
 pub(crate) struct DemoArgs {}
 
-/// How many messages the demo's fleet makes, and how fast.
+/// How many copies are started.
+const COPIES: usize = 5;
+/// How many messages the narrated demo's fleet makes, and how fast.
 const MESSAGES: u64 = 170;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// How long a worker pretends to handle one: long enough to be killed meanwhile.
@@ -26,6 +33,14 @@ const WORK: Duration = Duration::from_millis(150);
 pub(crate) fn run(_args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals().context("cannot listen to signals")?;
     let program = std::env::current_exe().context("cannot find this program")?;
+    match stdin().is_terminal() && stdout().is_terminal() {
+        true => live::run(&stop, program),
+        false => tell(&stop, program),
+    }
+}
+
+/// The narrated run.
+fn tell(stop: &Stop, program: PathBuf) -> anyhow::Result<ExitCode> {
     let server = PrivateServer::builder()
         .appendonly(Fsync::EverySec)
         .start()?;

@@ -36,7 +36,8 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// Keys beside the view's own, for whoever runs the fleet that is watched.
 pub trait Keys: Send {
-    /// What each key does, in a few words.
+    /// What each key does, in a few words. Of words before a colon and words behind it, the
+    /// footer shows only the first; the help shows all.
     fn help(&self) -> Vec<(char, &'static str)>;
     /// A key was pressed while this node was selected. Returns at once, whatever it starts.
     fn press(&mut self, key: char, selected: Option<&str>);

@@ -2,10 +2,11 @@
 //! thread of their own.
 
 use std::io::{self, Stdout, stdout};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -29,7 +30,9 @@ static HOOK: Once = Once::new();
 
 /// The terminal, ours until this is dropped.
 pub(crate) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: that would complain about a terminal that was closed, on that terminal,
+    /// and panic.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 impl Screen {
@@ -47,7 +50,9 @@ impl Screen {
             .and_then(|()| execute!(stdout(), EnterAlternateScreen))
             .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         match taken {
-            Ok(terminal) => Ok(Self { terminal }),
+            Ok(terminal) => Ok(Self {
+                terminal: ManuallyDrop::new(terminal),
+            }),
             Err(error) => {
                 give_back();
                 Err(error)
@@ -82,7 +87,7 @@ fn give_back() {
 /// The keys that are pressed, until this is dropped.
 pub(crate) struct Input {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 impl Input {
@@ -104,20 +109,18 @@ impl Input {
                 }
             }
         });
-        let input = Self {
-            stop,
-            thread: Some(thread),
-        };
-        (input, events)
+        (Self { stop, thread }, events)
     }
 }
 
 impl Drop for Input {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Whoever reads the terminal next must not share its keys with the thread.
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        // Whoever reads the terminal next must not share its keys with the thread. If the
+        // terminal was closed there is nobody, and the thread finds its end again and again.
+        let deadline = Instant::now() + 3 * POLL;
+        while !self.thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(POLL / 20);
         }
     }
 }

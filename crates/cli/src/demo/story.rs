@@ -7,11 +7,9 @@ use anyhow::{Context, Result, bail, ensure};
 use baton_harness::{Fleet, History, Told, command, status};
 use baton_server::PrivateServer;
 
-use super::{INTERVAL, MESSAGES};
+use super::{COPIES, INTERVAL, MESSAGES};
 use baton::show::Excerpt;
 
-/// How many copies are started.
-const COPIES: usize = 5;
 /// Longest wait for anything that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(20);
 

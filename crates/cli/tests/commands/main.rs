@@ -19,3 +19,4 @@ mod support;
 mod tls;
 mod unix_socket;
 mod user_and_database;
+mod views;

@@ -28,7 +28,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
         let theirs: Vec<(String, &str)> = keys
             .help()
             .into_iter()
-            .map(|(key, does)| (key.to_string(), does))
+            .map(|(key, does)| (key.to_string(), does.split(':').next().unwrap_or(does)))
             .collect();
         let theirs = theirs.iter().map(|(key, does)| (key.as_str(), *does));
         frame.render_widget(list(app.palette, theirs, cells), line(area, 0));

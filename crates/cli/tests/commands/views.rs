@@ -1,0 +1,213 @@
+//! `baton status --watch`, `baton top`, `baton web` and `baton run --http`, as far as a terminal
+//! and a browser are not needed for them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use baton_server::PrivateServer;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Ended, PATIENCE, baton, end, on, run, server, signal};
+
+/// The first line that a process prints on the stream, and the process.
+fn first_line(stream: impl Read) -> String {
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line
+}
+
+/// The address in a line such as "… http://127.0.0.1:1234/ …".
+fn address(line: &str) -> String {
+    let (_, rest) = line
+        .split_once("http://")
+        .unwrap_or_else(|| panic!("{line}"));
+    rest.split('/').next().unwrap().to_owned()
+}
+
+/// The status and the whole answer to a GET.
+fn get(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    (status.unwrap_or_default(), answer)
+}
+
+/// Asks until the answer has this status.
+#[track_caller]
+fn wait_for(address: &str, path: &str, status: u16) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (found, answer) = get(address, path);
+        if found == status {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "{path} answers {answer}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn start(server: &PrivateServer, args: &[&str]) -> Child {
+    let url = server.url();
+    let mut all = vec!["--redis", url.as_str()];
+    all.extend(args);
+    baton(&all).spawn().unwrap()
+}
+
+#[track_caller]
+fn stop(child: Child) -> Ended {
+    signal(&child, Signal::TERM);
+    end(child)
+}
+
+#[test]
+fn a_watched_status_goes_on_when_redis_goes_and_comes() {
+    let mut server = server();
+    let mut watch = start(&server, &["status", "--watch", "--json"]);
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = |what: &str, fits: fn(&Value) -> bool| {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            if fits(&line) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "no {what}: {line}");
+        }
+    };
+    next("reading", |line| line["balanced"] == true);
+    server.kill9();
+    next("trouble", |line| line["trouble"].is_string());
+    server.restart().unwrap();
+    next("reading again", |line| line["balanced"] == true);
+    let ended = stop(watch);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn top_without_a_terminal_says_what_to_do() {
+    let top = on(&server(), &["top"]);
+    assert_eq!(top.code, Some(1));
+    assert!(top.stderr.contains("needs a terminal"), "{}", top.stderr);
+    assert!(top.stderr.contains("status --watch"), "{}", top.stderr);
+}
+
+#[test]
+fn a_page_for_others_needs_a_token_that_cannot_be_guessed() {
+    let server = server();
+    let open = on(&server, &["web", "--http", "0.0.0.0:0"]);
+    assert_eq!(open.code, Some(2));
+    assert!(open.stderr.contains("--token-file"), "{}", open.stderr);
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    let file_arg = file.to_str().unwrap();
+    let args = ["web", "--http", "127.0.0.1:0", "--token-file", file_arg];
+    let missing = on(&server, &args);
+    assert_eq!(missing.code, Some(1));
+    for weak in ["", "short\n", "spaces are not allowed in it\n"] {
+        std::fs::write(&file, weak).unwrap();
+        let refused = on(&server, &args);
+        assert_eq!(refused.code, Some(2), "{weak:?}: {}", refused.stderr);
+        assert!(weak.is_empty() || !refused.stderr.contains(weak.trim()));
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let server = server();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    for command in ["web", "run"] {
+        let refused = on(&server, &[command, "--http", &addr]);
+        assert_eq!(refused.code, Some(1), "{command}");
+        let named = refused.stderr.contains(&format!("cannot listen on {addr}"));
+        assert!(named, "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn the_page_serves_metrics_and_health_and_ends_in_good_order() {
+    let server = server();
+    let mut web = start(&server, &["web", "--http", "127.0.0.1:0"]);
+    let line = first_line(web.stdout.take().unwrap());
+    assert!(line.contains("read-only"), "{line}");
+    let address = address(&line);
+    wait_for(&address, "/readyz", 200);
+    let metrics = wait_for(&address, "/metrics", 200);
+    assert!(
+        metrics.contains("\nbaton_up{fleet=\"default\"} 1\n"),
+        "{metrics}"
+    );
+    // Nobody generates here.
+    let ill = wait_for(&address, "/healthz", 503);
+    assert!(ill.contains("lease"), "{ill}");
+    let ended = stop(web);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_node_tells_programs_how_it_is() {
+    let server = server();
+    let http = ["--http", "127.0.0.1:0"];
+    let flags = ["run", "--interval", "20ms", "--error-rate", "0"];
+    let mut nodes = [0; 2].map(|_| start(&server, &[&flags[..], &http[..]].concat()));
+    let addresses = nodes
+        .each_mut()
+        .map(|node| address(&first_line(node.stderr.take().unwrap())));
+    for address in &addresses {
+        wait_for(address, "/readyz", 200);
+        wait_for(address, "/healthz", 200);
+        assert_eq!(get(address, "/").0, 404);
+    }
+    // One of them generates, the other has processed something.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let all = addresses
+            .each_ref()
+            .map(|address| get(address, "/metrics").1);
+        let told = |name: &str| {
+            all.iter().any(|metrics| {
+                let mut lines = metrics.lines().filter(|line| line.starts_with(name));
+                lines.any(|line| !line.ends_with(" 0"))
+            })
+        };
+        if told("baton_node_published_total") && told("baton_message_latency_seconds_count") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", all[0]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Without Redis a node is not ready, and after a while it is ill.
+    drop(server);
+    for address in &addresses {
+        wait_for(address, "/readyz", 503);
+        let ill = wait_for(address, "/healthz", 503);
+        assert!(ill.contains("could not be read"), "{ill}");
+    }
+    for node in nodes {
+        assert_eq!(stop(node).code, Some(0));
+    }
+}
+
+#[test]
+fn an_address_to_listen_on_is_checked() {
+    for command in ["web", "run"] {
+        let refused = run(baton(&[command, "--http", "7070"]));
+        assert_eq!(refused.code, Some(2));
+        assert!(
+            refused.stderr.contains("127.0.0.1:7070"),
+            "{}",
+            refused.stderr
+        );
+    }
+}

@@ -1,0 +1,293 @@
+//! The demo in a terminal of the test's own.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use baton::Snapshot;
+use baton_harness::{command, status};
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::screen::Screen;
+
+/// Longest wait for anything. Generous: a busy machine must not fail a test.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(10);
+const ROWS: u16 = 30;
+const COLUMNS: u16 = 110;
+
+/// What the program wrote to its terminal.
+struct Written {
+    bytes: Vec<u8>,
+    screen: Screen,
+    /// Whether nobody wants to read more.
+    enough: bool,
+}
+
+/// The demo under way.
+pub(crate) struct Demo {
+    child: Child,
+    /// Our end of the terminal, until it is closed.
+    terminal: Option<OwnedFd>,
+    /// How the terminal was before.
+    calm: Termios,
+    written: Arc<Mutex<Written>>,
+    reader: Option<JoinHandle<()>>,
+    /// The address of its server.
+    url: String,
+}
+
+/// What the demo brought into the world.
+#[derive(Debug)]
+pub(crate) struct Offspring {
+    processes: Vec<u64>,
+    folder: PathBuf,
+}
+
+/// How the demo ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    /// What stays to be read in the terminal.
+    pub(crate) words: String,
+}
+
+impl Demo {
+    /// Starts it and waits until its nodes are there.
+    pub(crate) fn start() -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        // No process may keep the other end of its own terminal.
+        rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let size = Winsize {
+            ws_row: ROWS,
+            ws_col: COLUMNS,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let path = ptsname(&terminal, Vec::new()).unwrap();
+        let inner = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::NOCTTY.bits().try_into().unwrap())
+            .open(path.to_str().unwrap())
+            .unwrap();
+        tcsetwinsize(&inner, size).unwrap();
+        let calm = tcgetattr(&inner).unwrap();
+        let child = command(env!("CARGO_BIN_EXE_baton").as_ref())
+            .arg("demo")
+            .env("TERM", "xterm-256color")
+            .stdin(inner.try_clone().unwrap())
+            .stdout(inner.try_clone().unwrap())
+            .stderr(inner)
+            .spawn()
+            .unwrap();
+        let written = Arc::new(Mutex::new(Written {
+            bytes: Vec::new(),
+            screen: Screen::new(ROWS.into(), COLUMNS.into()),
+            enough: false,
+        }));
+        let reader = read(File::from(terminal.try_clone().unwrap()), &written);
+        let mut demo = Self {
+            child,
+            terminal: Some(terminal),
+            calm,
+            written,
+            reader: Some(reader),
+            url: String::new(),
+        };
+        demo.wait_words("5 nodes started");
+        // The view says where it looks.
+        demo.url = demo.word_after("fleet default on ");
+        demo
+    }
+
+    /// Types a key.
+    pub(crate) fn press(&self, key: &str) {
+        rustix::io::write(self.terminal.as_ref().unwrap(), key.as_bytes()).unwrap();
+    }
+
+    /// Sends the demo itself a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits until these words are to be read.
+    #[track_caller]
+    pub(crate) fn wait_words(&self, words: &str) {
+        self.wait(words, || self.text().contains(words).then_some(()));
+    }
+
+    /// The word that is to be read after these.
+    pub(crate) fn word_after(&self, words: &str) -> String {
+        let text = self.text();
+        let rest = text.split(words).nth(1).unwrap_or_default();
+        rest.split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// Waits until the fleet fits.
+    #[track_caller]
+    pub(crate) fn wait_fleet(&self, what: &str, fits: impl Fn(&Snapshot) -> bool) -> Snapshot {
+        self.wait(what, || {
+            status(&self.url, "default").ok().filter(|seen| fits(seen))
+        })
+    }
+
+    #[track_caller]
+    fn wait<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "waited for {what}:\n{}",
+                self.text()
+            );
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn text(&self) -> String {
+        self.written.lock().unwrap().screen.text()
+    }
+
+    /// Whether the terminal waits for whole lines and echoes, as it did before.
+    pub(crate) fn is_calm(&self) -> bool {
+        let now = tcgetattr(self.terminal.as_ref().unwrap()).unwrap();
+        let lines = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        now.local_modes & lines == self.calm.local_modes & lines
+            && now.input_modes == self.calm.input_modes
+    }
+
+    /// Everything that has to go with the demo.
+    pub(crate) fn offspring(&self) -> Offspring {
+        let seen = status(&self.url, "default").unwrap();
+        let nodes = seen.nodes.iter().filter(|node| node.role != "dead");
+        let mut processes: Vec<u64> = nodes.map(|node| node.pid).collect();
+        assert!(!processes.is_empty(), "no node: {seen:?}");
+        for pid in &processes {
+            let group = getpgid(Some(pid_of(*pid))).unwrap();
+            assert_eq!(group, pid_of(*pid), "the terminal's signals reach a node");
+        }
+        let mut redis = self.redis();
+        let info: String = redis::cmd("INFO").arg("server").query(&mut redis).unwrap();
+        let pid = info
+            .lines()
+            .find_map(|line| line.strip_prefix("process_id:"));
+        processes.push(pid.unwrap().parse().unwrap());
+        let (_, folder): (String, String) = redis::cmd("CONFIG")
+            .arg(&["GET", "dir"])
+            .query(&mut redis)
+            .unwrap();
+        let offspring = Offspring {
+            processes,
+            folder: folder.into(),
+        };
+        assert!(offspring.is_all_here(), "{offspring:?}");
+        offspring
+    }
+
+    pub(crate) fn redis(&self) -> redis::Connection {
+        redis::Client::open(self.url.as_str())
+            .unwrap()
+            .get_connection()
+            .unwrap()
+    }
+
+    /// Waits for its end, and for the end of whatever could still write to its terminal.
+    pub(crate) fn end(mut self) -> Ended {
+        let status = self.wait_end().expect("it did not end");
+        self.reader.take().unwrap().join().unwrap();
+        assert!(self.is_calm(), "the terminal is not as it was");
+        let written = self.written.lock().unwrap();
+        let bytes = String::from_utf8_lossy(&written.bytes).into_owned();
+        assert!(bytes.contains("\x1b[?1049h"), "no screen of its own");
+        let words = bytes.rsplit("\x1b[?1049l").next().unwrap_or_default();
+        Ended {
+            code: status.code(),
+            words: words.to_owned(),
+        }
+    }
+
+    /// Closes the terminal under it, as when a window is closed. Returns its exit code.
+    pub(crate) fn hang_up(mut self) -> Option<i32> {
+        // The view draws several times a second, so the reader does not wait for long.
+        self.written.lock().unwrap().enough = true;
+        self.reader.take().unwrap().join().unwrap();
+        self.terminal = None;
+        // The demo does not lead the terminal's session, which would be told by the system.
+        self.signal(Signal::HUP);
+        self.wait_end().expect("it did not end").code()
+    }
+
+    fn wait_end(&mut self) -> Option<ExitStatus> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            std::thread::sleep(POLL);
+        }
+        None
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            self.signal(Signal::TERM);
+        }
+        if self.wait_end().is_none() {
+            let _ = self.child.kill();
+        }
+    }
+}
+
+impl Offspring {
+    fn is_all_here(&self) -> bool {
+        self.folder.exists() && self.processes.iter().all(|pid| lives(*pid))
+    }
+
+    /// Whether nothing of it is left.
+    pub(crate) fn is_gone(&self) -> bool {
+        !self.folder.exists() && !self.processes.iter().any(|pid| lives(*pid))
+    }
+}
+
+fn lives(pid: u64) -> bool {
+    test_kill_process(pid_of(pid)).is_ok()
+}
+
+fn pid_of(pid: u64) -> Pid {
+    Pid::from_raw(pid.try_into().unwrap()).unwrap()
+}
+
+/// Reads until nobody has the terminal any more.
+fn read(mut terminal: File, written: &Arc<Mutex<Written>>) -> JoinHandle<()> {
+    let written = Arc::clone(written);
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = terminal.read(&mut bytes) {
+            let mut written = written.lock().unwrap();
+            written.bytes.extend_from_slice(&bytes[..count]);
+            written.screen.take(&bytes[..count]);
+            if written.enough {
+                break;
+            }
+        }
+    })
+}
