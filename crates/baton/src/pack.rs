@@ -5,7 +5,7 @@
 //! what moves through queue and claims is a [`Range`].
 
 use crate::Error;
-use crate::protocol::answer::exact;
+use crate::protocol::answer::{MOST, exact};
 
 /// Messages `first..=last` of one pack, and how many workers died holding them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +22,16 @@ pub struct Range {
     pub crashes: u64,
 }
 
+/// Bytes of the longest text that can be a range.
+const LONGEST_RANGE: usize = 90;
+
 impl Range {
-    /// Reads what a script wrote: five decimal numbers.
+    /// Reads what a script wrote: five decimal numbers. What this takes for a range, the
+    /// scripts do too, and the other way round.
     pub fn parse(text: &str) -> Option<Self> {
+        if text.len() > LONGEST_RANGE {
+            return None;
+        }
         let mut numbers = text.split(' ').map(exact);
         let mut next = || numbers.next().flatten();
         let range = Self {
@@ -38,7 +45,8 @@ impl Range {
         let sound = 1 <= range.pack
             && range.pack <= range.first
             && range.first <= range.last
-            && range.last < end;
+            && range.last < end
+            && range.last < MOST;
         (sound && numbers.next().is_none()).then_some(range)
     }
 

@@ -10,7 +10,7 @@ use crate::Error;
 const EXCERPT_CHARS: usize = 200;
 /// Scripts count in doubles: beyond this a number is not exact, and none of ours. It leaves
 /// room for any sum of a few.
-const MOST: u64 = 1 << 53;
+pub(crate) const MOST: u64 = 1 << 53;
 
 /// The error for an answer that no script of ours gives.
 pub(crate) fn unexpected(call: &'static str, answer: &(impl fmt::Debug + ?Sized)) -> Error {
@@ -96,7 +96,9 @@ pub(crate) fn number(call: &'static str, value: &Value) -> Result<u64, Error> {
 
 /// A number that a script can count to.
 pub(crate) fn exact(digits: &str) -> Option<u64> {
-    digits.parse().ok().filter(|number| *number <= MOST)
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = plain.then(|| digits.parse().ok()).flatten();
+    number.filter(|number| *number <= MOST)
 }
 
 /// An answer of the form `{word, value, …}`.

@@ -10,20 +10,20 @@ use clap::builder::FalseyValueParser;
 #[command(next_help_heading = "Page")]
 pub(crate) struct WebArgs {
     /// Where to listen; an address beyond this machine needs --token-file
-    #[arg(long, value_name = "ADDR", env = "BATON_WEB_HTTP", default_value = "127.0.0.1:7070",
+    #[arg(long, value_name = "ADDR", env = "BATON_HTTP", default_value = "127.0.0.1:7070",
           value_parser = http_addr)]
     pub(crate) http: SocketAddr,
     /// File with a token of at least 16 characters that visitors must know
-    #[arg(long, value_name = "FILE", env = "BATON_WEB_TOKEN_FILE")]
+    #[arg(long, value_name = "FILE", env = "BATON_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Let visitors take, retry and drop failed messages
-    #[arg(long, env = "BATON_WEB_ALLOW_ACTIONS", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_ALLOW_ACTIONS", value_parser = FalseyValueParser::new())]
     pub(crate) allow_actions: bool,
     /// A name by which visitors may ask for the page, beside the address itself; may be repeated
     #[arg(
         long,
         value_name = "NAME",
-        env = "BATON_WEB_ALLOW_HOST",
+        env = "BATON_ALLOW_HOST",
         value_delimiter = ','
     )]
     pub(crate) allow_host: Vec<String>,

@@ -119,6 +119,12 @@ fn names_from_redis_cannot_write_to_the_terminal() {
             "0 {\"host\":\"\\u001b[31mred\"}",
         ],
     );
+    // Seen just now, on any clock.
+    let seen = &seed.store.keys().seen;
+    send(
+        &server,
+        &["ZADD", seen, "9007199254740991", "\u{1b}[2Jevil"],
+    );
     for args in [&["status"][..], &["status", "--json"], &["clean"]] {
         let shown = on(&server, args);
         assert!(shown.stdout.contains("evil"), "{args:?}: {shown:?}");
