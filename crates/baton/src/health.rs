@@ -11,6 +11,9 @@ use crate::{Config, Snapshot};
 /// How many times a claim may run out before a backlog that does not move is an illness.
 const STALLED_CLAIMS: u32 = 3;
 
+/// No lease lives longer.
+const LONGEST_LEASE: Duration = Duration::from_secs(3600);
+
 /// How long what may last before it is an illness.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -58,6 +61,8 @@ pub(crate) struct Signs {
 struct Life {
     /// Epoch and end of a lease that somebody alive held.
     lease: Option<(u64, u64)>,
+    /// How long leases of this fleet live, as far as anybody has seen one.
+    lease_ttl: Option<Duration>,
     renewed: Instant,
     /// How many messages had ended, and when the last one did, or none waited.
     ended: u64,
@@ -83,6 +88,7 @@ impl Signs {
         let generator = &snapshot.generator;
         let lease = generator.node.as_ref();
         let lease = lease.map(|_| (generator.epoch, generator.until_ms));
+        let lease_ttl = ttl_of(snapshot).or(self.last.as_ref().and_then(|last| last.lease_ttl));
         let ended = snapshot.done + snapshot.failed;
         // How long it had been so before the first reading, nobody knows.
         let (mut renewed, mut moved) = (now, now);
@@ -98,6 +104,7 @@ impl Signs {
         self.read = now;
         self.last = Some(Life {
             lease,
+            lease_ttl,
             renewed,
             ended,
             moved,
@@ -122,10 +129,11 @@ impl Signs {
             (Some(last), None) => {
                 let unheld = "no generator has renewed the lease";
                 let stalled = format!("{} messages wait and none has ended", last.pending);
+                let unheld_for = lease_ttl.max(last.lease_ttl.unwrap_or_default());
                 let stalled_for = claim_ttl.saturating_mul(STALLED_CLAIMS);
                 // What happened since the last reading, nobody knows.
                 [
-                    beyond(last.renewed, self.read, lease_ttl, unheld),
+                    beyond(last.renewed, self.read, unheld_for, unheld),
                     beyond(last.moved, self.read, stalled_for, &stalled),
                 ]
                 .into_iter()
@@ -137,10 +145,20 @@ impl Signs {
     }
 }
 
+/// How long the lease lives: from its holder's last beat to its end. Whoever watches a fleet
+/// may have been told another time than its nodes.
+fn ttl_of(snapshot: &Snapshot) -> Option<Duration> {
+    let generator = snapshot.generator.node.as_ref()?;
+    let mut nodes = snapshot.nodes.iter();
+    let holder = nodes.find(|node| &node.node == generator)?;
+    let ms = snapshot.generator.until_ms.checked_sub(holder.seen_ms)?;
+    Some(Duration::from_millis(ms).min(LONGEST_LEASE))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::GeneratorStatus;
+    use crate::{GeneratorStatus, NodeStatus};
 
     const EVERY: Duration = Duration::from_secs(1);
     const LIMITS: Limits = Limits {
@@ -239,6 +257,28 @@ mod tests {
         ];
         assert_eq!(troubles(LIMITS, &cured, 11), [""; 0]);
         assert_eq!(troubles(LIMITS, &cured[..2], 10).len(), 1);
+    }
+
+    #[test]
+    fn a_lease_that_lives_longer_than_the_watcher_was_told_has_its_own_time() {
+        // Renewed in second 0, for ten seconds.
+        let held = || {
+            let mut snapshot = fleet(Some(10_000), 0, 0);
+            snapshot.nodes = vec![NodeStatus {
+                node: "g".to_owned(),
+                seen_ms: 0,
+                ..NodeStatus::default()
+            }];
+            snapshot
+        };
+        let readings = [(0, held()), (9, held())];
+        assert_eq!(troubles(LIMITS, &readings, 9), [""; 0]);
+        // Its holder died then, and nobody took it.
+        let readings = [(0, held()), (9, held()), (11, fleet(None, 0, 0))];
+        assert_eq!(
+            troubles(LIMITS, &readings, 11),
+            ["no generator has renewed the lease for 11.0 s"]
+        );
     }
 
     #[test]

@@ -128,7 +128,9 @@ pub(crate) fn thousands(number: u64) -> String {
 pub(crate) fn rate(per_s: f64) -> String {
     match per_s {
         ..99.95 => format!("{per_s:.1}"),
-        _ => thousands(per_s.round() as u64),
+        ..999_999.5 => thousands(per_s.round() as u64),
+        // No column is wider.
+        _ => format!("{:.2}M", per_s / 1e6),
     }
 }
 
@@ -197,6 +199,8 @@ mod tests {
         assert_eq!(rate(9.94), "9.9");
         assert_eq!(rate(99.96), "100");
         assert_eq!(rate(54_321.5), "54,322");
+        assert_eq!(rate(999_999.4), "999,999");
+        assert_eq!(rate(1_694_321.0), "1.69M");
         for (ms, shown) in [
             (0, "0.0 s"),
             (9_999, "9.9 s"),
