@@ -3,7 +3,7 @@
 use baton::protocol::{Commit, Publish, Seal, Seen, Settle, Settled};
 use baton::{Error, How, Snapshot};
 
-use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish};
+use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish, start};
 
 #[tokio::test]
 async fn a_snapshot_of_no_fleet_at_all_is_empty_and_balanced() {
@@ -135,4 +135,28 @@ async fn reading_changes_nothing() {
     let before = fleet.dump().await;
     let _ = Snapshot::read(&w.store).await.unwrap();
     assert_eq!(fleet.dump().await, before);
+}
+
+/// How often the server ran a command.
+async fn runs(fleet: &Fleet, command: &str) -> u64 {
+    let stats: String = fleet.raw(&["INFO", "commandstats"]).await;
+    let head = format!("cmdstat_{command}:calls=");
+    let line = stats.lines().find_map(|line| line.strip_prefix(&head));
+    let calls = line.and_then(|line| line.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+#[tokio::test]
+async fn all_of_a_snapshot_is_read_in_one_transaction() {
+    // Nobody else's commands are counted.
+    let server = start();
+    let fleet = Fleet::on(&server.url()).await;
+    let node = fleet.node("a").await;
+    // The first one sends the script.
+    let _ = Snapshot::read(&node).await.unwrap();
+    let _: () = fleet.raw(&["CONFIG", "RESETSTAT"]).await;
+    let _ = Snapshot::read(&node).await.unwrap();
+    for (command, times) in [("multi", 1), ("exec", 1), ("hgetall", 2), ("time", 2)] {
+        assert_eq!(runs(&fleet, command).await, times, "{command}");
+    }
 }
