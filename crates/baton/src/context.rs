@@ -41,7 +41,8 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) role: watch::Sender<Role>,
-    pub(crate) stop: watch::Sender<bool>,
+    /// Since when the node is to stop.
+    pub(crate) stop: watch::Sender<Option<Instant>>,
     /// Wakes the election before its next beat is due.
     pub(crate) beat_now: Notify,
     /// An epoch that was seen at the fence; the lease must exceed it.
@@ -58,13 +59,20 @@ impl Context {
     }
 
     pub(crate) fn stopping(&self) -> bool {
-        *self.stop.borrow()
+        self.stop.borrow().is_some()
     }
 
     /// Resolves when the node is to stop.
     pub(crate) async fn stopped(&self) {
         // An error would mean that the sender is gone, which `self` keeps alive.
-        let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
+        let _ = self.stop.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Resolves when the node has been stopping for so long.
+    pub(crate) async fn stopped_for(&self, grace: Duration) {
+        self.stopped().await;
+        let since = self.stop.borrow().unwrap_or_else(Instant::now);
+        tokio::time::sleep_until(since + grace).await;
     }
 
     /// Resolves when the role is one that fits.

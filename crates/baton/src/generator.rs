@@ -28,8 +28,9 @@ const FULL_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::fr
 pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<(), Error> {
     loop {
         tokio::select! {
-            () = ctx.role_is(|role| role.epoch().is_some()) => {}
+            biased;
             () = ctx.stopped() => return Ok(()),
+            () = ctx.role_is(|role| role.epoch().is_some()) => {}
         }
         let Some(epoch) = ctx.role.borrow().epoch() else {
             continue;
@@ -47,8 +48,9 @@ pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<
         ctx.beat_now.notify_one();
         ctx.emit(Event::Fenced { epoch, by });
         tokio::select! {
-            () = ctx.role_is(|role| role.epoch() != Some(epoch)) => {}
+            biased;
             () = ctx.stopped() => return Ok(()),
+            () = ctx.role_is(|role| role.epoch() != Some(epoch)) => {}
         }
     }
 }

@@ -87,7 +87,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             config: self.config,
             clock: Clock::new(),
             role: watch::Sender::new(Role::Unknown),
-            stop: watch::Sender::new(false),
+            stop: watch::Sender::new(None),
             beat_now: Notify::new(),
             above: AtomicU64::new(0),
             meter: self.meter,
@@ -119,7 +119,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             ended = first_error(&mut duties) => ended,
             ended = first_error(&mut services) => ended,
         };
-        ctx.stop.send_replace(true);
+        ctx.stop.send_replace(Some(Instant::now()));
         let finished = first_error(&mut duties).await;
         services.shutdown().await;
         crash::point("before-leave");

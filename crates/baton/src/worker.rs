@@ -21,7 +21,7 @@ use crate::pace::{self, Pace};
 use crate::protocol::{Claim, ClaimCall, Commit, GiveBack, Slot};
 use crate::{Digest, Effects, Error, Event, Handler, Message, Pack, Range, Rejected, crash};
 
-/// How long a handler may go on when the node is to stop.
+/// How long a lane may go on when the node is to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Pause after a sleep that failed, or a claim that cannot be given back.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -68,6 +68,7 @@ impl<H: Handler> Lane<H> {
     pub(crate) async fn run(mut self) -> Result<(), Error> {
         loop {
             tokio::select! {
+                biased;
                 () = self.ctx.stopped() => return Ok(()),
                 () = self.ctx.role_is(|role| role == Role::Worker) => {}
             }
@@ -290,8 +291,7 @@ impl<H: Handler> Lane<H> {
     }
 
     async fn out_of_time(&self) {
-        self.ctx.stopped().await;
-        tokio::time::sleep(STOP_GRACE).await;
+        self.ctx.stopped_for(STOP_GRACE).await;
     }
 
     /// Whether the lane should rather stop: the node does, or has become the generator.

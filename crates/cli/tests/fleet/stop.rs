@@ -112,3 +112,29 @@ fn a_second_signal_ends_a_node_at_once() {
     // Long before the five seconds that a handler is given.
     assert!(began.elapsed() < std::time::Duration::from_secs(4));
 }
+
+#[test]
+fn a_node_that_is_stopped_while_redis_is_away_ends_within_its_grace() {
+    let mut server = server();
+    let args = ["--interval", "10ms", "--concurrency", "16"];
+    let mut fleet = fleet_of(2, &server, &args);
+    let mark = fleet.mark();
+    server.kill9();
+    for copy in fleet.alive() {
+        fleet
+            .wait_for(mark, PATIENCE, "it to miss Redis", |told| {
+                told.copy == copy && told.event() == "redis"
+            })
+            .unwrap();
+    }
+    let began = std::time::Instant::now();
+    for copy in fleet.alive() {
+        fleet.terminate(copy).unwrap();
+    }
+    for copy in fleet.alive() {
+        assert_eq!(fleet.wait(copy).unwrap(), Some(0));
+    }
+    // Five seconds for what is held, two to say goodbye; not once per lane or per try.
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_millis(9500), "{took:?}");
+}
