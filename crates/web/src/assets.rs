@@ -14,6 +14,7 @@ const INDEX: &str = include_str!("../assets/index.html");
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Name under `/assets/`, type, contents.
 type Asset = (&'static str, &'static str, &'static [u8]);
@@ -27,7 +28,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 11] = [
+const ASSETS: [Asset; 12] = [
     asset!("app.js", SCRIPT),
     asset!("text.js", SCRIPT),
     asset!("talk.js", SCRIPT),
@@ -39,6 +40,7 @@ const ASSETS: [Asset; 11] = [
     asset!("favicon.svg", "image/svg+xml"),
     asset!("uPlot.iife.min.js", SCRIPT, "vendor/uPlot.iife.min.js"),
     asset!("uPlot.min.css", STYLE, "vendor/uPlot.min.css"),
+    asset!("uPlot.LICENSE.txt", TEXT, "vendor/uPlot.LICENSE.txt"),
 ];
 
 /// Sends the page.
@@ -70,13 +72,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_others_wrote_is_as_they_published_it() {
+        // The npm package uplot, version 1.6.32, its folder dist.
+        for (name, digest) in [
+            ("uPlot.iife.min.js", "17c1be4cf094735c11f88858399f6797"),
+            ("uPlot.min.css", "b218ae953ddb92eb3321977fee4649a4"),
+        ] {
+            let (_, _, bytes) = ASSETS.into_iter().find(|(it, ..)| *it == name).unwrap();
+            assert_eq!(format!("{:032x}", xxh3_128(bytes)), digest, "{name}");
+        }
+    }
+
+    #[test]
     fn every_file_of_the_page_is_served() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/assets");
         for folder in [folder.to_owned(), format!("{folder}/vendor")] {
             for file in std::fs::read_dir(folder).unwrap() {
                 let name = file.unwrap().file_name().into_string().unwrap();
                 let known = ASSETS.iter().any(|(known, ..)| *known == name);
-                let needed = [".js", ".css", ".svg"]
+                let needed = [".js", ".css", ".svg", ".txt"]
                     .iter()
                     .any(|end| name.ends_with(end));
                 assert!(known || !needed, "{name}");
