@@ -188,9 +188,12 @@ impl Scene {
         for _ in 0..10 {
             let mark = self.fleet.mark();
             let victim = self.start_victim()?;
+            // Its next claim is of several messages too, so that there is something to give back.
             self.fleet
-                .wait_for(mark, PATIENCE, "a message handled", |told| {
-                    told.copy == victim && told.event() == "processed"
+                .wait_for(mark, PATIENCE, "several messages handled", |told| {
+                    told.copy == victim
+                        && told.event() == "processed"
+                        && told.number("last") > told.number("first")
                 })?;
             self.fleet.terminate(victim)?;
             if self.wait_ended(victim)? {
