@@ -451,9 +451,11 @@ impl Chooser<'_> {
             .skip(start % errors.len().max(1))
             .take(most)
         {
+            // Its text is a whole pack, because its own was deleted: the model has no such texts.
+            let is_pack = record.reason == Reason::Poison && record.text == 0;
             // The same bytes are looked for only once: of two such records, which is which
             // is known to nobody.
-            if records.iter().all(|seen| seen.record != *record) {
+            if !is_pack && records.iter().all(|seen| seen.record != *record) {
                 records.push(seen(index, *record));
             }
         }
