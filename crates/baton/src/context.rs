@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::pack_cache::PackCache;
 use crate::protocol::{Slot, Store};
 use crate::{Config, Error, Event, Meter};
 
@@ -48,6 +49,7 @@ pub(crate) struct Context {
     /// An epoch that was seen at the fence; the lease must exceed it.
     pub(crate) above: AtomicU64,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) packs: PackCache,
     /// Slots with a claim, its number and when it was made or extended.
     pub(crate) in_hand: Mutex<HashMap<String, (Slot, u64, Instant)>>,
     pub(crate) observe: Arc<dyn Fn(&Event) + Send + Sync>,

@@ -10,7 +10,7 @@ use redis::Value;
 use crate::error::classify;
 use crate::failed::seq_of;
 use crate::outcome::Outcomes;
-use crate::protocol::{Beat, Census, Claim, ErrorsClaim, Publish, Seal, read};
+use crate::protocol::{Beat, Census, Claim, ClaimedPack, ErrorsClaim, Publish, Seal, read};
 use crate::snapshot::About;
 use crate::{
     Audit, Entry, Error, FailedMessage, FleetName, Keys, Ledger, Pack, PackBuilder, Range,
@@ -98,7 +98,10 @@ fn read_all(answer: &Value) {
         assert!(number <= MOST);
     }
     match known(read::claim(answer)) {
-        Some(Claim::Claimed { range, pack }) => claimed(range, &pack.unwrap_or_default()),
+        Some(Claim::Claimed {
+            range,
+            pack: ClaimedPack::Sent(pack),
+        }) => claimed(range, &pack),
         Some(Claim::Held { number }) => assert!(number <= MOST),
         _ => {}
     }
@@ -175,7 +178,7 @@ fn known<T>(read: Result<T, Error>) -> Option<T> {
 /// What a worker does with a claim before any handler sees a message.
 fn claimed(range: Range, bytes: &[u8]) {
     assert!((1..=range.count).contains(&range.size()));
-    let mut outcomes = Outcomes::new("node", range.first, range.crashes + 1);
+    let mut outcomes = Outcomes::new("node", range.first, range.returns + 1);
     assert!(outcomes.last() < range.first);
     let place = |seq: u64| usize::try_from(seq - range.pack).unwrap_or(usize::MAX);
     let pack = Pack::parse(bytes).ok();
@@ -350,7 +353,7 @@ mod tests {
         understood("seal", &|answer| read::seal(answer).is_ok());
         understood("publish", &|answer| read::publish(answer).is_ok());
         understood("claim", &|answer| {
-            matches!(read::claim(answer), Ok(Claim::Claimed { pack: Some(pack), .. })
+            matches!(read::claim(answer), Ok(Claim::Claimed { pack: ClaimedPack::Sent(pack), .. })
                 if Pack::parse(&pack).is_ok())
         });
         understood("extend", &|answer| read::extend(answer).is_ok());

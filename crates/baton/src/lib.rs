@@ -70,6 +70,7 @@ mod node;
 mod outcome;
 mod pace;
 mod pack;
+mod pack_cache;
 pub mod protocol;
 mod scripts;
 mod server;

@@ -147,6 +147,25 @@ impl Link {
         sent.await
     }
 
+    /// Sends two commands in this order and waits for both answers. Two calls of [`Link::call`]
+    /// at a time may overtake each other when thousands wait for their turn.
+    pub(crate) async fn call_both(
+        &self,
+        commands: [Cmd; 2],
+    ) -> Result<[Result<Value, Error>; 2], Error> {
+        let mut pipeline = redis::pipe();
+        for command in commands {
+            pipeline.add_command(command);
+        }
+        let sent = self.send(async |connection| {
+            let answers = connection.send_packed_commands(&pipeline, 0, 2).await?;
+            <[Value; 2]>::try_from(answers)
+                .map_err(|_| redis::RedisError::from((redis::ErrorKind::Parse, "two answers")))
+        });
+        let answers = sent.await?;
+        Ok(answers.map(|answer| answer.extract_error().map_err(classify)))
+    }
+
     /// Sends something over the connection, and gives that up if it does not answer.
     async fn send<T>(
         &self,

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::bell::Bell;
 use crate::context::{Clock, Context, Role};
 use crate::link::LinkState;
+use crate::pack_cache::PackCache;
 use crate::protocol::Store;
 use crate::worker::Lane;
 use crate::{
@@ -91,6 +92,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             beat_now: Notify::new(),
             above: AtomicU64::new(0),
             meter: self.meter,
+            packs: PackCache::default(),
             in_hand: Mutex::new(HashMap::new()),
             observe: self.observe,
         });

@@ -24,28 +24,39 @@ macro_rules! script {
     };
 }
 
-script!(BEAT, "beat", ["clock", "presence"]);
+script!(BEAT, "beat", ["clock", "number", "presence"]);
+script!(FREE, "free", ["clock", "presence"]);
 script!(LEAVE, "leave", ["clock"]);
 script!(FORGET, "forget", ["presence"]);
 script!(PREFLIGHT, "preflight", []);
-script!(SEAL, "seal", ["bell"]);
-script!(PUBLISH, "publish", ["ledger"]);
+script!(SEAL, "seal", ["number", "bell"]);
+script!(PUBLISH, "publish", ["number", "ledger"]);
 script!(
     CLAIM,
     "claim",
-    ["clock", "range", "bell", "claimed", "ledger"]
+    [
+        "clock", "number", "presence", "range", "suspects", "bell", "claimed", "ledger"
+    ]
 );
 script!(EXTEND, "extend", ["clock", "claimed"]);
-script!(COMMIT, "commit", ["range", "claimed", "effects", "ledger"]);
+script!(
+    COMMIT,
+    "commit",
+    ["number", "range", "claimed", "effects", "ledger"]
+);
 script!(
     GIVE_BACK,
     "give_back",
-    ["range", "bell", "claimed", "put_back"]
+    [
+        "presence", "range", "suspects", "bell", "claimed", "put_back"
+    ]
 );
 script!(
     RECLAIM,
     "reclaim",
-    ["clock", "presence", "range", "bell", "claimed", "put_back"]
+    [
+        "clock", "presence", "range", "suspects", "bell", "claimed", "put_back"
+    ]
 );
 script!(ERRORS_CLAIM, "errors_claim", ["clock", "claimed"]);
 script!(ERRORS_COMMIT, "errors_commit", ["claimed"]);

@@ -82,6 +82,19 @@ impl Store {
         read::leave(&answer)
     }
 
+    /// Takes the lease from a holder whose process is not connected. Returns its name.
+    pub async fn free(&self) -> Result<Option<String>, Error> {
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::FREE,
+                &[&keys.generator],
+                &[keys.presence.as_bytes()],
+            )
+            .await?;
+        read::free(&answer)
+    }
+
     /// Drops every node whose process is not connected. Returns their names.
     pub async fn forget(&self) -> Result<Vec<String>, Error> {
         let keys = &self.keys;

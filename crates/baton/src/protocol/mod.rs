@@ -15,11 +15,14 @@ pub use control::Beat;
 pub use errors::{ErrorsClaim, ErrorsCommit, Seen, Settle, Settled};
 pub(crate) use queue::BELL_WAIT;
 pub use queue::{
-    Claim, ClaimCall, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal, Slot,
+    Claim, ClaimCall, ClaimedPack, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal, Slot,
 };
 pub(crate) use reading::Reading;
 pub use reading::{Census, Lease, Listed, Roster};
 pub use upkeep::Reclaimed;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::Value;
 
@@ -39,6 +42,15 @@ pub struct Store {
     node: String,
     keys: Keys,
     link: Link,
+    loads: Arc<Loads>,
+}
+
+/// Scripts that were sent whole. When a server has forgotten its scripts, thousands of lanes
+/// learn it at the same time; one of them sends the text, the others wait for it.
+#[derive(Default)]
+struct Loads {
+    turn: tokio::sync::Mutex<()>,
+    count: AtomicU64,
 }
 
 impl Store {
@@ -61,6 +73,7 @@ impl Store {
             node: node.to_owned(),
             keys,
             link,
+            loads: Arc::default(),
         })
     }
 
@@ -163,18 +176,37 @@ impl Store {
         keys: &[impl AsRef<[u8]>],
         args: &[&[u8]],
     ) -> Result<Value, Error> {
-        let answer = self
-            .link
-            .call(&command("EVALSHA", &script.sha, keys, args))
-            .await;
-        let answer = match answer {
-            Err(Error::Refused(why)) if why.starts_with("NOSCRIPT") => {
-                self.link
-                    .call(&command("EVAL", script.source, keys, args))
-                    .await
+        let command = |verb: &str, text: &str| command(verb, text, keys, args);
+        let loads = self.loads();
+        let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
+        self.insist(script, loads, answer, command).await
+    }
+
+    /// How many scripts were sent whole so far.
+    fn loads(&self) -> u64 {
+        self.loads.count.load(Ordering::Relaxed)
+    }
+
+    /// Goes on from the first answer to a script: what a server has forgotten, it is sent whole.
+    /// `loads` is how many had been sent whole before that call.
+    async fn insist(
+        &self,
+        script: &'static Script,
+        mut loads: u64,
+        mut answer: Result<Value, Error>,
+        command: impl Fn(&str, &str) -> redis::Cmd,
+    ) -> Result<Value, Error> {
+        while is_forgotten(&answer) {
+            let turn = self.loads.turn.lock().await;
+            if loads == self.loads() {
+                answer = self.link.call(&command("EVAL", script.source)).await;
+                self.loads.count.fetch_add(1, Ordering::Relaxed);
+                break;
             }
-            answer => answer,
-        };
+            drop(turn);
+            loads = self.loads();
+            answer = self.link.call(&command("EVALSHA", &script.sha)).await;
+        }
         match answer {
             Err(Error::Refused(why)) if why.contains("WRONGTYPE") => {
                 self.check_types().await?;
@@ -183,6 +215,11 @@ impl Store {
             answer => answer,
         }
     }
+}
+
+/// Whether the server does not have the script.
+fn is_forgotten(answer: &Result<Value, Error>) -> bool {
+    matches!(answer, Err(Error::Refused(why)) if why.starts_with("NOSCRIPT"))
 }
 
 fn command(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], args: &[&[u8]]) -> redis::Cmd {

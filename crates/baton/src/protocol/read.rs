@@ -8,7 +8,7 @@ use redis::Value;
 
 use super::answer::{array, bytes, number, string, strings, unexpected, worded};
 use super::{
-    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, PROTOCOL, Publish, Reclaimed,
+    Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, PROTOCOL, Publish, Reclaimed,
     Seal, Settled,
 };
 use crate::keys::FleetName;
@@ -46,6 +46,16 @@ pub(crate) fn leave(answer: &Value) -> Result<bool, Error> {
     match worded(call, answer)? {
         (b"resigned", []) => Ok(true),
         (b"left", []) => Ok(false),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Who held the lease that was freed.
+pub(crate) fn free(answer: &Value) -> Result<Option<String>, Error> {
+    let call = scripts::FREE.name;
+    match worded(call, answer)? {
+        (b"freed", [holder]) => Ok(Some(string(call, holder)?)),
+        (b"kept", []) => Ok(None),
         _ => Err(unexpected(call, answer)),
     }
 }
@@ -91,14 +101,16 @@ pub(crate) fn publish(answer: &Value) -> Result<Publish, Error> {
 pub(crate) fn claim(answer: &Value) -> Result<Claim, Error> {
     let call = scripts::CLAIM.name;
     match worded(call, answer)? {
-        (b"claimed", [range, pack]) => {
+        (b"claimed", [range, born, pack]) => {
             let range =
                 Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
             Ok(Claim::Claimed {
                 range,
                 pack: match bytes(call, pack)? {
-                    [] => None,
-                    pack => Some(pack.to_vec()),
+                    [] => ClaimedPack::Kept {
+                        born: string(call, born)?,
+                    },
+                    pack => ClaimedPack::Sent(pack.to_vec()),
                 },
             })
         }
@@ -108,6 +120,18 @@ pub(crate) fn claim(answer: &Value) -> Result<Claim, Error> {
             number: number(call, held)?,
         }),
         _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// The pack, if it is one of the data that is called `born`.
+pub(crate) fn pack(born: &str, answers: Vec<Value>) -> Result<Option<Vec<u8>>, Error> {
+    let call = "HGET";
+    match <[Value; 2]>::try_from(answers) {
+        Ok([name, Value::BulkString(pack)]) if name != Value::Nil => {
+            Ok((string(call, &name)? == born).then_some(pack))
+        }
+        Ok(_) => Ok(None),
+        Err(answers) => Err(unexpected(call, &answers)),
     }
 }
 

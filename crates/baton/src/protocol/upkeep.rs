@@ -5,6 +5,8 @@ use crate::{Error, scripts};
 
 /// Most claims that one reclaim looks at.
 const RECLAIM_CLAIMS: u64 = 64;
+/// Claims in which a reclaim looks for one that has no deadline.
+const RECLAIM_LOOKS: u64 = 2;
 /// The same when somebody asked for it: all that a fleet could have.
 const CLEAN_CLAIMS: u64 = 100_000;
 
@@ -25,15 +27,16 @@ pub struct Reclaimed {
 impl Store {
     /// Returns the claims of dead workers and drains.
     pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from(&self.link.run(), RECLAIM_CLAIMS).await
+        self.reclaim_from(&self.link.run(), RECLAIM_CLAIMS, RECLAIM_LOOKS)
+            .await
     }
 
     /// The same, believing absence from presence whatever happened to the server since.
     pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from("", CLEAN_CLAIMS).await
+        self.reclaim_from("", CLEAN_CLAIMS, CLEAN_CLAIMS).await
     }
 
-    async fn reclaim_from(&self, run: &str, claims: u64) -> Result<Reclaimed, Error> {
+    async fn reclaim_from(&self, run: &str, claims: u64, looks: u64) -> Result<Reclaimed, Error> {
         let answer = self
             .eval(
                 &scripts::RECLAIM,
@@ -42,6 +45,7 @@ impl Store {
                     run.as_bytes(),
                     self.keys.presence.as_bytes(),
                     claims.to_string().as_bytes(),
+                    looks.to_string().as_bytes(),
                 ],
             )
             .await?;

@@ -17,12 +17,12 @@ local fence = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'last')
 if fence[1] ~= ARGV[1] or fence[2] ~= ARGV[2] then
   return {'fenced', fence[1] or '', fence[2] or '0'}
 end
-local last = tonumber(fence[3] or '0')
+local last = counted(KEYS[1], 'last', fence[3])
 if last_new <= last then return {'already'} end
 if first ~= last + 1 then return {'gap', fence[3] or '0'} end
 local stats = redis.call('HMGET', KEYS[4], 'done', 'failed', 'retried')
-local open = last + tonumber(stats[3] or '0') - tonumber(stats[1] or '0')
-  - tonumber(stats[2] or '0')
+local open = last + counted(KEYS[4], 'retried', stats[3]) - counted(KEYS[4], 'done', stats[1])
+  - counted(KEYS[4], 'failed', stats[2])
 if open + count > tonumber(ARGV[7]) then return {'full', string.format('%.0f', open)} end
 redis.call('LLEN', KEYS[2])
 local silent = redis.call('LLEN', KEYS[5]) == 0

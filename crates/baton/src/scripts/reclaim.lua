@@ -2,17 +2,24 @@
 --
 -- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 errors  6 bell
 -- ARGV  1 run of the server ('' believes absence whatever the run)  2 prefix of presence channels
---       3 most claims looked at
+--       3 most claims looked at  4 how many claims are looked at for one without a deadline
 -- Returns {'reclaimed', messages, error records, name of a dead node...}
--- Keeps: a range enters the queue in the step in which it leaves `claims`, one crash the
--- richer. Also re-rings a bell whose token a dying sleeper took along.
-local run, prefix, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
+-- Keeps: a range enters the queue in the step in which it leaves `claims`, with the name of the
+-- worker that may have died. Also re-rings a bell whose token a dying sleeper took along, and
+-- gives a deadline to claims that have none.
+local run, prefix, most, look = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], errors = KEYS[5],
   bell = KEYS[6]}
 local WORKERS_FORGET_S = 600
+local LAST_LOOK = 2
 
 -- The earliest deadlines first: what the dead held is never extended and ends up here.
 local due = redis.call('ZRANGE', KEYS[3], 0, most - 1, 'WITHSCORES')
+-- And the last ones, which may have been made under a clock that was ahead.
+if redis.call('ZCARD', KEYS[3]) > most then
+  local last = redis.call('ZRANGE', KEYS[3], -LAST_LOOK, -1, 'WITHSCORES')
+  for i = 1, #last do due[#due + 1] = last[i] end
+end
 local waiting = redis.call('LLEN', KEYS[1])
 redis.call('HLEN', KEYS[2])
 redis.call('HLEN', KEYS[4])
@@ -36,9 +43,10 @@ local messages, records, names, named = 0, 0, {}, {}
 for i = 1, #due, 2 do
   local slot = due[i]
   local name = string.match(slot, '^([^:]*)')
-  if tonumber(due[i + 1]) <= now or gone[name] then
+  if is_past(tonumber(due[i + 1]), now) or gone[name] then
     if values[slot] then
-      local m, r = put_back(keys, slot, values[slot], true)
+      local m, r = put_back(keys, slot, values[slot], {now = now, prefix = prefix})
+      values[slot] = nil
       messages, records = messages + m, records + r
       if not named[name] then
         named[name] = true
@@ -51,6 +59,10 @@ for i = 1, #due, 2 do
 end
 if waiting > 0 then ring(KEYS[6]) end
 
+-- No script of ours makes a claim without a deadline; one that has none would last for ever.
+for _, slot in ipairs(redis.call('HRANDFIELD', KEYS[2], look)) do
+  if not redis.call('ZSCORE', KEYS[3], slot) then redis.call('ZADD', KEYS[3], now, slot) end
+end
 -- Slots of the long gone: look at a few, so that `workers` does not grow without end.
 local some = redis.call('HRANDFIELD', KEYS[4], 2, 'WITHVALUES')
 for i = 1, #some, 2 do
