@@ -24,41 +24,54 @@ macro_rules! script {
     };
 }
 
-script!(BEAT, "beat", ["clock", "number", "presence"]);
+script!(BEAT, "beat", ["clock", "checked", "presence"]);
 script!(FREE, "free", ["clock", "presence"]);
 script!(LEAVE, "leave", ["clock"]);
-script!(FORGET, "forget", ["presence"]);
+script!(FORGET, "forget", ["checked", "presence"]);
 script!(PREFLIGHT, "preflight", []);
-script!(SEAL, "seal", ["number", "bell"]);
-script!(PUBLISH, "publish", ["number", "ledger"]);
+script!(SEAL, "seal", ["checked", "bell"]);
+script!(PUBLISH, "publish", ["checked", "ledger"]);
 script!(
     CLAIM,
     "claim",
     [
-        "clock", "number", "presence", "range", "suspects", "bell", "claimed", "ledger"
+        "clock", "checked", "presence", "range", "suspects", "bell", "claimed", "errors", "ledger"
     ]
 );
 script!(EXTEND, "extend", ["clock", "claimed"]);
 script!(
     COMMIT,
     "commit",
-    ["number", "range", "claimed", "effects", "ledger"]
+    ["checked", "range", "claimed", "effects", "errors", "ledger"]
 );
 script!(
     GIVE_BACK,
     "give_back",
     [
-        "presence", "range", "suspects", "bell", "claimed", "put_back"
+        "checked", "presence", "range", "suspects", "bell", "claimed", "errors", "put_back"
     ]
 );
 script!(
     RECLAIM,
     "reclaim",
     [
-        "clock", "presence", "range", "suspects", "bell", "claimed", "put_back"
+        "clock", "checked", "presence", "range", "suspects", "bell", "claimed", "errors",
+        "put_back"
     ]
 );
-script!(ERRORS_CLAIM, "errors_claim", ["clock", "claimed"]);
-script!(ERRORS_COMMIT, "errors_commit", ["claimed"]);
-script!(ERRORS_SETTLE, "errors_settle", ["bell", "ledger"]);
-script!(NEWEST, "newest", []);
+script!(
+    ERRORS_CLAIM,
+    "errors_claim",
+    ["clock", "claimed", "checked", "errors"]
+);
+script!(
+    ERRORS_COMMIT,
+    "errors_commit",
+    ["claimed", "checked", "errors"]
+);
+script!(
+    ERRORS_SETTLE,
+    "errors_settle",
+    ["bell", "ledger", "checked"]
+);
+script!(NEWEST, "newest", ["checked", "errors"]);

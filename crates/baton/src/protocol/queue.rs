@@ -318,7 +318,7 @@ impl Store {
         read::pack(born, self.link.atomic(&questions).await?)
     }
 
-    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 11], [String; 7]) {
+    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -332,6 +332,7 @@ impl Store {
             &keys.bell,
             &keys.ledger,
             &keys.fence,
+            &keys.errors_ids,
         ];
         let args = [
             call.slot.name.clone(),
@@ -450,6 +451,7 @@ impl Store {
             &keys.stats,
             &keys.errors,
             &keys.ledger,
+            &keys.errors_ids,
         ]
         .map(|key| key.as_bytes())
         .to_vec();
@@ -469,15 +471,16 @@ impl Store {
         read::give_back(&answer)
     }
 
-    pub(super) fn return_keys(&self) -> [&[u8]; 6] {
+    pub(super) fn return_keys(&self) -> [&[u8]; 7] {
         let keys = &self.keys;
         [
             &keys.queue,
             &keys.claims,
             &keys.deadlines,
             &keys.workers,
-            &keys.errors,
             &keys.bell,
+            &keys.errors_held,
+            &keys.errors_ids,
         ]
         .map(|key| key.as_bytes())
     }

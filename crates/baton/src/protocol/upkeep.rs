@@ -3,12 +3,10 @@
 use super::{Store, read};
 use crate::{Error, scripts};
 
-/// Most claims that one reclaim looks at.
+/// Most claims that one call looks at: Redis does nothing else meanwhile.
 const RECLAIM_CLAIMS: u64 = 64;
-/// Claims in which a reclaim looks for one that has no deadline.
-const RECLAIM_LOOKS: u64 = 2;
-/// The same when somebody asked for it: all that a fleet could have.
-const CLEAN_CLAIMS: u64 = 100_000;
+/// Claims in which a call looks for one that has no deadline, and in which `clean` does.
+const RECLAIM_LOOKS: (u64, u64) = (2, 1000);
 
 /// Entries of the ledger that are read at a time.
 const LEDGER_PAGE: u64 = 10_000;
@@ -27,16 +25,37 @@ pub struct Reclaimed {
 impl Store {
     /// Returns the claims of dead workers and drains.
     pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from(&self.link.run(), RECLAIM_CLAIMS, RECLAIM_LOOKS)
+        self.reclaim_from(&self.link.run(), 0, RECLAIM_LOOKS.0)
             .await
     }
 
-    /// The same, believing absence from presence whatever happened to the server since.
+    /// The same for all claims, believing absence from presence whatever happened to the server
+    /// since.
     pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from("", CLEAN_CLAIMS, CLEAN_CLAIMS).await
+        let mut all = self.reclaim_from("", 0, RECLAIM_LOOKS.1).await?;
+        let (mut skip, mut claims) = (0, self.claims_len().await?);
+        while skip < claims {
+            let some = self.reclaim_from("", skip, RECLAIM_LOOKS.0).await?;
+            all.messages += some.messages;
+            all.records += some.records;
+            let new = some.nodes.into_iter();
+            let new: Vec<_> = new.filter(|node| !all.nodes.contains(node)).collect();
+            all.nodes.extend(new);
+            // What lives stays, and is passed over.
+            let left = self.claims_len().await?;
+            skip += RECLAIM_CLAIMS.saturating_sub(claims.saturating_sub(left));
+            claims = left;
+        }
+        Ok(all)
     }
 
-    async fn reclaim_from(&self, run: &str, claims: u64, looks: u64) -> Result<Reclaimed, Error> {
+    async fn claims_len(&self) -> Result<u64, Error> {
+        let mut command = redis::cmd("ZCARD");
+        command.arg(&self.keys.deadlines);
+        read::length(&self.link.call(&command).await?)
+    }
+
+    async fn reclaim_from(&self, run: &str, skip: u64, looks: u64) -> Result<Reclaimed, Error> {
         let answer = self
             .eval(
                 &scripts::RECLAIM,
@@ -44,7 +63,8 @@ impl Store {
                 &[
                     run.as_bytes(),
                     self.keys.presence.as_bytes(),
-                    claims.to_string().as_bytes(),
+                    RECLAIM_CLAIMS.to_string().as_bytes(),
+                    skip.to_string().as_bytes(),
                     looks.to_string().as_bytes(),
                 ],
             )

@@ -1,7 +1,7 @@
 -- claim: takes messages from the head of the queue into a slot's hands.
 --
 -- KEYS  1 queue  2 packs  3 left  4 claims  5 deadlines  6 workers  7 errors  8 stats  9 bell
---       10 ledger  11 fence
+--       10 ledger  11 fence  12 errors_ids
 -- ARGV  1 slot (node:lane)  2 number of the claim, growing per slot  3 run of the server
 --       4 most messages wanted  5 claim ttl in ms  6 deaths after which a message is poison
 --       7 prefix of presence channels
@@ -56,26 +56,26 @@ if settled and number <= tonumber(string.match(settled, '^(%d+) ') or '0') then
 end
 
 -- One error record, as a worker would write it.
-local function keep(seq, reason, attempt, text)
-  redis.call('RPUSH', KEYS[7], cmsgpack.pack({seq, now, slot, reason, attempt, text}))
+local function keep(last, seq, reason, attempt, text)
+  local kept = cmsgpack.pack({seq, now, slot, reason, attempt, text})
+  append(KEYS[7], KEYS[12], last, {kept}, 1, 1)
 end
 
 -- What is not ours leaves the head of the queue, and its bytes are kept.
 local function discard(head, reason)
-  redis.call('LLEN', KEYS[7])
-  counted(KEYS[8], 'foreign', redis.call('HGET', KEYS[8], 'foreign'))
+  local last = last_id(KEYS[7], KEYS[12])
+  whole_number(KEYS[8], 'foreign')
   redis.call('LPOP', KEYS[1])
-  keep(0, reason, 1, head)
+  keep(last, 0, reason, 1, head)
   redis.call('HINCRBY', KEYS[8], 'foreign', 1)
 end
 
 -- The first message of the head killed too many workers: it fails without one.
 local function fail(range, field, deaths)
   local p, n, a, b, c = range.p, range.n, range.a, range.b, range.c
-  redis.call('LLEN', KEYS[7])
-  counted(KEYS[8], 'failed', redis.call('HGET', KEYS[8], 'failed'))
-  local left = redis.call('HGET', KEYS[3], field)
-  left = (left and counted(KEYS[3], field, left) or n) - 1
+  local last = last_id(KEYS[7], KEYS[12])
+  whole_number(KEYS[8], 'failed')
+  local left = (whole_number(KEYS[3], field) or n) - 1
   local audited = redis.call('LLEN', KEYS[10]) > 0
   local pack = redis.call('HGET', KEYS[2], field)
   local fine, body = pcall(cmsgpack.unpack, pack)
@@ -84,7 +84,7 @@ local function fail(range, field, deaths)
 
   redis.call('LPOP', KEYS[1])
   if a < b then redis.call('LPUSH', KEYS[1], format_range(p, n, a + 1, b, c, range.tail)) end
-  keep(a, 'its worker died ' .. string.format('%.0f', deaths) .. ' times', c, text)
+  keep(last, a, 'its worker died ' .. string.format('%.0f', deaths) .. ' times', c, text)
   redis.call('HINCRBY', KEYS[8], 'failed', 1)
   if audited then
     local number = string.format('%.0f', a)

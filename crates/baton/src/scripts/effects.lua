@@ -1,4 +1,4 @@
--- Shared: staged effects (needs number), checked as a whole before the first of them is written.
+-- Shared: staged effects (needs checked), checked as a whole before the first of them is written.
 -- In ARGV from `at`: how many, then per effect: verb, number of arguments, arguments.
 -- In KEYS from `key`: one key per effect.
 local EFFECT_TYPE = {SET = 'any', DEL = 'any', INCRBY = 'string', HSET = 'hash', HINCRBY = 'hash',

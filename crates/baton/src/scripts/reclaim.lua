@@ -1,22 +1,24 @@
 -- reclaim: returns the claims of dead workers: past their deadline, or gone from presence.
 --
--- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 errors  6 bell
+-- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 bell  6 errors_held  7 errors_ids
 -- ARGV  1 run of the server ('' believes absence whatever the run)  2 prefix of presence channels
---       3 most claims looked at  4 how many claims are looked at for one without a deadline
+--       3 most claims looked at  4 how many with earlier deadlines are passed over
+--       5 how many claims are looked at for one without a deadline
 -- Returns {'reclaimed', messages, error records, name of a dead node...}
 -- Keeps: a range enters the queue in the step in which it leaves `claims`, with the name of the
 -- worker that may have died. Also re-rings a bell whose token a dying sleeper took along, and
 -- gives a deadline to claims that have none.
-local run, prefix, most, look = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], errors = KEYS[5],
-  bell = KEYS[6]}
+local run, prefix = ARGV[1], ARGV[2]
+local most, skip, look = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], bell = KEYS[5],
+  errors_held = KEYS[6], errors_ids = KEYS[7]}
 local WORKERS_FORGET_S = 600
 local LAST_LOOK = 2
 
 -- The earliest deadlines first: what the dead held is never extended and ends up here.
-local due = redis.call('ZRANGE', KEYS[3], 0, most - 1, 'WITHSCORES')
+local due = redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
 -- And the last ones, which may have been made under a clock that was ahead.
-if redis.call('ZCARD', KEYS[3]) > most then
+if redis.call('ZCARD', KEYS[3]) > skip + most then
   local last = redis.call('ZRANGE', KEYS[3], -LAST_LOOK, -1, 'WITHSCORES')
   for i = 1, #last do due[#due + 1] = last[i] end
 end
@@ -24,7 +26,8 @@ local waiting = redis.call('LLEN', KEYS[1])
 redis.call('HLEN', KEYS[2])
 redis.call('HLEN', KEYS[4])
 redis.call('LLEN', KEYS[5])
-redis.call('LLEN', KEYS[6])
+must_be(keys.errors_held, 'hash')
+must_be(keys.errors_ids, 'hash')
 local now = now_ms()
 
 local holders, values = {}, {}
@@ -57,7 +60,7 @@ for i = 1, #due, 2 do
     end
   end
 end
-if waiting > 0 then ring(KEYS[6]) end
+if waiting > 0 then ring(KEYS[5]) end
 
 -- No script of ours makes a claim without a deadline; one that has none would last for ever.
 for _, slot in ipairs(redis.call('HRANDFIELD', KEYS[2], look)) do
