@@ -1,6 +1,6 @@
 //! Texts of any size and any bytes travel unchanged.
 
-use baton::protocol::{Claim, Commit, ErrorsClaim, Publish};
+use baton::protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, Publish};
 use baton::{FailedMessage, Pack};
 
 use crate::support::{Fleet, LONG, NO_EFFECTS, call, failed, pack_of, text_of};
@@ -17,7 +17,9 @@ async fn travels(texts: &[&[u8]]) {
     let Claim::Claimed { range, pack } = w.claim(1, count).await else {
         panic!("nothing was claimed");
     };
-    let pack = pack.unwrap();
+    let ClaimedPack::Sent(pack) = pack else {
+        panic!("the pack was not sent");
+    };
     assert!(pack == bytes, "the pack changed");
     let pack = Pack::parse(&pack).unwrap();
     let mut records = Vec::new();

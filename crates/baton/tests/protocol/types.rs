@@ -134,7 +134,6 @@ async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
                 number: 1,
                 want: 1,
                 ttl: LONG,
-                have: None,
             })
             .await
             .map(drop)
@@ -160,7 +159,6 @@ async fn claim_that_meets_garbage_refuses_a_spoilt_key_and_writes_nothing() {
                 number: 1,
                 want: 1,
                 ttl: LONG,
-                have: None,
             })
             .await
             .unwrap_err();

@@ -150,6 +150,31 @@ impl Fleet {
         dump::dump(&mut self.raw.clone(), "*", &self.name).await
     }
 
+    /// A worker of this name takes messages and dies with them; a survivor puts them back.
+    /// Returns what it took.
+    pub(crate) async fn death(&self, name: &str, want: u64, survivor: &Store) -> String {
+        let lane = self.lane(name).await;
+        let texts = lane.take(1, want).await;
+        drop(lane);
+        self.wait_absent(name).await;
+        let _ = survivor.reclaim().await.unwrap();
+        texts
+    }
+
+    /// Makes the suspicions of all that waits so old that a verdict is due.
+    pub(crate) async fn age_suspicions(&self) {
+        let queue = &self.keys.queue;
+        let ranges: Vec<String> = self.raw(&["LRANGE", queue, "0", "-1"]).await;
+        for (at, range) in ranges.iter().enumerate() {
+            let mut words: Vec<String> = range.split(' ').map(str::to_owned).collect();
+            if let Some(time) = words.get_mut(5) {
+                *time = (time.parse::<u64>().unwrap() - 5000).to_string();
+                let range = words.join(" ");
+                let _: () = self.raw(&["LSET", queue, &at.to_string(), &range]).await;
+            }
+        }
+    }
+
     /// Waits until the server has seen the end of a node's connection.
     pub(crate) async fn wait_absent(&self, node: &str) {
         let channel = format!("{}{node}", self.keys.presence);
