@@ -34,7 +34,7 @@ impl Store {
     pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
         let mut all = self.reclaim_from("", 0, RECLAIM_LOOKS.1).await?;
         let (mut skip, mut claims) = (0, self.claims_len().await?);
-        while skip < claims {
+        loop {
             let some = self.reclaim_from("", skip, RECLAIM_LOOKS.0).await?;
             all.messages += some.messages;
             all.records += some.records;
@@ -45,8 +45,10 @@ impl Store {
             let left = self.claims_len().await?;
             skip += RECLAIM_CLAIMS.saturating_sub(claims.saturating_sub(left));
             claims = left;
+            if skip >= claims {
+                return Ok(all);
+            }
         }
-        Ok(all)
     }
 
     async fn claims_len(&self) -> Result<u64, Error> {

@@ -78,6 +78,7 @@ async fn with_full_memory_only_publish_is_refused() {
         [
             "app:x: 'written'",
             "bell: [1]",
+            "errors_ids: {free=2, last=3}",
             "fence: {cursor=70, epoch=2, last=7, node=w}",
             "generator: {epoch=2, node=w, run=RUN, since=TIME, until=TIME}",
             "joined: {w=TIME}",

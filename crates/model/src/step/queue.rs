@@ -170,7 +170,7 @@ impl Script<'_> {
     fn discard_foreign(&mut self, text: Text, reason: Reason) {
         self.state.queue.remove(0);
         self.state.foreign += 1;
-        self.state.errors.push(Record {
+        self.state.fail(Record {
             seq: 0,
             text,
             attempt: 1,
@@ -189,7 +189,7 @@ impl Script<'_> {
                 .queue
                 .insert(0, Entry::Range(Range { first, ..range }));
         }
-        state.errors.push(Record {
+        state.fail(Record {
             seq,
             // Another pack may lie there, if somebody deleted its own.
             text: texts.get((seq - range.pack) as usize).copied().unwrap_or(0),
@@ -298,7 +298,7 @@ impl Script<'_> {
         let state = &mut self.state;
         state.done += count - failed.len() as u64;
         state.failed += failed.len() as u64;
-        state.errors.extend_from_slice(failed);
+        failed.iter().for_each(|record| state.fail(*record));
         let at = self.now;
         let settled = Settled {
             number,
