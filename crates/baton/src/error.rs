@@ -83,8 +83,16 @@ pub(crate) fn classify(error: redis::RedisError) -> Error {
     Error::Refused(plain(&error))
 }
 
-/// The error's own words, without the client library's preamble.
+/// What a script of ours says itself, of a value that it cannot work with.
+const BAD_VALUE: &str = "BADVALUE ";
+
+/// The error's own words, without the client library's preamble and without what a server says
+/// around the words of a script.
 pub(crate) fn plain(error: &redis::RedisError) -> String {
+    if let Some((_, words)) = error.detail().and_then(|text| text.split_once(BAD_VALUE)) {
+        let words = words.split(" script: ").next().unwrap_or_default();
+        return format!("{BAD_VALUE}{words}");
+    }
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         (Some(code), None) => code.to_owned(),

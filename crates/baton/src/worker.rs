@@ -227,7 +227,11 @@ impl<H: Handler> Lane<H> {
         let node = self.ctx.store.node();
         let mut outcomes = Outcomes::new(node, first, returns + 1);
         outcomes.digest = self.ctx.config.audit.then(Digest::default);
-        let Some(at_ms) = held.pack.at_ms().filter(|_| last - base < held.pack.count()) else {
+        let Some(at_ms) = held
+            .pack
+            .at_ms()
+            .filter(|_| last - base < held.pack.count())
+        else {
             outcomes.fail_unreadable(last, held.pack.bytes(), self.ctx.clock.now_ms());
             return outcomes;
         };
@@ -351,9 +355,7 @@ impl<H: Handler> Lane<H> {
         };
         let call = outcomes.call(self.ctx.config.max_errors);
         let store = &self.ctx.store;
-        let both = store
-            .commit_and_claim(&self.slot, number, call, next)
-            .await;
+        let both = store.commit_and_claim(&self.slot, number, call, next).await;
         let (commit, claim) = match both {
             Ok((commit, claim)) => (commit, Some(claim)),
             Err(error) => (Err(error), None),

@@ -9,7 +9,7 @@ use super::answer::unexpected;
 use super::{Store, read};
 use crate::effects::Effects;
 use crate::error::classify;
-use crate::pack::Range;
+use crate::pack::{PACK_MESSAGES, Range};
 use crate::{Digest, Error, scripts};
 
 /// A message that so many workers died with goes to errors instead of killing another.
@@ -236,6 +236,13 @@ impl Store {
 
     /// Publishes one pack, or nothing.
     pub async fn publish(&self, what: PublishCall<'_>) -> Result<Publish, Error> {
+        if what.count > PACK_MESSAGES {
+            // The scripts would take it for something that is not ours.
+            return Err(Error::Config(format!(
+                "a pack has at most {PACK_MESSAGES} messages, not {}",
+                what.count
+            )));
+        }
         let keys = &self.keys;
         let answer = self
             .eval(

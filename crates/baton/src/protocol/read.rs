@@ -8,8 +8,8 @@ use redis::Value;
 
 use super::answer::{array, bytes, number, string, strings, unexpected, worded};
 use super::{
-    Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, PROTOCOL, Publish, Reclaimed,
-    Seal, Settled,
+    Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, PROTOCOL,
+    Publish, Reclaimed, Seal, Settled,
 };
 use crate::keys::FleetName;
 use crate::pack::Range;

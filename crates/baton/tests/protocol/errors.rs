@@ -2,7 +2,7 @@
 
 use baton::protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Reclaimed};
 
-use crate::support::{Fleet, LONG, Lane, OVER, failed};
+use crate::support::{Fleet, Lane, OVER, failed};
 
 const BYTES: u64 = 1 << 20;
 /// All but where the search for the oldest begins.

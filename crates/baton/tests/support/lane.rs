@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use baton::protocol::{
-    Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, Extend, Failure, GiveBack, Outcomes, Slot, Store, Wanted,
+    Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, Extend, Failure, GiveBack, Outcomes, Slot,
+    Store, Wanted,
 };
 use baton::{Effects, FailedMessage, Pack, Range};
 

@@ -163,13 +163,21 @@ impl Fleet {
 
     /// Makes the suspicions of all that waits so old that a verdict is due.
     pub(crate) async fn age_suspicions(&self) {
+        self.rewrite_suspects(|words| {
+            let time: u64 = words[5].parse().unwrap();
+            vec![(time - 5000).to_string(), words[6].to_owned()]
+        })
+        .await;
+    }
+
+    /// Changes time and names of the suspects of all that waits; given are the words of a range.
+    pub(crate) async fn rewrite_suspects(&self, rewrite: impl Fn(&[&str]) -> Vec<String>) {
         let queue = &self.keys.queue;
         let ranges: Vec<String> = self.raw(&["LRANGE", queue, "0", "-1"]).await;
         for (at, range) in ranges.iter().enumerate() {
-            let mut words: Vec<String> = range.split(' ').map(str::to_owned).collect();
-            if let Some(time) = words.get_mut(5) {
-                *time = (time.parse::<u64>().unwrap() - 5000).to_string();
-                let range = words.join(" ");
+            let words: Vec<&str> = range.split(' ').collect();
+            if words.len() == 7 {
+                let range = format!("{} {}", words[..5].join(" "), rewrite(&words).join(" "));
                 let _: () = self.raw(&["LSET", queue, &at.to_string(), &range]).await;
             }
         }

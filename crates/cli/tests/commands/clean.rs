@@ -38,7 +38,6 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
                     number,
                     want,
                     ttl,
-                    have: None,
                 })
                 .await;
             assert!(matches!(claim.unwrap(), Claim::Claimed { .. }));

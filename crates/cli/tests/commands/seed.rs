@@ -88,7 +88,6 @@ impl Seed {
             number: self.claim,
             want,
             ttl: TTL,
-            have: None,
         });
         match self.runtime.block_on(claim).unwrap() {
             Claim::Claimed { range, .. } => (range.first, range.last),

@@ -96,7 +96,6 @@ impl Line {
                 number: self.claims,
                 want: self.count,
                 ttl: PATIENCE,
-                have: None,
             };
             let Claim::Claimed { range, .. } = self.store.claim(call).await? else {
                 bail!("nothing was claimed");
