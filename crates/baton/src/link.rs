@@ -1,27 +1,30 @@
-//! The one owner of the connection to Redis.
+//! The one owner of the connections to Redis.
 //!
-//! A [`Link`] keeps one connection alive: it connects, announces the node's presence on it
-//! (a subscription that the kernel ends when the process dies), and connects again with
-//! growing pauses when it breaks. It never repeats a call by itself: after a lost answer the
-//! outcome is unknown, and only the caller knows the ids with which the call is idempotent.
+//! A [`Link`] keeps two connections alive. The *presence* connection carries the subscription
+//! that tells others that this process lives (the kernel ends it when the process dies), and the
+//! beats, which prove regularly that it works. The *data* connection carries everything else: a
+//! server cuts a subscribed connection off when answers pile up on it (its setting
+//! `client-output-buffer-limit pubsub`, 32 MB by default), and answers of ours may be larger.
+//!
+//! The link is up while both are; when either breaks, both are replaced, with growing pauses. The
+//! link never repeats a call by itself: after a lost answer the outcome is unknown, and only the
+//! caller knows the ids with which the call is idempotent.
+
+mod connect;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value};
+use redis::{Cmd, Value};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::error::{classify, plain};
 use crate::protocol::answer::unexpected;
 use crate::server::ServerInfo;
 use crate::{Error, Target};
+use connect::Connector;
 
-/// Longest wait for a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Longest wait for an answer. A server that is silent for longer counts as gone: the
-/// connection is given up, and whatever was under way is of unknown outcome.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pauses between attempts to connect: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
@@ -34,15 +37,7 @@ pub enum LinkState {
     Regained,
 }
 
-#[derive(Clone)]
-struct Up {
-    connection: MultiplexedConnection,
-    server: Arc<ServerInfo>,
-    /// Counts connections, so that an old one's end does not take down a new one.
-    number: u64,
-}
-
-/// What a connection subscribes to.
+/// What a presence connection subscribes to.
 pub(crate) struct Channels {
     /// Where the subscription itself says that this process lives. Nothing is published there.
     pub(crate) presence: String,
@@ -50,15 +45,49 @@ pub(crate) struct Channels {
     pub(crate) call: String,
 }
 
-struct Shared {
-    client: redis::Client,
-    channels: Channels,
-    called: Arc<Notify>,
-    up: watch::Sender<Option<Up>>,
-    broken: mpsc::UnboundedSender<(u64, String)>,
+/// Over which of its connections a link sends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Over {
+    /// Everything but the calls of [`Over::Presence`].
+    Data,
+    /// Small calls about this process's own presence: the beat, and the goodbye.
+    Presence,
 }
 
-/// A connection that comes back. Clones share it; it closes when the last is dropped.
+/// One connection.
+#[derive(Clone)]
+struct Line {
+    /// Counts connections, so that the end of an old one does not take down a new one.
+    id: u64,
+    connection: MultiplexedConnection,
+}
+
+/// Both connections, and what the server says about itself.
+#[derive(Clone)]
+struct Up {
+    data: Line,
+    presence: Option<Line>,
+    server: Arc<ServerInfo>,
+}
+
+impl Up {
+    fn has(&self, id: u64) -> bool {
+        self.data.id == id || self.presence.as_ref().is_some_and(|line| line.id == id)
+    }
+}
+
+/// A connection broke.
+struct Break {
+    id: u64,
+    why: String,
+}
+
+struct Shared {
+    connector: Connector,
+    up: watch::Sender<Option<Up>>,
+}
+
+/// Connections that come back. Clones share them; they close when the last is dropped.
 #[derive(Clone)]
 pub(crate) struct Link {
     shared: Arc<Shared>,
@@ -74,34 +103,43 @@ impl Drop for AbortOnDrop {
 }
 
 impl Link {
-    /// Connects once. `observe` hears when the connection breaks and when it is back.
+    /// Connects once. `observe` hears when a connection breaks and when both are back.
     pub(crate) async fn open(
         target: &Target,
         channels: Channels,
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
-        let (broken, mut breaks) = mpsc::unbounded_channel();
+        let (breaks, mut broken) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            client: target.client()?,
-            channels,
-            called: Arc::default(),
+            connector: Connector {
+                client: target.client()?,
+                channels: Some(channels),
+                called: Arc::new(Notify::new()),
+                breaks,
+            },
             up: watch::Sender::new(None),
-            broken,
         });
-        let first = shared.connect(1).await?;
+        let mut next_id = 0;
+        let first = shared.connector.connect(next_id).await?;
         shared.up.send_replace(Some(first));
         let supervised = Arc::clone(&shared);
         let supervisor = tokio::spawn(async move {
-            let mut number = 1;
-            while let Some((broken, why)) = breaks.recv().await {
-                if broken != number {
+            while let Some(Break { id, why }) = broken.recv().await {
+                if !supervised.up.borrow().as_ref().is_some_and(|up| up.has(id)) {
                     continue;
                 }
                 supervised.up.send_replace(None);
                 observe(LinkState::Lost(why));
-                number += 1;
-                let next = supervised.connect_patiently(number).await;
-                supervised.up.send_replace(Some(next));
+                let (mut pause, longest) = BACKOFF;
+                let up = loop {
+                    next_id += 2;
+                    if let Ok(up) = supervised.connector.connect(next_id).await {
+                        break up;
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(longest);
+                };
+                supervised.up.send_replace(Some(up));
                 observe(LinkState::Regained);
             }
         });
@@ -111,13 +149,10 @@ impl Link {
         })
     }
 
-    /// What the server said about itself when this connection was made.
+    /// What the server said about itself when the connections were made.
     pub(crate) fn server(&self) -> Option<Arc<ServerInfo>> {
-        self.shared
-            .up
-            .borrow()
-            .as_ref()
-            .map(|up| Arc::clone(&up.server))
+        let up = self.shared.up.borrow();
+        up.as_ref().map(|up| Arc::clone(&up.server))
     }
 
     /// The run of the server, in the short form that claims carry; empty while there is none.
@@ -127,42 +162,56 @@ impl Link {
             .unwrap_or_default()
     }
 
-    /// Waits until somebody calls this process.
+    /// Waits until another process calls this one.
     pub(crate) async fn called(&self) {
-        self.shared.called.notified().await;
+        self.shared.connector.called.notified().await;
     }
 
-    /// Waits until there is a connection.
+    /// Waits until the link is up.
     pub(crate) async fn wait_up(&self) {
         // An error would mean that the sender is gone, which `self` keeps alive.
         let _ = self.shared.up.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Sends one command and waits for its answer.
+    /// Sends one command over the data connection and waits for its answer.
     pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, Error> {
-        let sent = self.send(async |connection| {
+        self.call_over(Over::Data, command).await
+    }
+
+    /// The same over one of the connections.
+    pub(crate) async fn call_over(&self, over: Over, command: &Cmd) -> Result<Value, Error> {
+        let sent = self.send(over, async |connection| {
             let answer = connection.send_packed_command(command).await;
             answer.and_then(Value::extract_error)
         });
         sent.await
     }
 
-    /// Sends something over the connection, and gives that up if it does not answer.
+    /// Sends something over one of the connections, and gives both up if it does not answer.
     async fn send<T>(
         &self,
+        over: Over,
         send: impl AsyncFnOnce(&mut MultiplexedConnection) -> redis::RedisResult<T>,
     ) -> Result<T, Error> {
         let Some(up) = self.shared.up.borrow().clone() else {
             return Err(Error::Unavailable("not connected".to_owned()));
         };
-        let mut connection = up.connection;
+        let line = match over {
+            Over::Data => Some(up.data),
+            Over::Presence => up.presence,
+        };
+        let Some(Line { id, mut connection }) = line else {
+            return Err(Error::Refused(
+                "this connection only looks: it has no presence".to_owned(),
+            ));
+        };
         send(&mut connection).await.map_err(|error| {
             let moved = matches!(error.code(), Some("READONLY" | "MOVED"));
             let why = plain(&error);
             let error = classify(error);
             if moved || matches!(error, Error::ReplyLost(_)) {
                 // The supervisor may be gone at the very end of the process.
-                let _ = self.shared.broken.send((up.number, why));
+                let _ = self.shared.connector.breaks.send(Break { id, why });
             }
             error
         })
@@ -177,7 +226,7 @@ impl Link {
             pipeline.add_command(command.clone());
         }
         pipeline.cmd("EXEC");
-        let sent = self.send(async |connection| {
+        let sent = self.send(Over::Data, async |connection| {
             let answers = connection.send_packed_commands(&pipeline, 0, commands.len() + 2);
             // An error in one of them is the error of all.
             Value::Array(answers.await?).extract_error()
@@ -191,82 +240,8 @@ impl Link {
         }
     }
 
-    /// A second connection, for calls that block on the server for up to `longest`.
+    /// One more connection, for calls that block on the server for up to `longest`.
     pub(crate) async fn blocking(&self, longest: Duration) -> Result<MultiplexedConnection, Error> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(longest + ANSWER_TIMEOUT));
-        let client = &self.shared.client;
-        client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(classify)
-    }
-}
-
-impl Shared {
-    async fn connect(&self, number: u64) -> Result<Up, Error> {
-        let (broken, called) = (self.broken.clone(), Arc::clone(&self.called));
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(ANSWER_TIMEOUT))
-            .set_push_sender(move |push: PushInfo| -> Result<(), &'static str> {
-                match push.kind {
-                    PushKind::Disconnection => {
-                        let _ = broken.send((number, "the connection was closed".to_owned()));
-                    }
-                    PushKind::Message => called.notify_one(),
-                    _ => {}
-                }
-                Ok(())
-            });
-        let client = &self.client;
-        let mut connection = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(unreachable)?;
-        let info: String = redis::cmd("INFO")
-            .query_async(&mut connection)
-            .await
-            .map_err(classify)?;
-        let server = ServerInfo::parse(&info);
-        if server.loading {
-            return Err(Error::Unavailable(
-                "the server is still loading its data".to_owned(),
-            ));
-        }
-        let Channels { presence, call } = &self.channels;
-        connection
-            .subscribe(&[presence, call])
-            .await
-            .map_err(classify)?;
-        Ok(Up {
-            connection,
-            server: Arc::new(server),
-            number,
-        })
-    }
-
-    async fn connect_patiently(&self, number: u64) -> Up {
-        let (mut pause, longest) = BACKOFF;
-        loop {
-            if let Ok(up) = self.connect(number).await {
-                return up;
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(longest);
-        }
-    }
-}
-
-/// Sorts an error of connecting: nothing was sent that could matter, so a broken or refused
-/// connection is simply *not available*.
-fn unreachable(error: redis::RedisError) -> Error {
-    match classify(error) {
-        Error::ReplyLost(error) if error.kind() == redis::ErrorKind::Parse => {
-            Error::Refused("what answers there does not speak Redis's protocol".to_owned())
-        }
-        Error::ReplyLost(error) => Error::Unavailable(plain(&error)),
-        other => other,
+        self.shared.connector.blocking(longest).await
     }
 }

@@ -24,7 +24,7 @@ pub use upkeep::Reclaimed;
 use redis::Value;
 
 use crate::keys::{FleetName, Keys};
-use crate::link::{Channels, Link, LinkState};
+use crate::link::{Channels, Link, LinkState, Over};
 use crate::scripts::{self, Script};
 use crate::server::ServerInfo;
 use crate::{Error, Target};
@@ -163,15 +163,23 @@ impl Store {
         keys: &[impl AsRef<[u8]>],
         args: &[&[u8]],
     ) -> Result<Value, Error> {
-        let answer = self
-            .link
-            .call(&command("EVALSHA", &script.sha, keys, args))
-            .await;
+        self.eval_over(Over::Data, script, keys, args).await
+    }
+
+    /// The same over one of the connections.
+    async fn eval_over(
+        &self,
+        over: Over,
+        script: &'static Script,
+        keys: &[impl AsRef<[u8]>],
+        args: &[&[u8]],
+    ) -> Result<Value, Error> {
+        let by_name = command("EVALSHA", &script.sha, keys, args);
+        let answer = self.link.call_over(over, &by_name).await;
         let answer = match answer {
             Err(Error::Refused(why)) if why.starts_with("NOSCRIPT") => {
-                self.link
-                    .call(&command("EVAL", script.source, keys, args))
-                    .await
+                let by_text = command("EVAL", script.source, keys, args);
+                self.link.call_over(over, &by_text).await
             }
             answer => answer,
         };

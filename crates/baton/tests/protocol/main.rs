@@ -10,6 +10,7 @@ mod audit;
 mod census;
 mod claim;
 mod commit;
+mod connections;
 mod conservation;
 mod crashes;
 mod effects;
