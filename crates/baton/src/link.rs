@@ -6,34 +6,41 @@
 //! server cuts a subscribed connection off when answers pile up on it (its setting
 //! `client-output-buffer-limit pubsub`, 32 MB by default), and answers of ours may be larger.
 //!
-//! The link is up while both are; when either breaks, both are replaced, with growing pauses. The
-//! link never repeats a call by itself: after a lost answer the outcome is unknown, and only the
-//! caller knows the ids with which the call is idempotent.
+//! The link is up while both are; when either breaks, both are replaced ([`supervisor`]). The link
+//! never repeats a call by itself: after a lost answer the outcome is unknown, and only the caller
+//! knows the ids with which the call is idempotent.
 
+mod backoff;
 mod connect;
+mod first_words;
+mod supervisor;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Mutex, Notify, mpsc, watch};
+use tokio::time::Instant;
 
 use crate::error::{classify, plain};
 use crate::protocol::answer::unexpected;
 use crate::server::ServerInfo;
 use crate::{Error, Target};
+pub(crate) use backoff::{Backoff, Said};
 use connect::Connector;
+use supervisor::Supervisor;
 
-/// Pauses between attempts to connect: the first, and the longest.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// Pauses between attempts to open a blocking connection: the first, and the longest.
+const BLOCKING_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// What happened to the connection, for the log.
+/// What happened to the connections, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkState {
-    /// The connection is gone; the reason in words.
+    /// This process cannot use Redis; the reason in words. Each new reason is told once.
     Lost(String),
-    /// The connection is there again.
+    /// It can again.
     Regained,
 }
 
@@ -66,8 +73,12 @@ struct Line {
 #[derive(Clone)]
 struct Up {
     data: Line,
+    /// None for a link without presence.
     presence: Option<Line>,
     server: Arc<ServerInfo>,
+    since: Instant,
+    /// Whether a call has succeeded on either.
+    answered: Arc<AtomicBool>,
 }
 
 impl Up {
@@ -76,15 +87,34 @@ impl Up {
     }
 }
 
-/// A connection broke.
-struct Break {
-    id: u64,
-    why: String,
+#[derive(Clone)]
+enum State {
+    Up(Up),
+    /// Why there is no connection.
+    Down(Arc<str>),
+}
+
+/// What the supervisor hears.
+enum News {
+    /// A connection broke.
+    Broke {
+        id: u64,
+        why: String,
+        /// Whether no data call was under way.
+        idle: bool,
+    },
+    /// The server did not execute a call about this process's presence, and says why.
+    Unwilling(String),
+    /// It executes them again.
+    Willing,
 }
 
 struct Shared {
     connector: Connector,
-    up: watch::Sender<Option<Up>>,
+    state: watch::Sender<State>,
+    /// Whether the last call about this process's presence was not executed.
+    unwilling: AtomicBool,
+    blocking_backoff: Mutex<Option<Backoff>>,
 }
 
 /// Connections that come back. Clones share them; they close when the last is dropped.
@@ -109,50 +139,34 @@ impl Link {
         channels: Channels,
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
-        let (breaks, mut broken) = mpsc::unbounded_channel();
+        let (news, heard) = mpsc::unbounded_channel();
+        let connector = Connector {
+            client: target.client()?,
+            channels: Some(channels),
+            called: Arc::new(Notify::new()),
+            under_way: Arc::default(),
+            news,
+        };
+        let first = connector.connect(0).await?;
         let shared = Arc::new(Shared {
-            connector: Connector {
-                client: target.client()?,
-                channels: Some(channels),
-                called: Arc::new(Notify::new()),
-                breaks,
-            },
-            up: watch::Sender::new(None),
+            connector,
+            state: watch::Sender::new(State::Up(first)),
+            unwilling: AtomicBool::new(false),
+            blocking_backoff: Mutex::new(None),
         });
-        let mut next_id = 0;
-        let first = shared.connector.connect(next_id).await?;
-        shared.up.send_replace(Some(first));
-        let supervised = Arc::clone(&shared);
-        let supervisor = tokio::spawn(async move {
-            while let Some(Break { id, why }) = broken.recv().await {
-                if !supervised.up.borrow().as_ref().is_some_and(|up| up.has(id)) {
-                    continue;
-                }
-                supervised.up.send_replace(None);
-                observe(LinkState::Lost(why));
-                let (mut pause, longest) = BACKOFF;
-                let up = loop {
-                    next_id += 2;
-                    if let Ok(up) = supervised.connector.connect(next_id).await {
-                        break up;
-                    }
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(longest);
-                };
-                supervised.up.send_replace(Some(up));
-                observe(LinkState::Regained);
-            }
-        });
+        let supervisor = Supervisor::new(Arc::clone(&shared), heard, observe, 0);
         Ok(Self {
             shared,
-            _supervisor: Arc::new(AbortOnDrop(supervisor.abort_handle())),
+            _supervisor: Arc::new(AbortOnDrop(tokio::spawn(supervisor.run()).abort_handle())),
         })
     }
 
     /// What the server said about itself when the connections were made.
     pub(crate) fn server(&self) -> Option<Arc<ServerInfo>> {
-        let up = self.shared.up.borrow();
-        up.as_ref().map(|up| Arc::clone(&up.server))
+        match &*self.shared.state.borrow() {
+            State::Up(up) => Some(Arc::clone(&up.server)),
+            State::Down(_) => None,
+        }
     }
 
     /// The run of the server, in the short form that claims carry; empty while there is none.
@@ -170,7 +184,8 @@ impl Link {
     /// Waits until the link is up.
     pub(crate) async fn wait_up(&self) {
         // An error would mean that the sender is gone, which `self` keeps alive.
-        let _ = self.shared.up.subscribe().wait_for(Option::is_some).await;
+        let is_up = |state: &State| matches!(state, State::Up(_));
+        let _ = self.shared.state.subscribe().wait_for(is_up).await;
     }
 
     /// Sends one command over the data connection and waits for its answer.
@@ -193,8 +208,12 @@ impl Link {
         over: Over,
         send: impl AsyncFnOnce(&mut MultiplexedConnection) -> redis::RedisResult<T>,
     ) -> Result<T, Error> {
-        let Some(up) = self.shared.up.borrow().clone() else {
-            return Err(Error::Unavailable("not connected".to_owned()));
+        let state = self.shared.state.borrow().clone();
+        let up = match state {
+            State::Up(up) => up,
+            State::Down(why) => {
+                return Err(Error::Unavailable(format!("not connected: {why}")));
+            }
         };
         let line = match over {
             Over::Data => Some(up.data),
@@ -205,16 +224,20 @@ impl Link {
                 "this connection only looks: it has no presence".to_owned(),
             ));
         };
-        send(&mut connection).await.map_err(|error| {
-            let moved = matches!(error.code(), Some("READONLY" | "MOVED"));
-            let why = plain(&error);
-            let error = classify(error);
-            if moved || matches!(error, Error::ReplyLost(_)) {
-                // The supervisor may be gone at the very end of the process.
-                let _ = self.shared.connector.breaks.send(Break { id, why });
+        let sent = {
+            let _counted = UnderWay::count(over, &self.shared.connector.under_way);
+            send(&mut connection).await
+        };
+        match sent {
+            Ok(answer) => {
+                up.answered.store(true, Ordering::Relaxed);
+                if let Over::Presence = over {
+                    self.shared.willing();
+                }
+                Ok(answer)
             }
-            error
-        })
+            Err(error) => Err(self.shared.failed(over, id, error)),
+        }
     }
 
     /// Runs commands in one transaction and returns their answers.
@@ -240,8 +263,79 @@ impl Link {
         }
     }
 
-    /// One more connection, for calls that block on the server for up to `longest`.
+    /// One more connection, for calls that block on the server for up to `longest`. While such
+    /// connections cannot be had, attempts are spaced out.
     pub(crate) async fn blocking(&self, longest: Duration) -> Result<MultiplexedConnection, Error> {
-        self.shared.connector.blocking(longest).await
+        let mut backoff = self.shared.blocking_backoff.lock().await;
+        if let Some(backoff) = &mut *backoff {
+            tokio::time::sleep(backoff.pause()).await;
+        }
+        match self.shared.connector.blocking(longest).await {
+            Ok(connection) => {
+                *backoff = None;
+                Ok(connection)
+            }
+            // The link is up with the same credentials: a refusal may pass.
+            Err(Error::Refused(why)) => {
+                backoff.get_or_insert_with(new_blocking_backoff);
+                Err(Error::Unavailable(why))
+            }
+            Err(error) => {
+                backoff.get_or_insert_with(new_blocking_backoff);
+                Err(error)
+            }
+        }
+    }
+}
+
+fn new_blocking_backoff() -> Backoff {
+    Backoff::new(BLOCKING_BACKOFF.0, BLOCKING_BACKOFF.1)
+}
+
+impl Shared {
+    /// A call over one of the connections failed: says so to the supervisor where that matters.
+    fn failed(&self, over: Over, id: u64, error: redis::RedisError) -> Error {
+        let moved = matches!(error.code(), Some("READONLY" | "MOVED"));
+        let why = plain(&error);
+        let error = classify(error);
+        // The supervisor may be gone at the very end of the process.
+        let news = &self.connector.news;
+        if moved || matches!(error, Error::ReplyLost(_)) {
+            let idle = false;
+            let _ = news.send(News::Broke { id, why, idle });
+        } else if let (Over::Presence, Error::Unavailable(why)) = (over, &error) {
+            self.unwilling.store(true, Ordering::Relaxed);
+            let _ = news.send(News::Unwilling(why.clone()));
+        }
+        error
+    }
+
+    fn willing(&self) {
+        if self.unwilling.swap(false, Ordering::Relaxed) {
+            let _ = self.connector.news.send(News::Willing);
+        }
+    }
+}
+
+/// Counts a data call for as long as it waits for its answer.
+struct UnderWay<'a>(Option<&'a AtomicUsize>);
+
+impl<'a> UnderWay<'a> {
+    fn count(over: Over, calls: &'a AtomicUsize) -> Self {
+        match over {
+            Over::Data => {
+                calls.fetch_add(1, Ordering::Relaxed);
+                Self(Some(calls))
+            }
+            Over::Presence => Self(None),
+        }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(calls) = self.0 {
+            calls.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }

@@ -62,29 +62,58 @@ async fn answers_beyond_what_a_subscriber_may_be_sent_arrive() {
     assert_eq!(*heard.lock().unwrap(), []);
 }
 
-#[tokio::test]
-async fn a_node_that_loses_either_connection_gets_both_anew_and_is_present_again() {
-    let server = start();
-    let fleet = Fleet::on(&server.url()).await;
-    let (store, heard) = node(&server, &fleet, "n").await;
-    for (round, kind) in ["pubsub", "normal"].iter().enumerate() {
-        let _: i64 = fleet
-            .raw(&["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"])
-            .await;
-        eventually("both connections are back", async || {
-            heard.lock().unwrap().len() == 2 * (round + 1)
-        })
-        .await;
-        let last = heard.lock().unwrap().last().cloned();
-        assert_eq!(last, Some(LinkState::Regained), "{kind}");
-        assert_eq!(present(&fleet, "n").await, 1, "{kind}");
-        assert!(store.census().await.is_ok(), "{kind}");
-        let _ = beat(&store).await;
-    }
-    // The raw connection of this test, and the pair.
-    eventually("no connection is left over", async || {
+/// Cuts the connections of one kind, but not the raw one of the test.
+async fn cut(fleet: &Fleet, kind: &str) {
+    let words = ["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"];
+    let _: i64 = fleet.raw(&words).await;
+}
+
+/// The raw connection of the test, and the pair of the node.
+async fn assert_three_connections(fleet: &Fleet) {
+    eventually("three connections", async || {
         let list: String = fleet.raw(&["CLIENT", "LIST"]).await;
         list.lines().count() == 3
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_node_that_loses_its_presence_gets_both_connections_anew() {
+    let server = start();
+    let fleet = Fleet::on(&server.url()).await;
+    let (store, heard) = node(&server, &fleet, "n").await;
+    cut(&fleet, "pubsub").await;
+    let lost = LinkState::Lost("the connection was closed".to_owned());
+    eventually("a pair that has proven itself", async || {
+        let beaten = store.beat(LONG, "{}", 0).await;
+        beaten.is_ok() && *heard.lock().unwrap() == [lost.clone(), LinkState::Regained]
+    })
+    .await;
+    assert_eq!(present(&fleet, "n").await, 1);
+    assert!(store.census().await.is_ok());
+    assert_three_connections(&fleet).await;
+}
+
+#[tokio::test]
+async fn a_data_connection_that_is_closed_while_idle_is_renewed_without_a_word() {
+    let server = start();
+    let fleet = Fleet::on(&server.url()).await;
+    let (store, heard) = node(&server, &fleet, "n").await;
+    let subscriber = async || -> String {
+        let list: String = fleet.raw(&["CLIENT", "LIST", "TYPE", "pubsub"]).await;
+        list.split(' ').next().unwrap().to_owned()
+    };
+    let before = subscriber().await;
+    let born = std::time::Instant::now();
+    // A young connection that is closed is no idle one.
+    eventually("the connection is old", async || {
+        born.elapsed() > std::time::Duration::from_millis(1100)
+    })
+    .await;
+    cut(&fleet, "normal").await;
+    // No call before: it would be cut, and then there is something to say.
+    assert_three_connections(&fleet).await;
+    eventually("the link is up", async || store.census().await.is_ok()).await;
+    assert_eq!(subscriber().await, before);
+    assert_eq!(*heard.lock().unwrap(), []);
 }
