@@ -88,6 +88,7 @@ fn read_all(answer: &Value) {
         assert!(epoch.max(now_ms) <= MOST && next.as_millis() <= MOST.into());
     }
     known(read::leave(answer));
+    known(read::free(answer));
     known(read::forget(answer));
     if let Some(Seal::Sealed { last, cursor_ms }) = known(read::seal(answer)) {
         assert!(last.max(cursor_ms) <= MOST);
@@ -338,6 +339,7 @@ mod tests {
         };
         understood("beat", &|answer| read::beat(fleet, answer).is_ok());
         understood("leave", &|answer| read::leave(answer).is_ok());
+        understood("free", &|answer| read::free(answer).is_ok());
         understood("forget", &|answer| read::forget(answer).is_ok());
         let reads = |answer: &Value, reads: &dyn Fn(&[Value]) -> bool| match answer {
             Value::Array(answers) => reads(answers),

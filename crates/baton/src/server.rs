@@ -24,6 +24,12 @@ pub struct ServerInfo {
     /// Still reading its data from disk.
     #[serde(skip)]
     pub(crate) loading: bool,
+    /// Whether it is one of a cluster.
+    #[serde(skip)]
+    pub(crate) cluster: bool,
+    /// Whether its last background save, or its last write to the append-only file, failed.
+    #[serde(skip)]
+    pub(crate) cannot_persist: bool,
 }
 
 impl ServerInfo {
@@ -53,6 +59,9 @@ impl ServerInfo {
             maxmemory_policy: field("maxmemory_policy").to_owned(),
             maxmemory: field("maxmemory").parse().unwrap_or_default(),
             loading: field("loading") == "1",
+            cluster: field("cluster_enabled") == "1",
+            cannot_persist: field("rdb_last_bgsave_status") == "err"
+                || field("aof_last_write_status") == "err",
         }
     }
 
@@ -60,6 +69,19 @@ impl ServerInfo {
     /// has a time to live, so the `volatile-*` policies never touch one.
     pub fn evicts(&self) -> bool {
         self.maxmemory_policy.starts_with("allkeys-")
+    }
+
+    /// Why no fleet can live here and none can be looked at, if so.
+    pub(crate) fn unsupported(&self) -> Option<String> {
+        self.cluster.then(|| {
+            format!(
+                "this is a server in cluster mode ({}, cluster_enabled:1), which this version of \
+                 baton does not support: the keys of a fleet would lie on several servers. Use a \
+                 server with `cluster-enabled no`, alone or behind a failover that keeps its \
+                 address",
+                self.version
+            )
+        })
     }
 
     /// What of its settings can lose messages, in plain words.
@@ -90,6 +112,13 @@ impl ServerInfo {
                 }
             )),
             _ => {}
+        }
+        if self.cannot_persist {
+            warnings.push(
+                "the server could not save its data the last time: it may refuse every write with \
+                 MISCONF until it can; its log has the reason"
+                    .to_owned(),
+            );
         }
         if self.replicas > 0 {
             warnings.push(format!(
@@ -137,6 +166,24 @@ mod tests {
             ..ServerInfo::default()
         };
         assert_eq!(safe.warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_server_of_a_cluster_is_named_as_one_that_cannot_be_used() {
+        let server = ServerInfo::parse("redis_version:7.0.15\r\ncluster_enabled:1\r\n");
+        let why = server.unsupported().unwrap();
+        assert!(why.contains("cluster mode (Redis 7.0.15"), "{why}");
+        assert_eq!(ServerInfo::parse("cluster_enabled:0").unsupported(), None);
+    }
+
+    #[test]
+    fn a_server_that_cannot_save_is_a_warning() {
+        for line in ["rdb_last_bgsave_status:err", "aof_last_write_status:err"] {
+            let warnings = ServerInfo::parse(line).warnings().join("\n");
+            assert!(warnings.contains("MISCONF"), "{warnings}");
+        }
+        let well = ServerInfo::parse("rdb_last_bgsave_status:ok\r\naof_last_write_status:ok");
+        assert!(!well.warnings().join("\n").contains("MISCONF"));
     }
 
     #[test]

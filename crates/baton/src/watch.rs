@@ -55,7 +55,7 @@ impl Watch {
             at: None,
             trouble: None,
             trend: Arc::default(),
-            health: signs.health(Instant::now()),
+            health: signs.health(Instant::now(), None),
         }));
         let store = Arc::default();
         let place = target.to_string();
@@ -138,7 +138,8 @@ impl Watcher {
                 }
                 Err(error) => seen.trouble = Some(error.to_string()),
             }
-            seen.health = self.signs.health(Instant::now());
+            let trouble = seen.trouble.as_deref();
+            seen.health = self.signs.health(Instant::now(), trouble);
             self.sender.send_replace(Arc::new(seen));
         }
     }

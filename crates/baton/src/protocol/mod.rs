@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::Value;
 
 use crate::keys::{FleetName, Keys};
-use crate::link::{Channels, Link, LinkState};
+use crate::link::{Channels, Link, LinkState, Over};
 use crate::scripts::{self, Script};
 use crate::server::ServerInfo;
 use crate::{Error, Target};
@@ -185,6 +185,24 @@ impl Store {
         self.insist(script, loads, answer, command).await
     }
 
+    /// The same over the presence connection, which waits for no lane.
+    async fn eval_present(
+        &self,
+        script: &'static Script,
+        keys: &[impl AsRef<[u8]>],
+        args: &[&[u8]],
+    ) -> Result<Value, Error> {
+        let call = async |verb: &str, text: &str| {
+            let command = command(verb, text, keys, args);
+            self.link.call_over(Over::Presence, &command).await
+        };
+        let mut answer = call("EVALSHA", &script.sha).await;
+        if is_forgotten(&answer) {
+            answer = call("EVAL", script.source).await;
+        }
+        self.name_wrong_type(answer).await
+    }
+
     /// How many scripts were sent whole so far.
     fn loads(&self) -> u64 {
         self.loads.count.load(Ordering::Relaxed)
@@ -210,6 +228,11 @@ impl Store {
             loads = self.loads();
             answer = self.link.call(&command("EVALSHA", &script.sha)).await;
         }
+        self.name_wrong_type(answer).await
+    }
+
+    /// Names the key if an answer says only that one holds another type.
+    async fn name_wrong_type(&self, answer: Result<Value, Error>) -> Result<Value, Error> {
         match answer {
             Err(Error::Refused(why)) if why.contains("WRONGTYPE") => {
                 self.check_types().await?;

@@ -11,6 +11,7 @@ use super::{
     Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, PROTOCOL,
     Publish, Reclaimed, Seal, Settled,
 };
+use crate::error::says_not_executed;
 use crate::keys::FleetName;
 use crate::pack::Range;
 use crate::server::ServerInfo;
@@ -299,6 +300,12 @@ pub(crate) fn preflight(answer: &Value) -> Result<(), Error> {
     let Some(first) = missing.first() else {
         return Ok(());
     };
+    // The server takes no writes for now, from any user.
+    if let Some((_, why)) = first.split_once(": ")
+        && says_not_executed(why)
+    {
+        return Err(Error::Unavailable(why.to_owned()));
+    }
     let names: Vec<&str> = missing
         .iter()
         .filter_map(|line| line.split(':').next())

@@ -11,6 +11,7 @@ mod census;
 mod claim;
 mod clocks;
 mod commit;
+mod connections;
 mod conservation;
 mod crashes;
 mod effects;

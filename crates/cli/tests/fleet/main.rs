@@ -2,9 +2,13 @@
 //! both, hurts them, and counts every message.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../servers/mod.rs"]
+mod servers;
+
 mod crash;
 mod election;
 mod flow;
+mod redis_refuses;
 mod redis_trouble;
 mod stop;
 mod support;
