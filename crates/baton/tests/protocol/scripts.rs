@@ -6,7 +6,7 @@ use baton::protocol::{
     Settled,
 };
 
-use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish};
+use crate::support::{Fleet, NO_EFFECTS, beat, failed, publish};
 
 #[tokio::test]
 async fn no_call_notices_that_the_scripts_were_flushed() {
