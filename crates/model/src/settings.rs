@@ -165,7 +165,7 @@ pub fn small() -> Vec<(Setting, usize)> {
                 failing: true,
                 ..setting("settles", settles)
             },
-            70_379,
+            65_751,
         ),
         (
             Setting {

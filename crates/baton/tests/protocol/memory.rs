@@ -92,7 +92,7 @@ async fn with_full_memory_only_publish_is_refused() {
             "seen: {w=TIME}",
             "stats: {done=4, failed=2, foreign=1, retried=1}",
             "takeovers: [2 w TIME GAP resigned , 1 g TIME GAP first ]",
-            "workers: {w:0=6 0 0 TIME}",
+            "workers: {w:0=6 0 1 TIME}",
         ]
     );
 }
