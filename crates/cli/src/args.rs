@@ -6,8 +6,10 @@ mod http;
 pub(crate) mod run;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
+use baton_print::errln;
 use clap::builder::FalseyValueParser;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -16,7 +18,7 @@ pub(crate) use connection::ConnectionArgs;
 pub(crate) use http::WebArgs;
 pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
 
-use crate::{bench, compat, demo};
+use crate::{bench, compat, demo, output};
 
 /// One generator, any number of workers, every message exactly once, on one Redis.
 ///
@@ -142,16 +144,21 @@ pub(crate) enum Refused {
 /// are printed.
 pub(crate) fn parse(argv: Vec<OsString>) -> Result<Args, ExitCode> {
     read(argv).map_err(|refused| match refused {
-        Refused::Parser(error) => {
-            // Help for a reader that is gone helps nobody.
-            drop(error.print());
-            match error.use_stderr() {
-                true => ExitCode::from(2),
-                false => ExitCode::SUCCESS,
-            }
+        Refused::Parser(error) if error.use_stderr() => {
+            // The exit code says it too.
+            let _ = error.print();
+            ExitCode::from(2)
         }
+        Refused::Parser(help) => match help.print().and_then(|()| io::stdout().flush()) {
+            // A reader that is gone has read enough.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                errln!("baton: cannot write to stdout: {}", output::plain(&error));
+                ExitCode::FAILURE
+            }
+            _ => ExitCode::SUCCESS,
+        },
         Refused::Words(words) => {
-            eprint!("{words}");
+            baton_print::err(format_args!("{words}"));
             ExitCode::from(2)
         }
     })

@@ -15,12 +15,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use baton::Target;
 use baton_harness::bench::{self, Plan, Usage};
+use baton_print::errln;
 use baton_server::{Fsync, PrivateServer};
 use clap::ValueEnum;
 use clap::builder::FalseyValueParser;
 
 use crate::args::ConnectionArgs;
 use crate::connect;
+use crate::output::Output;
 use crate::stop::{Cause, Stop, exit_code};
 use crate::usage;
 use progress::Bar;
@@ -132,19 +134,22 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &BenchArgs) -> anyhow::Resu
         std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.json {
-        println!("{}", summary.json());
+        crate::print(
+            &Output::stdout(),
+            format!("{}\n", summary.json()).as_bytes(),
+        )?;
     } else {
-        print!("{summary}");
+        crate::print(&Output::stdout(), summary.to_string().as_bytes())?;
     }
     let findings = summary.findings().count();
     if findings == 0 {
         return Ok(ExitCode::SUCCESS);
     }
     for finding in summary.findings().take(MOST_FINDINGS) {
-        eprintln!("baton: {finding}");
+        errln!("baton: {finding}");
     }
     if findings > MOST_FINDINGS {
-        eprintln!("baton: and {} findings more", findings - MOST_FINDINGS);
+        errln!("baton: and {} findings more", findings - MOST_FINDINGS);
     }
     Ok(ExitCode::FAILURE)
 }

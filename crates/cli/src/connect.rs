@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use baton::Target;
 use baton::protocol::Store;
+use baton_print::errln;
 use baton_server::{Embedded, Started};
 
 use crate::args::ConnectionArgs;
@@ -285,7 +286,7 @@ fn start_embedded(port: u16) -> anyhow::Result<Target> {
                 || "a server".to_owned(),
                 |program| program.display().to_string(),
             );
-            eprintln!(
+            errln!(
                 "baton: no Redis answered on localhost:{port}, so one was started: {program} on \
                  127.0.0.1:{port}\n\
                  baton: its data is in {}; it goes on when this node ends\n\
@@ -294,7 +295,7 @@ fn start_embedded(port: u16) -> anyhow::Result<Target> {
             );
         }
         Started::Joined => {
-            eprintln!("baton: using the server that another copy just started on 127.0.0.1:{port}")
+            errln!("baton: using the server that another copy just started on 127.0.0.1:{port}")
         }
     }
     Ok(Target::parse(&embedded.url())?)

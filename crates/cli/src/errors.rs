@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use baton::protocol::{ErrorsCommit, Extend, Store};
 use baton::{Drain, FailedMessage, crash};
+use baton_print::errln;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use crate::args::{ConnectionArgs, FormatArgs};
@@ -147,8 +148,8 @@ async fn report(store: &Store, end: End, taken: u64) -> anyhow::Result<ExitCode>
     let removed = count(taken);
     if let End::All = end {
         match taken {
-            0 => eprintln!("baton: no failed messages"),
-            _ => eprintln!("baton: {removed} printed and removed"),
+            0 => errln!("baton: no failed messages"),
+            _ => errln!("baton: {removed} printed and removed"),
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -168,7 +169,7 @@ async fn report(store: &Store, end: End, taken: u64) -> anyhow::Result<ExitCode>
             count(printed)
         ),
         End::Asked(cause) => {
-            eprintln!("baton: interrupted: {removed} printed and removed, {left} remain");
+            errln!("baton: interrupted: {removed} printed and removed, {left} remain");
             Ok(match cause {
                 Cause::Signal(signal) => ExitCode::from(exit_code(signal)),
                 Cause::OutputClosed => ExitCode::FAILURE,
@@ -192,7 +193,7 @@ pub(crate) fn look(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
         let store = connect::open(connection, &target).await?;
         let mut left = store.errors_len().await?;
         if left == 0 {
-            eprintln!("baton: no failed messages");
+            errln!("baton: no failed messages");
         }
         let (mut from, (mut most, most_ever)) = (0, PAGE_RECORDS);
         while left > 0 {

@@ -31,13 +31,18 @@ mod web;
 
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 
 use args::{Args, Command};
 use baton::show::is_unsafe;
+use baton_print::{errln, errln_within};
 use output::Output;
 use usage::Usage;
+
+/// How long the last words of a node wait for their reader.
+const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The whole program, from its command line to its exit code.
 pub fn main() -> ExitCode {
@@ -46,7 +51,12 @@ pub fn main() -> ExitCode {
         Err(code) => return code,
     };
     command(&args).unwrap_or_else(|error| {
-        eprintln!("baton: {}", words(&error));
+        let text = format!("baton: {}", words(&error));
+        match args.command {
+            // A node must end also where its log was piped and the reader stalls.
+            Command::Run(_) => errln_within(&text, STDERR_TIMEOUT),
+            _ => errln!("{text}"),
+        }
         match error.downcast_ref::<Usage>() {
             Some(_) => ExitCode::from(2),
             None => ExitCode::FAILURE,
