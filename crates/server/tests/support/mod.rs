@@ -184,6 +184,7 @@ impl SecondProcess {
 const SAYING: &str = "the second process says: ";
 
 /// Says something to the test that started this process.
+#[allow(clippy::print_stdout, reason = "a test may panic")]
 pub(crate) fn say(text: &str) {
     println!("{SAYING}{text}");
 }
