@@ -113,8 +113,10 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &BenchArgs) -> anyhow::Resu
         Some(target) => (None, target, connect::environment(connection)?),
         None => {
             let server = private_server(args.persistence)?;
-            let target = Target::parse(&server.url())?;
-            let env = vec![("REDIS_URL".to_owned(), server.url())];
+            let url = server.url_with_password();
+            let target = Target::parse(&url)?;
+            // Other users can read a command line, but not this.
+            let env = vec![("REDIS_URL".to_owned(), url)];
             (Some(server), target, env)
         }
     };
@@ -155,7 +157,8 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &BenchArgs) -> anyhow::Resu
 }
 
 fn private_server(persistence: Persistence) -> anyhow::Result<PrivateServer> {
-    let builder = PrivateServer::builder();
+    // A port as most servers have it, not a socket; so it wants a password.
+    let builder = PrivateServer::builder().random_password()?;
     let builder = match persistence {
         Persistence::None => builder,
         Persistence::Everysec => builder.appendonly(Fsync::EverySec),

@@ -43,6 +43,8 @@ pub(crate) fn run(_args: &DemoArgs) -> anyhow::Result<ExitCode> {
 fn tell(stop: &Stop, program: PathBuf) -> anyhow::Result<ExitCode> {
     let server = PrivateServer::builder()
         .appendonly(Fsync::EverySec)
+        // In a folder that no other user can enter.
+        .unix_socket()
         .start()?;
     let url = server.url();
     let fleet = Fleet::new(

@@ -44,6 +44,11 @@ use usage::Usage;
 /// How long the last words of a node wait for their reader.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// What a server means that answers NOAUTH.
+const WANTS_PASSWORD: &str = "the server wants a password: --password-file or REDIS_PASSWORD gives \
+     it. If another user's `baton run` started this server, it lets in that user alone: name a \
+     Redis of your own with --redis";
+
 /// The whole program, from its command line to its exit code.
 pub fn main() -> ExitCode {
     let args = match args::parse(std::env::args_os().collect()) {
@@ -114,6 +119,11 @@ fn words(error: &anyhow::Error) -> String {
             words = format!("{words}: {cause}");
         }
     }
+    let words = match words.split_once("NOAUTH ") {
+        // The server's words are about its protocol, not about what to do.
+        Some((place, _)) => format!("{place}{WANTS_PASSWORD}"),
+        None => words,
+    };
     let words = words.replace(|c: char| is_unsafe(c) && c != '\n', "?");
     // The end of a server's log has lines of its own.
     match error.downcast_ref::<baton_server::Error>() {

@@ -34,7 +34,9 @@ Which Redis:
   The first of these: --redis, --addr, or --host and --port; BATON_ADDR, or BATON_HOST and
   BATON_PORT; REDIS_URL; localhost:6379 if a server answers there; for `run`, a server that is
   started on 127.0.0.1:6379. That one keeps its data in the user's data folder and goes on when
-  the node ends: `baton server status` and `baton server stop` look after it.
+  the node ends: `baton server status` and `baton server stop` look after it. It wants a password,
+  which lies in that folder and which every `baton` of the same user finds by itself; `baton server
+  status` prints how redis-cli gets it.
   A password comes from the URL, or --password-file, or REDIS_PASSWORD. It is never printed.
 
 Environment:
