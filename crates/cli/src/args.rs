@@ -4,15 +4,15 @@ mod connection;
 mod help;
 mod http;
 pub(crate) mod run;
+mod switch;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use baton_print::errln;
-use clap::builder::FalseyValueParser;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use connection::ConnectionArgs;
 pub(crate) use http::WebArgs;
@@ -114,7 +114,7 @@ pub(crate) enum ServerCommand {
 #[derive(clap::Args)]
 pub(crate) struct FormatArgs {
     /// Print JSON, one object per line
-    #[arg(long, env = "BATON_JSON", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_JSON")]
     pub(crate) json: bool,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) format: FormatArgs,
     /// Read it again every second until Ctrl-C, whether or not Redis answers
-    #[arg(long, env = "BATON_WATCH", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_WATCH")]
     pub(crate) watch: bool,
 }
 
@@ -190,8 +190,8 @@ fn is_typed(matches: &ArgMatches, flag: &str) -> bool {
     matches.value_source(flag) == Some(ValueSource::CommandLine)
 }
 
-/// Lets an empty variable count as none, and keeps the values of variables out of the help:
-/// a URL may hold a password.
+/// Lets an empty variable count as none and every flag that is on or off read its variable in
+/// the same words, and keeps the values of variables out of the help: a URL may hold a password.
 fn tidy(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|arg| {
         let empty = arg
@@ -199,6 +199,10 @@ fn tidy(command: clap::Command) -> clap::Command {
             .and_then(std::env::var_os)
             .is_some_and(|value| value.is_empty());
         let arg = arg.hide_env_values(true);
+        let arg = match arg.get_action() {
+            ArgAction::SetTrue => arg.value_parser(switch::Switch),
+            _ => arg,
+        };
         if empty {
             arg.env(clap::builder::Resettable::Reset)
         } else {

@@ -18,7 +18,6 @@ use baton_harness::bench::{self, Plan, Usage};
 use baton_print::errln;
 use baton_server::{Fsync, PrivateServer};
 use clap::ValueEnum;
-use clap::builder::FalseyValueParser;
 
 use crate::args::ConnectionArgs;
 use crate::connect;
@@ -79,7 +78,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "FILE", env = "BATON_REPORT")]
     pub(crate) report: Option<PathBuf>,
     /// Print the medians as one JSON object, on the last line
-    #[arg(long, env = "BATON_JSON", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_JSON")]
     pub(crate) json: bool,
 }
 
