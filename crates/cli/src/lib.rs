@@ -24,6 +24,7 @@ mod runtime;
 mod server;
 mod status;
 mod stop;
+mod terminal;
 mod time;
 mod top;
 mod usage;

@@ -17,21 +17,41 @@ fn node(server: &PrivateServer, args: &[&str]) -> Command {
     command
 }
 
+/// A node; killed when a test that fails forgets it.
+struct Node(Option<Child>);
+
+impl Node {
+    fn start(mut command: Command) -> Self {
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    /// Stops it in good order.
+    fn stop(mut self) -> Ended {
+        let child = self.0.take().unwrap();
+        signal(&child, Signal::TERM);
+        end(child)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// A node whose stdout and stderr are one pipe. What the node writes stays there until a test
 /// reads it.
-fn into_pipe(mut command: Command) -> (Child, PipeReader) {
+fn into_pipe(mut command: Command) -> (Node, PipeReader) {
     let (reader, writer) = std::io::pipe().unwrap();
     command.stderr(writer.try_clone().unwrap()).stdout(writer);
-    (command.spawn().unwrap(), reader)
+    (Node::start(command), reader)
 }
 
 fn status(server: &PrivateServer) -> Value {
     serde_json::from_str(&on(server, &["status", "--json"]).stdout).unwrap()
-}
-
-fn stop(node: Child) -> Ended {
-    signal(&node, Signal::TERM);
-    end(node)
 }
 
 fn dev_full() -> File {
@@ -67,7 +87,7 @@ fn a_reader_that_stalls_holds_up_neither_the_fleet_nor_the_end_of_a_node() {
     });
     assert_eq!(status(&server)["generator"]["epoch"], 1);
     for (node, log) in [(worker, worker_log), (generator, generator_log)] {
-        let ended = stop(node);
+        let ended = node.stop();
         assert_eq!(ended.code, Some(0));
         drop(log);
     }
@@ -85,7 +105,7 @@ fn a_reader_that_keeps_up_misses_no_line_at_full_speed() {
         reader.read_to_string(&mut log).map(|_| log)
     });
     wait_until("all messages", || status(&server)["published"] == messages);
-    assert_eq!(stop(generator).code, Some(0));
+    assert_eq!(generator.stop().code, Some(0));
     let log = reading.join().unwrap().unwrap();
     assert_eq!(last_without_a_gap(&log), messages);
     let last: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
@@ -96,9 +116,11 @@ fn a_reader_that_keeps_up_misses_no_line_at_full_speed() {
 fn a_full_disk_under_its_log_does_not_stop_a_node() {
     let server = server();
     let args = ["--interval", "5ms", "--messages", "20"];
-    let node = node(&server, &args).stdout(dev_full()).spawn().unwrap();
+    let mut command = node(&server, &args);
+    command.stdout(dev_full());
+    let node = Node::start(command);
     wait_until("all messages", || status(&server)["published"] == 20);
-    let ended = stop(node);
+    let ended = node.stop();
     assert_eq!(ended.code, Some(0));
     let lines: Vec<&str> = ended.stderr.lines().collect();
     assert_eq!(
@@ -115,10 +137,10 @@ fn a_full_disk_under_its_log_does_not_stop_a_node() {
 fn a_full_disk_under_its_log_and_its_complaints_does_not_stop_a_node() {
     let server = server();
     let mut command = node(&server, &["--interval", "5ms", "--messages", "20"]);
-    let node = command.stdout(dev_full()).stderr(dev_full()).spawn();
-    let node = node.unwrap();
+    command.stdout(dev_full()).stderr(dev_full());
+    let node = Node::start(command);
     wait_until("all messages", || status(&server)["published"] == 20);
-    assert_eq!(stop(node).code, Some(0));
+    assert_eq!(node.stop().code, Some(0));
 }
 
 #[test]
@@ -133,7 +155,7 @@ fn a_log_goes_on_where_it_stopped_once_the_disk_has_room() {
                 exec $BATON run --interval 1ms --log json --messages 3000 >> \"$OUT\"";
     let mut command = shell(line);
     command.env("OUT", &path).env("REDIS_URL", server.url());
-    let node = command.spawn().unwrap();
+    let node = Node::start(command);
     let mut log = String::new();
     let mut times_full = 0;
     wait_until("all messages in the log", || {
@@ -150,7 +172,7 @@ fn a_log_goes_on_where_it_stopped_once_the_disk_has_room() {
         let rest = std::fs::read_to_string(&path).unwrap_or_default();
         rest.contains(&format!(r#""last":{MESSAGES}"#))
     });
-    let ended = stop(node);
+    let ended = node.stop();
     log.push_str(&std::fs::read_to_string(&path).unwrap());
     assert_eq!(ended.code, Some(0));
     assert!(
