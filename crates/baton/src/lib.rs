@@ -5,6 +5,8 @@
 //! [`Node`] in every copy:
 //!
 //! ```no_run
+//! use std::io::Write;
+//!
 //! use baton::{Config, Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
 //!
 //! struct Hello;
@@ -31,7 +33,9 @@
 //! # async fn run() -> Result<(), baton::Error> {
 //! let config = Config::new(FleetName::new("hello")?);
 //! let target = Target::parse("redis://localhost")?;
-//! let node = Node::new(target, config, Hello, Count, |event| println!("{event:?}"))?;
+//! // Called on the node's own thread: it may neither block nor panic.
+//! let observe = |event: &baton::Event| drop(writeln!(std::io::stderr(), "{event:?}"));
+//! let node = Node::new(target, config, Hello, Count, observe)?;
 //! node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
 //! # }
 //! ```

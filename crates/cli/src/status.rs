@@ -1,7 +1,7 @@
 //! `baton status`: one reading of the fleet, for people or for programs.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::args::{ConnectionArgs, StatusArgs};
 use crate::output::Output;
 use crate::stop::Stop;
-use crate::{connect, json, runtime};
+use crate::{connect, json, runtime, terminal};
 
 /// Most characters of a text in the table of nodes.
 const CELL_CHARS: usize = 64;
@@ -50,7 +50,7 @@ fn watch(connection: &ConnectionArgs, target: Target, json: bool) -> anyhow::Res
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     let output = Output::stdout();
     let place = target.to_string();
-    let clear = io::stdout().is_terminal() && !json;
+    let clear = terminal::has_screen() && !json;
     let fleet = connection.fleet.clone();
     runtime::block_on(async {
         let limits = Limits::from(&Config::new(fleet.clone()));

@@ -9,6 +9,10 @@
 //! Who the server is, is asked of the server itself and of the operating system. The pid file
 //! alone proves nothing: it stays behind after a crash, its number may be another process's by
 //! now, and a server that loses the port has already written its own pid over the winner's.
+//!
+//! The port is open to every user of the machine, so the server wants a password. It lies in the
+//! server's folder, which only its owner can read, and is sent only while a server of ours lives:
+//! another user may listen on the port when it does not.
 
 mod folder;
 
@@ -23,8 +27,8 @@ use rustix::process::Signal;
 
 use crate::error::{Error, log_tail};
 use crate::probe::{Address, Answer, Identity};
-use crate::process;
 use crate::program::{find_program, require};
+use crate::{password, process};
 
 pub use folder::default_data_dir;
 
@@ -34,6 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOADING_PATIENCE: Duration = Duration::from_secs(120);
 /// The pause between two looks at a server.
 const POLL: Duration = Duration::from_millis(10);
+/// How long a start that lost its port waits for whatever holds it to answer.
+const RIVAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The server that all nodes of this machine share when there is no other.
 #[derive(Clone, Debug)]
@@ -102,6 +108,9 @@ pub struct EmbeddedStatus {
     pub program: Option<PathBuf>,
     /// The size of its append-only files.
     pub aof_bytes: u64,
+    /// The file with the password that the running server wants; `None` if none runs, or if it
+    /// was started without one.
+    pub password_file: Option<PathBuf>,
 }
 
 impl EmbeddedStatus {
@@ -135,6 +144,21 @@ impl Embedded {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The password of the server that runs on this port; `None` if no server of ours does, or
+    /// if it was started without one. Sends nothing.
+    #[must_use]
+    pub fn password(&self) -> Option<String> {
+        password::read(&self.password_file()?)
+    }
+
+    /// Whether a server of ours runs on this port that an older version started without a
+    /// password. Sends nothing.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let pid = self.pid_from_file(&self.folder());
+        pid.is_some_and(|pid| self.has_our_port(pid)) && self.password_file().is_none()
     }
 
     /// The server's log file.
@@ -177,6 +201,7 @@ impl Embedded {
             data_dir: self.data_dir.clone(),
             program: program.or_else(|| self.find_program().ok()),
             aof_bytes: folder::aof_bytes(&self.folder()),
+            password_file: self.password_file(),
         }
     }
 
@@ -224,7 +249,23 @@ impl Embedded {
     }
 
     fn probe(&self) -> Answer {
-        Address::Tcp(self.port).probe(None)
+        Address::Tcp(self.port).probe(self.password().as_deref())
+    }
+
+    /// The file with the password of the server that runs on this port.
+    fn password_file(&self) -> Option<PathBuf> {
+        let folder = fs::canonicalize(self.folder()).ok()?;
+        let pid = self.pid_from_file(&folder)?;
+        let config = folder.join(folder::CONFIG_FILE);
+        // A server that was started by an older version has no such file, and no password.
+        let wants_one = self.has_our_port(pid)
+            && process::command_line(pid)?.contains(config.to_string_lossy().as_ref());
+        wants_one.then(|| folder.join(folder::PASSWORD_FILE))
+    }
+
+    fn has_our_port(&self, pid: u32) -> bool {
+        let port = format!(" --port {} ", self.port);
+        process::command_line(pid).is_some_and(|command| command.contains(&port))
     }
 
     fn look(&self) -> (EmbeddedState, Option<PathBuf>) {
@@ -240,6 +281,10 @@ impl Embedded {
         let state = match (self.pid_from_file(&self.folder()), answer) {
             (Some(pid), Answer::Refused | Answer::Mute | Answer::Loading) => {
                 EmbeddedState::NotAnswering { pid }
+            }
+            // It does not say who it is, because its password file was lost.
+            (Some(pid), Answer::Ready(Identity { pid: None, .. })) if self.has_our_port(pid) => {
+                EmbeddedState::Running { pid }
             }
             (_, Answer::Ready(_) | Answer::Loading) => EmbeddedState::NotOurs,
             (None, Answer::Refused | Answer::Mute) => EmbeddedState::Down,
@@ -259,8 +304,9 @@ impl Embedded {
             return false;
         };
         let pid_file = folder.join(folder::PID_FILE);
-        process::command_line(pid)
-            .is_some_and(|command| command.contains(pid_file.to_string_lossy().as_ref()))
+        process::is_in_reach(pid)
+            && process::command_line(pid)
+                .is_some_and(|command| command.contains(pid_file.to_string_lossy().as_ref()))
     }
 
     /// Whether a server answers, after waiting for it to have read its data.
@@ -295,12 +341,21 @@ impl Embedded {
     /// Runs the program, which leaves this process's session by itself, and waits until it or
     /// another server answers.
     fn launch(&self, program: &Path, folder: &Path) -> Result<Started, Error> {
+        // The one that is there belongs to a server that is gone.
+        let _ = fs::remove_file(folder.join(folder::PID_FILE));
+        folder::prepare_password(folder)?;
+        let launched = self.run(program, folder);
+        if !matches!(launched, Ok(Started::Here)) && self.pid_from_file(folder).is_none() {
+            folder::forget_password(folder);
+        }
+        launched
+    }
+
+    fn run(&self, program: &Path, folder: &Path) -> Result<Started, Error> {
         let log = folder.join("server.log");
         let log_start = fs::metadata(&log)
             .map(|metadata| metadata.len())
             .unwrap_or(0);
-        // The one that is there belongs to a server that is gone.
-        let _ = fs::remove_file(folder.join(folder::PID_FILE));
         let run = Command::new(program)
             .args(self.arguments(folder, &log))
             .stdin(Stdio::null())
@@ -315,17 +370,27 @@ impl Embedded {
         }
 
         let deadline = Instant::now() + self.patience;
+        let rival_deadline = Instant::now() + RIVAL_TIMEOUT;
         loop {
-            match self.probe() {
+            let answer = self.probe();
+            let is_gone = folder::read_pid(folder).is_some_and(|pid| !self.is_ours(pid));
+            let is_late = Instant::now() > rival_deadline;
+            match answer {
                 Answer::Ready(Identity { pid: Some(pid), .. }) if self.is_ours(pid) => {
                     return Ok(Started::Here);
                 }
-                Answer::Ready(_) => return Ok(Started::Joined),
+                Answer::Ready(Identity { pid: Some(_), .. }) => return Ok(Started::Joined),
+                // It wants a password that is not ours, or ours has yet to write its pid.
+                Answer::Ready(_) if is_gone || is_late => return Ok(Started::Joined),
+                Answer::Ready(_) => {}
                 Answer::Loading if Instant::now() < deadline + LOADING_PATIENCE => {}
-                // Ours is gone and nobody else has come: there is nothing to wait for.
-                Answer::Refused
-                    if folder::read_pid(folder).is_some_and(|pid| !self.is_ours(pid)) =>
-                {
+                // Ours is gone and no other server is there: there is nothing to wait for.
+                Answer::Refused if is_gone => {
+                    return Err(Error::ended(self.port, log_tail(&log, log_start)));
+                }
+                // Nor if another program holds the port; a server that just starts would
+                // answer by now.
+                Answer::Mute if is_gone && is_late => {
                     return Err(Error::ended(self.port, log_tail(&log, log_start)));
                 }
                 _ if Instant::now() > deadline => {
@@ -344,11 +409,13 @@ impl Embedded {
         }
     }
 
-    /// The server's settings. They are given as arguments, not as a file, so that the command line
-    /// names the folder and [`Embedded::is_ours`] can tell it from any other server.
+    /// The server's settings. They are given as arguments, so that the command line names the
+    /// folder and [`Embedded::is_ours`] can tell it from any other server; only the password is in
+    /// a file, because every user can read a command line.
     fn arguments(&self, folder: &Path, log: &Path) -> Vec<OsString> {
         let port = self.port.to_string();
         let pid_file = folder.join(folder::PID_FILE);
+        let config = folder.join(folder::CONFIG_FILE);
         let settings: [(&str, &OsStr); 13] = [
             ("--port", port.as_ref()),
             ("--bind", "127.0.0.1".as_ref()),
@@ -368,10 +435,10 @@ impl Embedded {
             // A full memory must refuse new messages, never drop those that are there.
             ("--maxmemory-policy", "noeviction".as_ref()),
         ];
-        settings
+        let settings = settings
             .iter()
-            .flat_map(|(name, value)| [OsString::from(name), value.into()])
-            .collect()
+            .flat_map(|(name, value)| [OsString::from(name), value.into()]);
+        std::iter::once(config.into()).chain(settings).collect()
     }
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use baton::{Config, FleetName, Missed};
 use clap::ValueEnum;
-use clap::builder::FalseyValueParser;
 
 use super::http::http_addr;
 
@@ -71,7 +70,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ADDR", env = "BATON_HTTP", value_parser = http_addr)]
     pub(crate) http: Option<SocketAddr>,
     /// Run even on a server that deletes keys when its memory is full
-    #[arg(long, env = "BATON_ALLOW_EVICTION", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_ALLOW_EVICTION")]
     pub(crate) allow_eviction: bool,
 }
 
