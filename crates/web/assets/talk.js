@@ -39,7 +39,7 @@ async function ask(path, options = {}) {
 /** Reads something. */
 export const read = async (path, signal) => (await ask(path, { signal })).json();
 
-/** Asks for something that only a session with actions may do. */
+/** Asks for a change, with the proof that this page asks. */
 export const act = (path, body) =>
   ask(path, {
     method: "POST",

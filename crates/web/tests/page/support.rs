@@ -458,7 +458,16 @@ pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// A watch of a server that nobody needs.
+/// Does something at the end of a block, also when a test fails in it.
+pub(crate) struct Defer<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for Defer<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A watch of a server that no test needs.
 pub(crate) fn idle_watch() -> Watch {
     let limits = Limits {
         lease_ttl: PATIENCE,
