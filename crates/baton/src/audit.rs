@@ -17,7 +17,7 @@ use crate::{Digest, Entry, Error, FailedMessage, Ledger};
 use ends::Ends;
 pub use finding::Finding;
 
-/// Error records read at a time.
+/// Ids of error records looked at in one go.
 const PAGE: u64 = 5_000;
 /// Pages that are asked for ahead.
 const PAGES_AHEAD: usize = 3;
@@ -41,19 +41,31 @@ pub struct Audit {
     pub findings: Vec<Finding>,
 }
 
+/// The records with these ids, and their sequence numbers.
+async fn read(store: &Store, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, Error> {
+    let ids: Vec<u64> = (from..=to).collect();
+    let (mut records, mut done) = (Vec::new(), 0);
+    while done < ids.len() {
+        let (failures, looked) = store.errors_read(&ids[done..]).await?;
+        let failures = failures.into_iter().map(|failure| failure.record);
+        records.extend(failures.map(|bytes| (seq_of(&bytes), bytes)));
+        done += looked;
+    }
+    Ok(records)
+}
+
 impl Audit {
     /// Audits a fleet that is at rest, from its ledger.
     pub async fn of(store: &Store, ledger: &Ledger) -> Result<Self, Error> {
         let census = store.census().await?;
-        let pages = (0..).step_by(PAGE as usize);
-        let pages = pages.take_while(|from| *from < census.errors);
+        let last = store.errors_last().await?;
         // The server goes on while a page is read here.
-        let mut pages = stream::iter(pages)
-            .map(|from| store.errors_look(from, PAGE))
+        let mut pages = stream::iter((1..=last).step_by(PAGE as usize))
+            .map(|from| read(store, from, last.min(from + PAGE - 1)))
             .buffered(PAGES_AHEAD);
         let mut records = Vec::new();
         while let Some(page) = pages.next().await {
-            records.extend(page?.into_iter().map(|bytes| (seq_of(&bytes), bytes)));
+            records.extend(page?);
         }
         records.sort_unstable_by_key(|(seq, _)| *seq);
         Ok(Self::hold(ledger, &census, &records))

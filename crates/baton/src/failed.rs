@@ -45,6 +45,17 @@ impl FailedMessage {
     /// Reads the beginning of a stored record of so many bytes, as far as it goes.
     pub(crate) fn glance(bytes: &[u8], length: u64) -> FailedGlance {
         let cut = (bytes.len() as u64) < length;
+        if cut && bytes.is_empty() {
+            return FailedGlance {
+                seq: 0,
+                at_ms: 0,
+                node: String::new(),
+                reason: format!("a record of {length} bytes, too long to show here"),
+                attempt: 0,
+                text: String::new(),
+                cut,
+            };
+        }
         let mut rest = bytes;
         let failed = match decode(&mut rest, cut) {
             Some(failed) if rest.is_empty() => failed,

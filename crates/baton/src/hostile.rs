@@ -112,13 +112,18 @@ fn read_all(answer: &Value) {
         whole(&fleet, answers);
     }
     known(read::info(answer));
-    if let Some(ErrorsClaim::Claimed(records)) = known(read::errors_claim(answer)) {
-        records.iter().for_each(|record| failed(record));
+    if let Some(ErrorsClaim::Claimed(ids)) = known(read::errors_claim(answer)) {
+        assert!(ids.iter().all(|id| *id <= MOST));
     }
     known(read::errors_commit(answer));
     known(read::errors_settle(answer));
     known(read::newest(answer));
-    known(read::records(answer));
+    for record in known(read::records(answer)).unwrap_or_default() {
+        failed(&record.unwrap_or_default());
+    }
+    known(read::numbers(answer));
+    known(read::presence(answer));
+    known(read::scanned(answer));
     for line in known(read::lines(answer)).unwrap_or_default() {
         takeover(&line);
     }
@@ -365,10 +370,18 @@ mod tests {
                 })
             })
         });
-        understood("errors_claim", &|answer| {
-            matches!(read::errors_claim(answer), Ok(ErrorsClaim::Claimed(records))
-                if records.iter().any(|record| seq_of(record) > 0))
+        understood(
+            "errors_claim",
+            &|answer| matches!(read::errors_claim(answer), Ok(ErrorsClaim::Claimed(ids)) if !ids.is_empty()),
+        );
+        understood("records", &|answer| {
+            let records = read::records(answer).unwrap_or_default();
+            let seq = |record: &Option<Vec<u8>>| record.as_deref().map(seq_of);
+            records.iter().any(|record| seq(record) > Some(0))
         });
+        understood("numbers", &|answer| read::numbers(answer).is_ok());
+        understood("presence", &|answer| read::presence(answer).is_ok());
+        understood("scanned", &|answer| read::scanned(answer).is_ok());
         understood("errors_commit", &|answer| {
             read::errors_commit(answer).is_ok()
         });

@@ -68,8 +68,12 @@ pub struct Keys {
     pub deadlines: String,
     /// HASH: slot → the claim it ended last.
     pub workers: String,
-    /// LIST of error records.
+    /// HASH: id → error record.
     pub errors: String,
+    /// HASH: id → slot of the drain that holds the record.
+    pub errors_held: String,
+    /// HASH: the id given `last`, and `free`, below which no record is there and free.
+    pub errors_ids: String,
     /// HASH of counters: `done`, `failed`, `foreign`, `retried`.
     pub stats: String,
     /// LIST of what was published and what ended, for an audit; only if one was asked for.
@@ -103,6 +107,8 @@ impl Keys {
             deadlines: partition("deadlines"),
             workers: partition("workers"),
             errors: partition("errors"),
+            errors_held: partition("errors_held"),
+            errors_ids: partition("errors_ids"),
             stats: partition("stats"),
             ledger: partition("ledger"),
             preflight: [control("preflight"), partition("preflight")],
@@ -112,7 +118,7 @@ impl Keys {
     }
 
     /// Every key that may exist, with the type it must have.
-    pub fn typed(&self) -> [(&str, &'static str); 17] {
+    pub fn typed(&self) -> [(&str, &'static str); 19] {
         [
             (&self.generator, "hash"),
             (&self.nodes, "hash"),
@@ -128,7 +134,9 @@ impl Keys {
             (&self.claims, "hash"),
             (&self.deadlines, "zset"),
             (&self.workers, "hash"),
-            (&self.errors, "list"),
+            (&self.errors, "hash"),
+            (&self.errors_held, "hash"),
+            (&self.errors_ids, "hash"),
             (&self.stats, "hash"),
             (&self.ledger, "list"),
         ]

@@ -82,7 +82,7 @@ mod worker;
 
 pub use audit::{Audit, Finding};
 pub use config::{Config, Missed};
-pub use drain::Drain;
+pub use drain::{Drain, Take, Taken};
 pub use effects::Effects;
 pub use error::Error;
 pub use event::Event;

@@ -26,28 +26,48 @@ macro_rules! script {
 
 script!(BEAT, "beat", ["clock", "presence"]);
 script!(LEAVE, "leave", ["clock"]);
-script!(FORGET, "forget", ["presence"]);
+script!(FORGET, "forget", ["checked", "presence"]);
 script!(PREFLIGHT, "preflight", []);
 script!(SEAL, "seal", ["bell"]);
 script!(PUBLISH, "publish", ["ledger"]);
 script!(
     CLAIM,
     "claim",
-    ["clock", "range", "bell", "claimed", "ledger"]
+    [
+        "clock", "range", "bell", "claimed", "ledger", "checked", "errors"
+    ]
 );
 script!(EXTEND, "extend", ["clock", "claimed"]);
-script!(COMMIT, "commit", ["range", "claimed", "effects", "ledger"]);
+script!(
+    COMMIT,
+    "commit",
+    ["range", "claimed", "effects", "ledger", "checked", "errors"]
+);
 script!(
     GIVE_BACK,
     "give_back",
-    ["range", "bell", "claimed", "put_back"]
+    ["range", "bell", "claimed", "checked", "errors", "put_back"]
 );
 script!(
     RECLAIM,
     "reclaim",
-    ["clock", "presence", "range", "bell", "claimed", "put_back"]
+    [
+        "clock", "presence", "range", "bell", "claimed", "checked", "errors", "put_back"
+    ]
 );
-script!(ERRORS_CLAIM, "errors_claim", ["clock", "claimed"]);
-script!(ERRORS_COMMIT, "errors_commit", ["claimed"]);
-script!(ERRORS_SETTLE, "errors_settle", ["bell", "ledger"]);
-script!(NEWEST, "newest", []);
+script!(
+    ERRORS_CLAIM,
+    "errors_claim",
+    ["clock", "claimed", "checked", "errors"]
+);
+script!(
+    ERRORS_COMMIT,
+    "errors_commit",
+    ["claimed", "checked", "errors"]
+);
+script!(
+    ERRORS_SETTLE,
+    "errors_settle",
+    ["bell", "ledger", "checked"]
+);
+script!(NEWEST, "newest", ["checked", "errors"]);

@@ -86,9 +86,9 @@ fn records(server: &PrivateServer) -> Vec<FailedMessage> {
         .unwrap()
         .get_connection()
         .unwrap();
-    let records: Vec<Vec<u8>> = redis.lrange("baton:{library:0}:errors", 0, -1).unwrap();
+    let records: BTreeMap<u64, Vec<u8>> = redis.hgetall("baton:{library:0}:errors").unwrap();
     records
-        .iter()
+        .values()
         .map(|record| FailedMessage::decode(record))
         .collect()
 }

@@ -23,10 +23,8 @@ use crate::{connect, output, record, runtime};
 const TTL: Duration = Duration::from_secs(15);
 /// How long an interrupted print may take to come to its end: a write may block for ever.
 const GRACE: Duration = Duration::from_millis(500);
-/// Bytes that a page of a look should have.
-const PAGE_BYTES: usize = 1 << 20;
-/// Records of the first page of a look, and most of any.
-const PAGE_RECORDS: (u64, u64) = (16, 1024);
+/// Most records of a page of a look.
+const PAGE_RECORDS: u64 = 500;
 
 /// Why taking ended.
 enum End {
@@ -190,28 +188,26 @@ pub(crate) fn look(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
     let output = Output::stdout();
     runtime::block_on(async {
         let store = connect::open(connection, &target).await?;
-        let mut left = store.errors_len().await?;
-        if left == 0 {
+        // What fails later is not shown, or there might be no end.
+        let last = store.errors_last().await?;
+        if store.errors_len().await? == 0 {
             eprintln!("baton: no failed messages");
         }
-        let (mut from, (mut most, most_ever)) = (0, PAGE_RECORDS);
-        while left > 0 {
-            let page = store.errors_look(from, most.min(left)).await?;
-            let records = page.len() as u64;
-            if records == 0 {
-                break;
-            }
+        let mut after = Some(0);
+        while let Some(id) = after.filter(|id| *id < last) {
+            let page = store.errors_after(id, PAGE_RECORDS).await?;
             let mut lines = Vec::new();
-            for record in &page {
-                lines.extend(record::line(&FailedMessage::decode(record), format)?);
+            for failure in page.failures.iter().filter(|failure| failure.id <= last) {
+                lines.extend(record::line(
+                    &FailedMessage::decode(&failure.record),
+                    format,
+                )?);
             }
             match output.write(&lines) {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
                 written => written.context("cannot write to stdout")?,
             }
-            (from, left) = (from + records, left - records.min(left));
-            let bytes = page.iter().map(Vec::len).sum::<usize>() as u64 / records;
-            most = (PAGE_BYTES as u64 / bytes.max(1)).clamp(1, most_ever);
+            after = page.next;
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -37,21 +37,20 @@ pub(crate) async fn read(store: Option<Store>, glance: &FailedGlance) -> Full {
 }
 
 async fn find(store: &Store, glance: &FailedGlance) -> Result<Option<Vec<u8>>, Error> {
-    let end = store.errors_len().await?;
-    let mut before = end;
-    while before > 0 && end - before < MOST {
-        let from = before.saturating_sub(AT_ONCE);
-        let records = store.errors_look(from, before - from).await?;
-        let records = records
-            .iter()
-            .rev()
-            .map(|record| FailedMessage::decode(record));
-        for failed in records {
+    let (mut before, mut looked) = (None, 0);
+    while looked < MOST {
+        let page = store.errors_page(before, AT_ONCE).await?;
+        for failure in &page.failures {
+            let failed = FailedMessage::decode(&failure.record);
             if is_same(&failed, glance) {
                 return Ok(Some(failed.text));
             }
+            looked += 1;
         }
-        before = from;
+        if page.next.is_none() {
+            break;
+        }
+        before = page.next;
     }
     Ok(None)
 }

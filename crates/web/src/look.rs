@@ -1,10 +1,10 @@
 //! Looks at the errors store. What a look has found is remembered, so that an action can be
 //! bounded by it: whatever failed later was not seen, and is not touched.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton::protocol::Store;
+use baton::protocol::{Failure, Store};
 use baton::{Error, FailedMessage};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -120,25 +120,22 @@ impl Looks {
 
 /// Looks through the store, or the newest part of it.
 pub(crate) async fn look(store: &Store, wanted: &Wanted) -> Result<(Look, Found), Error> {
-    let mut walk = Walk::start(store).await?;
-    let total = walk.left();
+    let mut walk = Walk::start(store);
+    let total = store.errors_len().await?;
     let search = wanted.search.to_lowercase();
     let (mut records, mut bytes) = MOST;
-    let mut met = HashSet::new();
     let mut groups: HashMap<String, u64> = HashMap::new();
     let (mut entries, mut messages) = (Vec::new(), Vec::new());
     while records > 0
         && bytes > 0
         && let Some(page) = walk.next(records).await?
     {
-        for record in page.records.iter().rev() {
+        for Failure { record, .. } in &page {
             records = records.saturating_sub(1);
             bytes = bytes.saturating_sub(record.len());
             let id = Id::of(record);
             let failed = FailedMessage::decode(record);
-            // No message fails twice in the same words at the same moment: the store has moved.
-            let again = failed.seq != 0 && !met.insert(id);
-            if again || !is_like(&failed, &search) {
+            if !is_like(&failed, &search) {
                 continue;
             }
             let reason = short(&failed.reason);
@@ -168,7 +165,7 @@ pub(crate) async fn look(store: &Store, wanted: &Wanted) -> Result<(Look, Found)
     let found = Found {
         total,
         matching: entries.len() as u64,
-        complete: walk.left() == 0,
+        complete: walk.is_over(),
         groups,
         messages,
     };

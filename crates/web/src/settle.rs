@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
-use baton::protocol::{Seen, Settle, Settled, Store};
+use baton::protocol::{Failure, Settle, Settled, Store};
 use baton::{Error, FailedMessage};
 use serde::Serialize;
 
 use crate::record::{self, Id};
-use crate::walk::{Page, Walk};
+use crate::walk::Walk;
 
-/// Most bytes that are settled in one step: Redis does nothing else meanwhile.
-const STEP_BYTES: usize = 1 << 20;
 /// Most bytes of an answer that has all records in full.
 const READ_BYTES: usize = 64 << 20;
 
@@ -23,6 +21,17 @@ pub(crate) struct Outcome {
     missing: u64,
     /// No messages of this fleet; they are still there.
     unfit: u64,
+}
+
+impl Outcome {
+    fn add(&mut self, settled: Settled) {
+        match settled {
+            Settled::Dropped => self.dropped += 1,
+            Settled::Retried => self.retried += 1,
+            Settled::Missing => self.missing += 1,
+            Settled::Unfit => self.unfit += 1,
+        }
+    }
 }
 
 /// Drops or retries the chosen records. What it did before an error, it tells too.
@@ -49,22 +58,17 @@ async fn settle_all(
     // Records that return to the store while it is walked through may be passed by.
     while found && !chosen.is_empty() {
         found = false;
-        let mut walk = Walk::start(store).await?;
+        let mut walk = Walk::start(store);
         while !chosen.is_empty()
             && let Some(page) = walk.next(u64::MAX).await?
         {
-            let seen = pick(page, chosen);
-            found |= !seen.is_empty();
-            // From the last: what is removed does not move what is still to be.
-            for step in steps(&seen).rev() {
-                for settled in store.errors_settle(settle, step).await? {
-                    match settled {
-                        Settled::Dropped => outcome.dropped += 1,
-                        Settled::Retried => outcome.retried += 1,
-                        Settled::Missing => outcome.missing += 1,
-                        Settled::Unfit => outcome.unfit += 1,
-                    }
-                }
+            let picked = pick(page, chosen);
+            found |= !picked.is_empty();
+            let mut rest = &picked[..];
+            while !rest.is_empty() {
+                let settled = store.errors_settle_some(settle, rest).await?;
+                rest = &rest[settled.len()..];
+                settled.into_iter().for_each(|settled| outcome.add(settled));
             }
         }
     }
@@ -72,10 +76,10 @@ async fn settle_all(
 }
 
 /// The chosen records of a page; they are no longer to be found then.
-fn pick(page: Page, chosen: &mut HashMap<Id, u64>) -> Vec<Seen> {
+fn pick(page: Vec<Failure>, chosen: &mut HashMap<Id, u64>) -> Vec<Failure> {
     let mut picked = Vec::new();
-    for (index, record) in (page.from..).zip(page.records) {
-        let id = Id::of(&record);
+    for failure in page {
+        let id = Id::of(&failure.record);
         let Some(count) = chosen.get_mut(&id) else {
             continue;
         };
@@ -83,25 +87,9 @@ fn pick(page: Page, chosen: &mut HashMap<Id, u64>) -> Vec<Seen> {
         if *count == 0 {
             chosen.remove(&id);
         }
-        picked.push(Seen { index, record });
+        picked.push(failure);
     }
     picked
-}
-
-/// Cuts records into parts that are settled in one step each.
-fn steps(seen: &[Seen]) -> impl DoubleEndedIterator<Item = &[Seen]> {
-    let mut bytes = 0;
-    let steps: Vec<_> = seen
-        .chunk_by(|before, after| {
-            bytes += before.record.len();
-            let together = bytes + after.record.len() <= STEP_BYTES;
-            if !together {
-                bytes = 0;
-            }
-            together
-        })
-        .collect();
-    steps.into_iter()
 }
 
 /// The chosen records in full, a line each, oldest first; none if they are too much.
@@ -109,14 +97,14 @@ pub(crate) async fn read(
     store: &Store,
     mut chosen: HashMap<Id, u64>,
 ) -> Result<Option<Vec<Vec<u8>>>, Error> {
-    let mut walk = Walk::start(store).await?;
+    let mut walk = Walk::start(store);
     let (mut pages, mut bytes) = (Vec::new(), 0);
     while !chosen.is_empty()
         && let Some(page) = walk.next(u64::MAX).await?
     {
         let mut lines = Vec::new();
-        for seen in pick(page, &mut chosen) {
-            let line = record::line(&FailedMessage::decode(&seen.record));
+        for failure in pick(page, &mut chosen).into_iter().rev() {
+            let line = record::line(&FailedMessage::decode(&failure.record));
             bytes += line.len();
             if bytes > READ_BYTES {
                 return Ok(None);
@@ -131,39 +119,12 @@ pub(crate) async fn read(
 
 /// One record; none if it is gone.
 pub(crate) async fn find(store: &Store, id: Id) -> Result<Option<FailedMessage>, Error> {
-    let mut walk = Walk::start(store).await?;
+    let mut walk = Walk::start(store);
     while let Some(page) = walk.next(u64::MAX).await? {
-        if let Some(record) = page.records.iter().find(|record| Id::of(record) == id) {
-            return Ok(Some(FailedMessage::decode(record)));
+        let found = page.iter().find(|failure| Id::of(&failure.record) == id);
+        if let Some(failure) = found {
+            return Ok(Some(FailedMessage::decode(&failure.record)));
         }
     }
     Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lengths(records: &[usize]) -> Vec<Vec<usize>> {
-        let seen: Vec<Seen> = records
-            .iter()
-            .map(|bytes| Seen {
-                index: 0,
-                record: vec![0; *bytes],
-            })
-            .collect();
-        let lengths = |step: &[Seen]| step.iter().map(|seen| seen.record.len()).collect();
-        steps(&seen).map(lengths).collect()
-    }
-
-    #[test]
-    fn a_step_has_at_most_a_megabyte_unless_one_record_is_larger() {
-        let (half, all) = (STEP_BYTES / 2, STEP_BYTES);
-        assert_eq!(lengths(&[half, half, 1]), [vec![half, half], vec![1]]);
-        assert_eq!(
-            lengths(&[1, all, 1, all + 1, 2, 3]),
-            [vec![1], vec![all], vec![1], vec![all + 1], vec![2, 3]]
-        );
-        assert!(lengths(&[]).is_empty());
-    }
 }

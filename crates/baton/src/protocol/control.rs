@@ -9,6 +9,9 @@ use crate::scripts;
 /// How often the first standbys beat: the time in which a killed generator is noticed.
 const FIRST_STANDBY_BEAT: Duration = Duration::from_millis(50);
 
+/// Nodes that one call looks at: Redis does nothing else meanwhile.
+const FORGET_NODES: usize = 500;
+
 /// The answer to a beat.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,13 +88,24 @@ impl Store {
     /// Drops every node whose process is not connected. Returns their names.
     pub async fn forget(&self) -> Result<Vec<String>, Error> {
         let keys = &self.keys;
-        let answer = self
-            .eval(
-                &scripts::FORGET,
-                &[&keys.nodes, &keys.joined, &keys.seen],
-                &[keys.presence.as_bytes()],
-            )
-            .await?;
-        read::forget(&answer)
+        let (mut forgotten, mut cursor) = (Vec::new(), 0);
+        loop {
+            let mut scan = redis::cmd("HSCAN");
+            scan.arg(&keys.nodes).arg(cursor);
+            scan.arg("COUNT").arg(FORGET_NODES);
+            let (next, names) = read::scanned(&self.link.call(&scan).await?)?;
+            // A small hash comes all at once.
+            for names in names.chunks(FORGET_NODES) {
+                let prefix = [keys.presence.as_bytes()].into_iter();
+                let args: Vec<&[u8]> = prefix.chain(names.iter().map(String::as_bytes)).collect();
+                let names = [&keys.nodes, &keys.joined, &keys.seen];
+                let answer = self.eval(&scripts::FORGET, &names, &args).await?;
+                forgotten.extend(read::forget(&answer)?);
+            }
+            if next == 0 {
+                return Ok(forgotten);
+            }
+            cursor = next;
+        }
     }
 }

@@ -1,16 +1,42 @@
 //! The errors store: a second queue, drained by claim and commit like the first.
+//!
+//! Records have ids, which grow. They stay where they are from their failure to their end;
+//! claims and commits name their ids, so no text passes through a script that a drain calls.
 
 use std::time::Duration;
 
+use super::errors_page::Failure;
 use super::{Slot, Store, read};
 use crate::{Error, scripts};
+
+/// Most records and bytes that one call settles: Redis does nothing else meanwhile.
+const SETTLED_AT_ONCE: (usize, usize) = (200, 256 << 10);
+
+/// What a drain wants to claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted<'a> {
+    /// The oldest records that no drain holds.
+    Oldest {
+        /// Most records.
+        most: u64,
+        /// Bytes after which no further record is taken.
+        bytes: u64,
+        /// The highest id.
+        last: u64,
+    },
+    /// Those of these records that are there and that no drain holds. Keep it to about a
+    /// hundred.
+    Exactly(&'a [u64]),
+}
 
 /// The answer to a drain's claim.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorsClaim {
-    /// These records are this drain's until the deadline.
-    Claimed(Vec<Vec<u8>>),
+    /// The records with these ids are this drain's until the deadline.
+    Claimed(Vec<u64>),
+    /// The search found no record so far: ask again.
+    Again,
     /// There are none.
     Empty,
     /// This claim's number was committed before, or the slot holds another.
@@ -21,11 +47,11 @@ pub enum ErrorsClaim {
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorsCommit {
-    /// The printed records are gone for good, the others back in the store.
+    /// The printed records are gone for good, the others free again.
     Done,
     /// An earlier try of this very call did that.
     Already,
-    /// The claim ran out: all its records are back in the store, or with another drain.
+    /// The claim ran out: all its records are free again, or with another drain.
     Lost,
 }
 
@@ -38,15 +64,6 @@ pub enum Settle {
     Retry,
 }
 
-/// A record as [`Store::errors_look`] showed it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// Where in the store it was, counted from the oldest. It may have moved since.
-    pub index: u64,
-    /// Its bytes.
-    pub record: Vec<u8>,
-}
-
 /// What became of a record that was to be settled.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,34 +72,61 @@ pub enum Settled {
     Dropped,
     /// Its message waits in the queue, under its own number.
     Retried,
-    /// It is not in the store: somebody has it, or an earlier try of this call was heard.
+    /// It is not in the store, or a drain holds it, or an earlier try of this call settled it.
     Missing,
     /// It cannot be retried, for it is no message of this fleet; it is still in the store.
     Unfit,
 }
 
 impl Store {
-    /// Drops or retries exactly these records, all in one step. Keep a call to about a
-    /// thousand records and a megabyte: the server does nothing else meanwhile.
+    /// Drops or retries exactly these records, a few at a time. After an error, some of them may
+    /// be settled: asked again, they are [`Settled::Missing`].
     pub async fn errors_settle(
         &self,
         settle: Settle,
-        records: &[Seen],
+        failures: &[Failure],
+    ) -> Result<Vec<Settled>, Error> {
+        let mut settled = Vec::with_capacity(failures.len());
+        while settled.len() < failures.len() {
+            let some = self.errors_settle_some(settle, &failures[settled.len()..]);
+            settled.extend(some.await?);
+        }
+        Ok(settled)
+    }
+
+    /// Drops or retries the first of these records, at least one, in one step. Returns as many
+    /// answers as it settled: call it again for the others.
+    pub async fn errors_settle_some(
+        &self,
+        settle: Settle,
+        failures: &[Failure],
     ) -> Result<Vec<Settled>, Error> {
         let keys = &self.keys;
+        let (most, mut bytes) = SETTLED_AT_ONCE;
+        let fits = |failure: &&Failure| {
+            let fits = failure.record.len() <= bytes;
+            bytes = bytes.saturating_sub(failure.record.len());
+            fits
+        };
+        let count = failures.iter().take(most).take_while(fits).count().max(1);
+        let failures = &failures[..count.min(failures.len())];
         let word: &[u8] = match settle {
             Settle::Drop => b"drop",
             Settle::Retry => b"retry",
         };
-        let indexes: Vec<String> = records.iter().map(|seen| seen.index.to_string()).collect();
-        let pairs = indexes.iter().zip(records);
-        let pairs = pairs.flat_map(|(index, seen)| [index.as_bytes(), &seen.record]);
+        let ids: Vec<String> = failures
+            .iter()
+            .map(|failure| failure.id.to_string())
+            .collect();
+        let pairs = ids.iter().zip(failures);
+        let pairs = pairs.flat_map(|(id, failure)| [id.as_bytes(), &failure.record]);
         let args: Vec<&[u8]> = std::iter::once(word).chain(pairs).collect();
         let answer = self
             .eval(
                 &scripts::ERRORS_SETTLE,
                 &[
                     &keys.errors,
+                    &keys.errors_held,
                     &keys.queue,
                     &keys.packs,
                     &keys.left,
@@ -97,33 +141,38 @@ impl Store {
         read::errors_settle(&answer)
     }
 
-    /// Takes the oldest error records into a drain's hands, at most so many and so many bytes.
+    /// Takes error records into a drain's hands. Read them with [`Store::errors_read`].
     pub async fn errors_claim(
         &self,
         slot: &Slot,
         claim: u64,
-        most: u64,
-        most_bytes: u64,
+        wanted: Wanted<'_>,
         ttl: Duration,
     ) -> Result<ErrorsClaim, Error> {
+        let mut args = vec![
+            slot.name().to_owned(),
+            claim.to_string(),
+            self.link.run(),
+            ttl.as_millis().to_string(),
+        ];
+        match wanted {
+            Wanted::Oldest { most, bytes, last } => {
+                args.push("oldest".to_owned());
+                args.extend([most, bytes, last].map(|number| number.to_string()));
+            }
+            Wanted::Exactly(ids) => {
+                args.push("exactly".to_owned());
+                args.extend(ids.iter().map(u64::to_string));
+            }
+        }
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         let answer = self
-            .eval(
-                &scripts::ERRORS_CLAIM,
-                &self.drain_keys(),
-                &[
-                    slot.name().as_bytes(),
-                    claim.to_string().as_bytes(),
-                    self.link.run().as_bytes(),
-                    most.to_string().as_bytes(),
-                    most_bytes.to_string().as_bytes(),
-                    ttl.as_millis().to_string().as_bytes(),
-                ],
-            )
+            .eval(&scripts::ERRORS_CLAIM, &self.drain_keys(), &args)
             .await?;
         read::errors_claim(&answer)
     }
 
-    /// Removes the first `printed` records of a drain's claim; the others return.
+    /// Removes the first `printed` records of a drain's claim; the others are free again.
     pub async fn errors_commit(
         &self,
         slot: &Slot,
@@ -144,25 +193,16 @@ impl Store {
         read::errors_commit(&answer)
     }
 
-    fn drain_keys(&self) -> [&[u8]; 4] {
+    fn drain_keys(&self) -> [&[u8]; 6] {
         let keys = &self.keys;
-        [&keys.errors, &keys.claims, &keys.deadlines, &keys.workers].map(|key| key.as_bytes())
-    }
-
-    /// How many records wait in the store.
-    pub async fn errors_len(&self) -> Result<u64, Error> {
-        let mut command = redis::cmd("LLEN");
-        command.arg(&self.keys.errors);
-        read::length(&self.link.call(&command).await?)
-    }
-
-    /// Reads records without taking them, from the one at `from`, at most `most`.
-    pub async fn errors_look(&self, from: u64, most: u64) -> Result<Vec<Vec<u8>>, Error> {
-        let mut command = redis::cmd("LRANGE");
-        command
-            .arg(&self.keys.errors)
-            .arg(from)
-            .arg(from + most.max(1) - 1);
-        read::records(&self.link.call(&command).await?)
+        [
+            &keys.errors,
+            &keys.claims,
+            &keys.deadlines,
+            &keys.workers,
+            &keys.errors_held,
+            &keys.errors_ids,
+        ]
+        .map(|key| key.as_bytes())
     }
 }

@@ -6,13 +6,15 @@
 pub(crate) mod answer;
 mod control;
 mod errors;
+mod errors_page;
 mod queue;
 pub(crate) mod read;
 mod reading;
 mod upkeep;
 
 pub use control::Beat;
-pub use errors::{ErrorsClaim, ErrorsCommit, Seen, Settle, Settled};
+pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
+pub use errors_page::{Failure, Page};
 pub(crate) use queue::BELL_WAIT;
 pub use queue::{
     Claim, ClaimCall, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal, Slot,

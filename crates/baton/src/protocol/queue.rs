@@ -289,7 +289,7 @@ impl Store {
         }
     }
 
-    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 10], [String; 8]) {
+    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 11], [String; 8]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -302,6 +302,7 @@ impl Store {
             &keys.stats,
             &keys.bell,
             &keys.ledger,
+            &keys.errors_ids,
         ];
         let have = call.have;
         let args = [
@@ -379,6 +380,7 @@ impl Store {
             &keys.stats,
             &keys.errors,
             &keys.ledger,
+            &keys.errors_ids,
         ]
         .map(|key| key.as_bytes())
         .to_vec();
@@ -399,15 +401,16 @@ impl Store {
         read::give_back(&answer)
     }
 
-    pub(super) fn return_keys(&self) -> [&[u8]; 6] {
+    pub(super) fn return_keys(&self) -> [&[u8]; 7] {
         let keys = &self.keys;
         [
             &keys.queue,
             &keys.claims,
             &keys.deadlines,
             &keys.workers,
-            &keys.errors,
             &keys.bell,
+            &keys.errors_held,
+            &keys.errors_ids,
         ]
         .map(|key| key.as_bytes())
     }

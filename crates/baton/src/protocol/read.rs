@@ -166,7 +166,11 @@ pub(crate) fn reclaim(answer: &Value) -> Result<Reclaimed, Error> {
 pub(crate) fn errors_claim(answer: &Value) -> Result<ErrorsClaim, Error> {
     let call = scripts::ERRORS_CLAIM.name;
     match worded(call, answer)? {
-        (b"claimed", records) => Ok(ErrorsClaim::Claimed(copies(call, records)?)),
+        (b"claimed", ids) => {
+            let ids = ids.iter().map(|id| number(call, id));
+            Ok(ErrorsClaim::Claimed(ids.collect::<Result<_, _>>()?))
+        }
+        (b"again", []) => Ok(ErrorsClaim::Again),
         (b"empty", []) => Ok(ErrorsClaim::Empty),
         (b"stale", []) => Ok(ErrorsClaim::Stale),
         _ => Err(unexpected(call, answer)),
@@ -200,7 +204,7 @@ pub(crate) fn errors_settle(answer: &Value) -> Result<Vec<Settled>, Error> {
 /// The newest failed messages, newest first.
 pub(crate) fn newest(answer: &Value) -> Result<Vec<FailedGlance>, Error> {
     let call = scripts::NEWEST.name;
-    let pairs = array(call, answer)?.as_chunks::<2>().0.iter().rev();
+    let pairs = array(call, answer)?.as_chunks::<2>().0.iter();
     pairs
         .map(|[length, record]| {
             let (length, record) = (number(call, length)?, bytes(call, record)?);
@@ -209,10 +213,50 @@ pub(crate) fn newest(answer: &Value) -> Result<Vec<FailedGlance>, Error> {
         .collect()
 }
 
-/// Elements of a list as they are.
-pub(crate) fn records(answer: &Value) -> Result<Vec<Vec<u8>>, Error> {
-    let call = "LRANGE";
-    copies(call, array(call, answer)?)
+/// Values of a hash as they are; none for a field that is not there.
+pub(crate) fn records(answer: &Value) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    let call = "HMGET";
+    let values = array(call, answer)?.iter();
+    values
+        .map(|value| match value {
+            Value::Nil => Ok(None),
+            value => Ok(Some(bytes(call, value)?.to_vec())),
+        })
+        .collect()
+}
+
+/// Numbers of a hash; none for a field that is not there.
+pub(crate) fn numbers(answer: &Value) -> Result<Vec<Option<u64>>, Error> {
+    let call = "HMGET";
+    let values = array(call, answer)?.iter();
+    values
+        .map(|value| match value {
+            Value::Nil => Ok(None),
+            value => number(call, value).map(Some),
+        })
+        .collect()
+}
+
+/// Which fields of a hash are there.
+pub(crate) fn presence(answer: &Value) -> Result<Vec<bool>, Error> {
+    let values = array("HMGET", answer)?.iter();
+    Ok(values.map(|value| *value != Value::Nil).collect())
+}
+
+/// A step of a scan through a hash: where to go on (0 at the end), and the fields met.
+pub(crate) fn scanned(answer: &Value) -> Result<(u64, Vec<String>), Error> {
+    let call = "HSCAN";
+    let [cursor, pairs] = array(call, answer)? else {
+        return Err(unexpected(call, answer));
+    };
+    let cursor = string(call, cursor)?.parse();
+    let fields = array(call, pairs)?.iter().step_by(2);
+    Ok((
+        cursor.map_err(|_| unexpected(call, answer))?,
+        fields
+            .map(|field| string(call, field))
+            .collect::<Result<_, _>>()?,
+    ))
 }
 
 /// Elements of a list as texts.
@@ -220,9 +264,9 @@ pub(crate) fn lines(answer: &Value) -> Result<Vec<String>, Error> {
     strings("LRANGE", answer)
 }
 
-/// The length of a list.
+/// How much there is of something.
 pub(crate) fn length(answer: &Value) -> Result<u64, Error> {
-    number("LLEN", answer)
+    number("HLEN", answer)
 }
 
 /// Refuses if a command is missing.
@@ -289,11 +333,4 @@ pub(crate) fn setting(answer: &Value) -> Option<String> {
             .and_then(|(_, value)| string("CONFIG", value).ok()),
         _ => None,
     }
-}
-
-fn copies(call: &'static str, values: &[Value]) -> Result<Vec<Vec<u8>>, Error> {
-    values
-        .iter()
-        .map(|value| Ok(bytes(call, value)?.to_vec()))
-        .collect()
 }

@@ -15,6 +15,8 @@ use crate::{Error, scripts};
 const COUNTED_RANGES: (u64, u64) = (100_000, 10_000);
 /// Failed messages that are looked at, and bytes of each.
 const NEWEST: (u64, u64) = (20, 2048);
+/// A longer one is only named: scripts get a record whole or not at all.
+const NEWEST_READABLE: u64 = 32 << 10;
 
 /// Who holds the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,12 +129,17 @@ impl Store {
         let keys = &self.keys;
         let questions = |verb, script| {
             let (newest, bytes) = NEWEST;
-            let newest = [newest.to_string(), bytes.to_string()];
+            let newest = [newest, bytes, NEWEST_READABLE].map(|number| number.to_string());
             let args = newest.each_ref().map(String::as_bytes);
             let own = [
                 plain(&["HGET", &keys.meta, "protocol"]),
                 plain(&["LRANGE", &keys.takeovers, "0", "-1"]),
-                command(verb, script, &[&keys.errors], &args),
+                command(
+                    verb,
+                    script,
+                    &[&keys.errors, &keys.errors_held, &keys.errors_ids],
+                    &args,
+                ),
             ];
             let nodes = self.about_nodes().into_iter();
             let all = nodes.chain(self.about_messages(ranges)).chain(own);
@@ -175,12 +182,12 @@ impl Store {
             plain(&["LLEN", &keys.queue]),
             plain(&["LRANGE", &keys.queue, from, &to]),
             plain(&["HGETALL", &keys.claims]),
-            plain(&["LLEN", &keys.errors]),
+            plain(&["HLEN", &keys.errors]),
         ]
     }
 
     /// Asks all of it in one step.
-    async fn ask(&self, questions: &[redis::Cmd]) -> Result<Vec<Value>, Error> {
+    pub(super) async fn ask(&self, questions: &[redis::Cmd]) -> Result<Vec<Value>, Error> {
         match self.link.atomic(questions).await {
             Err(Error::Refused(why)) if why.contains("WRONGTYPE") => {
                 self.check_types().await?;

@@ -3,10 +3,8 @@
 use super::{Store, read};
 use crate::{Error, scripts};
 
-/// Most claims that one reclaim looks at.
+/// Most claims that one call looks at: Redis does nothing else meanwhile.
 const RECLAIM_CLAIMS: u64 = 64;
-/// The same when somebody asked for it: all that a fleet could have.
-const CLEAN_CLAIMS: u64 = 100_000;
 
 /// Entries of the ledger that are read at a time.
 const LEDGER_PAGE: u64 = 10_000;
@@ -25,15 +23,36 @@ pub struct Reclaimed {
 impl Store {
     /// Returns the claims of dead workers and drains.
     pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from(&self.link.run(), RECLAIM_CLAIMS).await
+        self.reclaim_from(&self.link.run(), 0).await
     }
 
-    /// The same, believing absence from presence whatever happened to the server since.
+    /// The same for all claims, believing absence from presence whatever happened to the server
+    /// since.
     pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from("", CLEAN_CLAIMS).await
+        let mut all = Reclaimed::default();
+        let (mut skip, mut claims) = (0, self.claims_len().await?);
+        while skip < claims {
+            let some = self.reclaim_from("", skip).await?;
+            all.messages += some.messages;
+            all.records += some.records;
+            let new = some.nodes.into_iter();
+            let new: Vec<_> = new.filter(|node| !all.nodes.contains(node)).collect();
+            all.nodes.extend(new);
+            // What lives stays, and is passed over.
+            let left = self.claims_len().await?;
+            skip += RECLAIM_CLAIMS.saturating_sub(claims.saturating_sub(left));
+            claims = left;
+        }
+        Ok(all)
     }
 
-    async fn reclaim_from(&self, run: &str, claims: u64) -> Result<Reclaimed, Error> {
+    async fn claims_len(&self) -> Result<u64, Error> {
+        let mut command = redis::cmd("ZCARD");
+        command.arg(&self.keys.deadlines);
+        read::length(&self.link.call(&command).await?)
+    }
+
+    async fn reclaim_from(&self, run: &str, skip: u64) -> Result<Reclaimed, Error> {
         let answer = self
             .eval(
                 &scripts::RECLAIM,
@@ -41,7 +60,8 @@ impl Store {
                 &[
                     run.as_bytes(),
                     self.keys.presence.as_bytes(),
-                    claims.to_string().as_bytes(),
+                    RECLAIM_CLAIMS.to_string().as_bytes(),
+                    skip.to_string().as_bytes(),
                 ],
             )
             .await?;

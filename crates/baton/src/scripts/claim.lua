@@ -1,7 +1,7 @@
 -- claim: takes messages from the head of the queue into a slot's hands.
 --
 -- KEYS  1 queue  2 packs  3 left  4 claims  5 deadlines  6 workers  7 errors  8 stats  9 bell
---       10 ledger
+--       10 ledger  11 errors_ids
 -- ARGV  1 slot (node:lane)  2 number of the claim, growing per slot  3 run of the server
 --       4 most messages wanted  5 claim ttl in ms  6 crashes after which a message is poison
 --       7 first number of the pack that the slot has in memory, or ''  8 its bytes
@@ -38,13 +38,14 @@ end
 if settled and number <= tonumber(string.match(settled, '^(%d+) ')) then return {'stale'} end
 
 -- One error record, as a worker would write it.
-local function keep(seq, reason, attempt, text)
-  redis.call('RPUSH', KEYS[7], cmsgpack.pack({seq, now, slot, reason, attempt, text}))
+local function keep(last, seq, reason, attempt, text)
+  local kept = cmsgpack.pack({seq, now, slot, reason, attempt, text})
+  append(KEYS[7], KEYS[11], last, {kept}, 1, 1)
 end
 
 -- Ends one message without a worker: it failed.
-local function fail(p, n, seq, reason, attempt, text)
-  keep(seq, reason, attempt, text)
+local function fail(last, p, n, seq, reason, attempt, text)
+  keep(last, seq, reason, attempt, text)
   redis.call('HINCRBY', KEYS[8], 'failed', 1)
   if redis.call('LLEN', KEYS[10]) > 0 then
     local number = string.format('%.0f', seq)
@@ -63,13 +64,13 @@ end
 
 -- Takes what cannot be handed out off the head of the queue.
 local function discard(head, p, n, a, b, c, pack)
-  redis.call('LLEN', KEYS[7])
+  local last = last_id(KEYS[7], KEYS[11])
   redis.call('HLEN', KEYS[8])
   redis.call('HLEN', KEYS[3])
   redis.call('LLEN', KEYS[10])
   redis.call('LPOP', KEYS[1])
   if not pack then
-    keep(0, p and 'its text is missing in Redis' or 'not a message of this fleet', 1, head)
+    keep(last, 0, p and 'its text is missing in Redis' or 'not a message of this fleet', 1, head)
     redis.call('HINCRBY', KEYS[8], 'foreign', 1)
     return
   end
@@ -77,7 +78,7 @@ local function discard(head, p, n, a, b, c, pack)
   local fine, body = pcall(cmsgpack.unpack, pack)
   local texts = fine and type(body) == 'table' and body[2]
   local text = type(texts) == 'table' and texts[a - p + 1] or pack
-  fail(p, n, a, 'its worker died ' .. string.format('%.0f', c) .. ' times', c, text)
+  fail(last, p, n, a, 'its worker died ' .. string.format('%.0f', c) .. ' times', c, text)
 end
 
 for _ = 1, 100 do

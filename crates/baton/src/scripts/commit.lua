@@ -1,7 +1,7 @@
 -- commit: ends a claim, or its first part. Outcomes, counters and effects in one step.
 --
 -- KEYS  1 claims  2 deadlines  3 packs  4 left  5 workers  6 stats  7 errors  8 ledger
---       9.. one per effect
+--       9 errors_ids  10.. one per effect
 -- ARGV  1 slot  2 number of the claim  3 first  4 last of the messages that end
 --       5 most error records kept  6 digest of the texts, for the ledger; '' if none is kept
 --       7 how many failed  8.. their error records
@@ -33,11 +33,13 @@ if not p or a ~= first or last < first or last > b or failed > last - first + 1 
   return {'lost'}
 end
 
+local last_error
 if failed > 0 then
-  local records = redis.call('LLEN', KEYS[7])
+  local records = redis.call('HLEN', KEYS[7])
   if records + failed > most_errors then return {'full', string.format('%.0f', records)} end
+  last_error = last_id(KEYS[7], KEYS[9])
 end
-local effects, reason = check_effects(8 + failed, 9)
+local effects, reason = check_effects(8 + failed, 10)
 if not effects then return {'refused', reason} end
 local count = last - first + 1
 local whole = count == n
@@ -65,9 +67,7 @@ end
 if count > failed then redis.call('HINCRBY', KEYS[6], 'done', count - failed) end
 if failed > 0 then
   redis.call('HINCRBY', KEYS[6], 'failed', failed)
-  for i = 8, 7 + failed, 500 do
-    redis.call('RPUSH', KEYS[7], unpack(ARGV, i, math.min(i + 499, 7 + failed)))
-  end
+  append(KEYS[7], KEYS[9], last_error, ARGV, 8, 7 + failed)
 end
 redis.call('HSET', KEYS[5], slot,
   ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. time[1])

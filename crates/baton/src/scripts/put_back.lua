@@ -1,4 +1,4 @@
--- Shared: the way back. Needs range, bell and claimed.
+-- Shared: the way back. Needs range, bell, claimed and errors.
 --
 -- Ends the claim of a slot and returns what it held to the front of where it came from.
 -- Returns how many messages and how many error records went back.
@@ -7,10 +7,11 @@ local function put_back(keys, slot, value, crashed)
   redis.call('ZREM', keys.deadlines, slot)
   local kind, _, _, body = parse_claim(value)
   if kind == 'e' then
-    local fine, records = pcall(cmsgpack.unpack, body)
-    if fine and type(records) == 'table' then
-      for i = #records, 1, -1 do redis.call('LPUSH', keys.errors, records[i]) end
-      return 0, #records
+    local claimed = claimed_ids(body)
+    if claimed then
+      delete_ids(keys.errors_held, claimed, 1, #claimed)
+      release(keys.errors_ids, claimed, 1)
+      return 0, #claimed
     end
   end
   local p, n, a, b, c

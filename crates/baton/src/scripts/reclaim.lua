@@ -1,23 +1,24 @@
 -- reclaim: returns the claims of dead workers: past their deadline, or gone from presence.
 --
--- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 errors  6 bell
+-- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 bell  6 errors_held  7 errors_ids
 -- ARGV  1 run of the server ('' believes absence whatever the run)  2 prefix of presence channels
---       3 most claims looked at
+--       3 most claims looked at  4 how many with earlier deadlines are passed over
 -- Returns {'reclaimed', messages, error records, name of a dead node...}
 -- Keeps: a range enters the queue in the step in which it leaves `claims`, one crash the
 -- richer. Also re-rings a bell whose token a dying sleeper took along.
-local run, prefix, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], errors = KEYS[5],
-  bell = KEYS[6]}
+local run, prefix, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], bell = KEYS[5],
+  errors_held = KEYS[6], errors_ids = KEYS[7]}
 local WORKERS_FORGET_S = 600
 
 -- The earliest deadlines first: what the dead held is never extended and ends up here.
-local due = redis.call('ZRANGE', KEYS[3], 0, most - 1, 'WITHSCORES')
+local due = redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
 local waiting = redis.call('LLEN', KEYS[1])
 redis.call('HLEN', KEYS[2])
 redis.call('HLEN', KEYS[4])
 redis.call('LLEN', KEYS[5])
-redis.call('LLEN', KEYS[6])
+must_be(keys.errors_held, 'hash')
+must_be(keys.errors_ids, 'hash')
 local now = now_ms()
 
 local holders, values = {}, {}
@@ -49,7 +50,7 @@ for i = 1, #due, 2 do
     end
   end
 end
-if waiting > 0 then ring(KEYS[6]) end
+if waiting > 0 then ring(KEYS[5]) end
 
 -- Slots of the long gone: look at a few, so that `workers` does not grow without end.
 local some = redis.call('HRANDFIELD', KEYS[4], 2, 'WITHVALUES')

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use baton::protocol::{Commit, Outcomes, Publish, PublishCall, Seen, Settle, Settled, Store};
+use baton::protocol::{Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store};
 use baton::{Audit, Digest, Effects, Finding, Ledger};
 
 use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack};
@@ -180,7 +180,7 @@ async fn a_message_that_is_retried_ends_once_more() {
         commit(&w, 1, 1..=1, &first, &NO_EFFECTS).await,
         Commit::Done
     );
-    retry(&g, &first[0]).await;
+    retry(&g, 1, &first[0]).await;
     let _ = w.take(2, 2).await;
     let third = [failed(3, "m3")];
     assert_eq!(
@@ -190,7 +190,7 @@ async fn a_message_that_is_retried_ends_once_more() {
     let _ = w.take(3, 1).await;
     assert_eq!(commit(&w, 3, 1..=1, &[], &NO_EFFECTS).await, Commit::Done);
     // Its pack is gone: it is alone in another.
-    retry(&g, &third[0]).await;
+    retry(&g, 2, &third[0]).await;
     assert_eq!(
         findings(&g).await,
         [
@@ -222,9 +222,9 @@ async fn a_message_that_is_retried_ends_once_more() {
     );
 }
 
-async fn retry(store: &Store, record: &[u8]) {
+async fn retry(store: &Store, id: u64, record: &[u8]) {
     let record = record.to_vec();
-    let seen = [Seen { index: 0, record }];
+    let seen = [Failure { id, record }];
     let retried = store.errors_settle(Settle::Retry, &seen).await.unwrap();
     assert_eq!(retried, [Settled::Retried]);
 }
@@ -236,6 +236,8 @@ async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, brok
         include_str!("../../src/scripts/claimed.lua"),
         include_str!("../../src/scripts/effects.lua"),
         include_str!("../../src/scripts/ledger.lua"),
+        include_str!("../../src/scripts/checked.lua"),
+        include_str!("../../src/scripts/errors.lua"),
         include_str!("../../src/scripts/commit.lua"),
     ]
     .concat();
@@ -252,6 +254,7 @@ async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, brok
         &keys.stats,
         &keys.errors,
         &keys.ledger,
+        &keys.errors_ids,
     ] {
         command.arg(key);
     }

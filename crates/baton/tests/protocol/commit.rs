@@ -194,7 +194,7 @@ async fn failed_messages_go_to_errors_in_the_same_step() {
         fleet.dump().await,
         [
             "bell: [1]",
-            "errors: [1 at 5 by w try 1: bad: m1, 3 at 5 by w try 1: bad: m3]",
+            "errors: {1=1 at 5 by w try 1: bad: m1, 2=3 at 5 by w try 1: bad: m3}",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
             "stats: {done=1, failed=2}",
             "workers: {w:0=1 1 3 TIME}",
@@ -217,9 +217,7 @@ async fn when_all_fail_none_is_done() {
 async fn a_full_errors_store_refuses_the_whole_commit() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(2).await;
-    let mut fill = redis::cmd("RPUSH");
-    fill.arg(&fleet.keys.errors).arg(vec![failed(9, "old"); 9]);
-    fleet.send(&fill).await;
+    fleet.fail(&vec![failed(9, "old"); 9]).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
     let before = fleet.dump().await;
     let records = [failed(1, "m1"), failed(2, "m2")];
@@ -230,9 +228,7 @@ async fn a_full_errors_store_refuses_the_whole_commit() {
     assert_eq!(fleet.dump().await, before);
     let one = w.commit_with(1, 1..=1, &records[..1], &effects).await;
     assert_eq!(one, Commit::Done, "there is room for one");
-    let mut overfill = redis::cmd("RPUSH");
-    overfill.arg(&fleet.keys.errors).arg(failed(9, "old"));
-    fleet.send(&overfill).await;
+    fleet.fail(&[failed(9, "old")]).await;
     let none = w.commit(1, 2..=2).await;
     assert_eq!(none, Commit::Done, "and none is needed for what went well");
 }
@@ -255,6 +251,8 @@ async fn however_many_fail_at_once_each_has_its_record_in_order() {
         digest: None,
     };
     assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
-    let kept: Vec<Vec<u8>> = fleet.raw(&["LRANGE", &fleet.keys.errors, "0", "-1"]).await;
-    assert!(kept == records);
+    let kept = w.failures().await;
+    assert!(kept.iter().map(|failure| failure.id).eq(1..=count));
+    let kept = kept.into_iter().map(|failure| failure.record);
+    assert!(kept.eq(records));
 }

@@ -1,7 +1,6 @@
 //! The errors store: a record is gone only when the drain that holds it says so.
 
-use baton::FailedMessage;
-use baton::protocol::{ErrorsClaim, ErrorsCommit, Extend, GiveBack, Reclaimed};
+use baton::protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Reclaimed};
 
 use crate::support::{Fleet, LONG, Lane, OVER, failed};
 
@@ -9,20 +8,13 @@ const BYTES: u64 = 1 << 20;
 
 /// A drain on a store with records 1..=count.
 async fn with_records(fleet: &Fleet, count: u64) -> Lane {
-    let mut fill = redis::cmd("RPUSH");
-    fill.arg(&fleet.keys.errors);
-    for seq in 1..=count {
-        fill.arg(failed(seq, format!("m{seq}")));
-    }
-    fleet.send(&fill).await;
+    let records = (1..=count).map(|seq| failed(seq, format!("m{seq}")));
+    fleet.fail(&records.collect::<Vec<_>>()).await;
     fleet.lane("d").await
 }
 
 async fn claim(drain: &Lane, number: u64, most: u64) -> ErrorsClaim {
-    let claim = drain
-        .store
-        .errors_claim(&drain.slot, number, most, BYTES, LONG);
-    claim.await.unwrap()
+    drain.drain(number, most, BYTES).await
 }
 
 async fn commit(drain: &Lane, number: u64, printed: u64) -> ErrorsCommit {
@@ -30,13 +22,12 @@ async fn commit(drain: &Lane, number: u64, printed: u64) -> ErrorsCommit {
     commit.await.unwrap()
 }
 
-/// The sequence numbers of claimed records.
-fn numbers(claim: &ErrorsClaim) -> Vec<u64> {
-    let ErrorsClaim::Claimed(records) = claim else {
+/// The ids of claimed records.
+fn numbers(claim: &ErrorsClaim) -> &[u64] {
+    let ErrorsClaim::Claimed(ids) = claim else {
         panic!("nothing was claimed: {claim:?}");
     };
-    let seq = |record: &Vec<u8>| FailedMessage::decode(record).seq;
-    records.iter().map(seq).collect()
+    ids
 }
 
 #[tokio::test]
@@ -47,9 +38,12 @@ async fn a_drain_takes_the_oldest_records_into_its_hands() {
     assert_eq!(
         fleet.dump().await,
         [
-            "claims: {d:0=e 1 RUN [1 at 5 by w try 1: bad: m1, 2 at 5 by w try 1: bad: m2]}",
+            "claims: {d:0=e 1 RUN 1 2}",
             "deadlines: {d:0=TIME}",
-            "errors: [3 at 5 by w try 1: bad: m3]",
+            "errors: {1=1 at 5 by w try 1: bad: m1, 2=2 at 5 by w try 1: bad: m2, \
+             3=3 at 5 by w try 1: bad: m3}",
+            "errors_held: {1=d:0, 2=d:0}",
+            "errors_ids: {free=3, last=3}",
         ]
     );
     assert_eq!(d.store.errors_len().await.unwrap(), 1);
@@ -90,8 +84,9 @@ async fn what_was_printed_is_gone_for_good_and_the_rest_returns_in_order() {
     assert_eq!(
         fleet.dump().await,
         [
-            "errors: [2 at 5 by w try 1: bad: m2, 3 at 5 by w try 1: bad: m3, \
-             4 at 5 by w try 1: bad: m4, 5 at 5 by w try 1: bad: m5]",
+            "errors: {2=2 at 5 by w try 1: bad: m2, 3=3 at 5 by w try 1: bad: m3, \
+             4=4 at 5 by w try 1: bad: m4, 5=5 at 5 by w try 1: bad: m5}",
+            "errors_ids: {free=2, last=5}",
             "workers: {d:0=1 0 0 TIME}",
         ]
     );
@@ -101,7 +96,10 @@ async fn what_was_printed_is_gone_for_good_and_the_rest_returns_in_order() {
     assert_eq!(fleet.dump().await, before);
     assert_eq!(numbers(&claim(&d, 2, 9).await), [2, 3, 4, 5]);
     assert_eq!(commit(&d, 2, 4).await, ErrorsCommit::Done);
-    assert_eq!(fleet.dump().await, ["workers: {d:0=2 0 0 TIME}"]);
+    assert_eq!(
+        fleet.dump().await,
+        ["errors_ids: {free=6, last=5}", "workers: {d:0=2 0 0 TIME}"]
+    );
 }
 
 #[tokio::test]
@@ -127,8 +125,8 @@ async fn a_drain_past_its_deadline_drops_nothing() {
     let fleet = Fleet::new().await;
     let d = with_records(&fleet, 2).await;
     let before = fleet.dump().await;
-    let held = d.store.errors_claim(&d.slot, 1, 9, BYTES, OVER).await;
-    assert_eq!(numbers(&held.unwrap()), [1, 2]);
+    let held = d.drain_for(1, 9, BYTES, OVER).await;
+    assert_eq!(numbers(&held), [1, 2]);
     let e = fleet.lane("e").await;
     assert_eq!(e.store.reclaim().await.unwrap().records, 2);
     assert_eq!(commit(&d, 1, 2).await, ErrorsCommit::Lost);
@@ -145,8 +143,8 @@ async fn a_drain_past_its_deadline_drops_nothing() {
 async fn a_slow_drain_keeps_its_records_and_a_stopped_one_gives_them_back() {
     let fleet = Fleet::new().await;
     let d = with_records(&fleet, 2).await;
-    let held = d.store.errors_claim(&d.slot, 1, 9, BYTES, OVER).await;
-    assert_eq!(numbers(&held.unwrap()), [1, 2]);
+    let held = d.drain_for(1, 9, BYTES, OVER).await;
+    assert_eq!(numbers(&held), [1, 2]);
     assert_eq!(d.extend(1).await, Extend::Held);
     assert_eq!(d.store.reclaim().await.unwrap().records, 0);
     assert_eq!(d.give_back(1).await, GiveBack::Ok);
@@ -160,10 +158,9 @@ async fn a_claim_ends_with_the_record_that_reaches_its_bytes() {
     let d = with_records(&fleet, 4).await;
     let size = failed(1, "m1").len() as u64;
     let take = async |number, bytes| {
-        let claim = d.store.errors_claim(&d.slot, number, 9, bytes, LONG).await;
-        let claim = numbers(&claim.unwrap());
+        let claim = d.drain(number, 9, bytes).await;
         assert_eq!(commit(&d, number, 0).await, ErrorsCommit::Done);
-        claim
+        numbers(&claim).to_vec()
     };
     assert_eq!(take(1, 1).await, [1], "never none");
     assert_eq!(take(2, 2 * size).await, [1, 2]);
@@ -176,16 +173,25 @@ async fn records_of_any_bytes_come_back_as_they_were() {
     let d = fleet.lane("d").await;
     let long = vec![0xff; 1 << 20];
     let records: [&[u8]; 4] = [b"", b"\xff\x00\n\r not msgpack", b"e 1 x ", &long];
-    let mut fill = redis::cmd("RPUSH");
-    fill.arg(&fleet.keys.errors).arg(&records);
-    fleet.send(&fill).await;
-    let claimed = d.store.errors_claim(&d.slot, 1, 9, 2 * BYTES, LONG).await;
-    let expected: Vec<Vec<u8>> = records.iter().map(|record| record.to_vec()).collect();
-    assert_eq!(claimed.unwrap(), ErrorsClaim::Claimed(expected.clone()));
+    fleet.fail(&records).await;
+    let claimed = d.drain(1, 9, 2 * BYTES).await;
+    assert_eq!(claimed, ErrorsClaim::Claimed(vec![1, 2, 3, 4]));
     assert_eq!(d.store.census().await.unwrap().errors, 4);
+    let failures: Vec<Failure> = (1..)
+        .zip(records)
+        .map(|(id, record)| Failure {
+            id,
+            record: record.to_vec(),
+        })
+        .collect();
+    let read = async |ids: &[u64]| d.store.errors_read(ids).await.unwrap();
+    // Each about a megabyte at most, and never none.
+    assert_eq!(read(&[1, 2, 3, 4]).await, (failures[..3].to_vec(), 3));
+    assert_eq!(read(&[4, 3]).await, (failures[3..].to_vec(), 1));
+    assert_eq!(read(&[9, 3, 7]).await, (failures[2..3].to_vec(), 3));
+    assert_eq!(d.failures().await, [], "a drain holds them");
     assert_eq!(commit(&d, 1, 0).await, ErrorsCommit::Done);
-    assert_eq!(d.store.errors_look(0, 9).await.unwrap(), expected);
-    assert_eq!(d.store.errors_look(1, 2).await.unwrap(), expected[1..3]);
+    assert_eq!(d.failures().await, failures);
 }
 
 #[tokio::test]

@@ -26,8 +26,7 @@ async fn end(g: &Store, w: &Lane) {
     let _ = g.reclaim().await.unwrap();
     let _ = g.reclaim_absent().await.unwrap();
     let _ = g.forget().await.unwrap();
-    let claim = w.store.errors_claim(&w.slot, 3, 9, 9999, LONG).await;
-    let _ = claim.unwrap();
+    let _ = w.drain(3, 9, 9999).await;
     let _ = w.store.errors_commit(&w.slot, 3, 9).await.unwrap();
     let _ = g.seal(2).await.unwrap();
     let _ = g.leave().await.unwrap();

@@ -1,8 +1,8 @@
 //! A server whose memory is full takes no new messages, and everything that ends them.
 
 use baton::protocol::{
-    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Seen, Settle,
-    Settled, Store,
+    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Publish, Seal,
+    Settle, Settled, Store,
 };
 use baton::{Effects, Error};
 
@@ -52,21 +52,15 @@ async fn with_full_memory_only_publish_is_refused() {
     assert_eq!(w.commit(5, 4..=6).await, Commit::Done);
     let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(g.reclaim().await.unwrap().messages, 0, "but it rings");
-    let claim = w.store.errors_claim(&w.slot, 6, 9, 9999, LONG).await;
-    assert!(matches!(claim.unwrap(), ErrorsClaim::Claimed(_)));
+    let claim = w.drain(6, 9, 9999).await;
+    assert!(matches!(claim, ErrorsClaim::Claimed(_)));
     let drained = w.store.errors_commit(&w.slot, 6, 1).await.unwrap();
     assert_eq!(drained, ErrorsCommit::Done);
-    let settle = async |what, records: &[Vec<u8>]| {
-        let seen = |record: &Vec<u8>| Seen {
-            index: 0,
-            record: record.clone(),
-        };
-        let records: Vec<Seen> = records.iter().map(seen).collect();
-        w.store.errors_settle(what, &records).await.unwrap()
-    };
-    assert_eq!(settle(Settle::Retry, &records).await, [Settled::Retried]);
-    let poison = w.store.errors_look(0, 9).await.unwrap();
-    assert_eq!(settle(Settle::Drop, &poison).await, [Settled::Dropped]);
+    let left = w.failures().await;
+    let settle = async |what, failures| w.store.errors_settle(what, failures).await.unwrap();
+    assert_eq!(left[0].record, records[0]);
+    assert_eq!(settle(Settle::Retry, &left[..1]).await, [Settled::Retried]);
+    assert_eq!(settle(Settle::Drop, &left[1..]).await, [Settled::Dropped]);
     assert!(matches!(
         w.store.seal(2).await.unwrap(),
         Seal::Sealed { last: 7, .. }

@@ -151,7 +151,7 @@ async fn a_claim_that_no_script_wrote_goes_through_the_queue_to_errors() {
     assert_eq!(
         fleet.dump().await,
         [
-            "errors: [0 at TIME by w try 1: not a message of this fleet: vandal]",
+            "errors: {1=0 at TIME by w try 1: not a message of this fleet: vandal}",
             "fence: {epoch=1, node=g}",
             "stats: {foreign=1}",
         ]
@@ -173,6 +173,6 @@ async fn a_drain_s_claim_that_no_script_wrote_is_kept_and_does_not_stop_the_othe
     assert_eq!(w.sibling(1).claim(1, 1).await, Claim::Empty);
     assert_eq!(
         fleet.dump().await.only(&["errors"]),
-        ["errors: [0 at TIME by w try 1: not a message of this fleet: e 1  vandal]"]
+        ["errors: {1=0 at TIME by w try 1: not a message of this fleet: e 1  vandal}"]
     );
 }

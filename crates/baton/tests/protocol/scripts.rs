@@ -2,7 +2,8 @@
 
 use baton::Snapshot;
 use baton::protocol::{
-    Beat, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Seen, Settle, Settled,
+    Beat, Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Publish, Seal, Settle,
+    Settled,
 };
 
 use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish};
@@ -41,14 +42,13 @@ async fn no_call_notices_that_the_scripts_were_flushed() {
     flush().await;
     assert_eq!(g.reclaim().await.unwrap().messages, 1);
     flush().await;
-    let claim = w.store.errors_claim(&w.slot, 3, 9, 9999, LONG).await;
-    assert_eq!(claim.unwrap(), ErrorsClaim::Claimed(records.to_vec()));
+    assert_eq!(w.drain(3, 9, 9999).await, ErrorsClaim::Claimed(vec![1]));
     flush().await;
     let drained = w.store.errors_commit(&w.slot, 3, 0).await.unwrap();
     assert_eq!(drained, ErrorsCommit::Done);
     flush().await;
-    let seen = [Seen {
-        index: 0,
+    let seen = [Failure {
+        id: 1,
         record: records[0].clone(),
     }];
     let dropped = g.errors_settle(Settle::Drop, &seen).await.unwrap();

@@ -1,29 +1,31 @@
 //! errors_settle: drops exactly the failed messages that are named, or gives them to the
 //! workers again.
 
-use baton::protocol::{Commit, ErrorsClaim, Outcomes, Publish, PublishCall, Seen, Settle, Settled};
+use baton::protocol::{
+    Commit, ErrorsClaim, Failure, Outcomes, Publish, PublishCall, Settle, Settled,
+};
 use baton::{Digest, FailedMessage};
 
 use crate::support::{Fleet, LONG, Lane, NO_EFFECTS, call, failed, pack, publish};
 
-/// A record at a place of the store.
-fn at(index: u64, record: &[u8]) -> Seen {
+/// A record with its id.
+fn at(id: u64, record: &[u8]) -> Failure {
     let record = record.to_vec();
-    Seen { index, record }
+    Failure { id, record }
 }
 
-async fn settle(lane: &Lane, what: Settle, seen: &[Seen]) -> Vec<Settled> {
+async fn settle(lane: &Lane, what: Settle, seen: &[Failure]) -> Vec<Settled> {
     let settled = lane.store.errors_settle(what, seen).await.unwrap();
     assert!(lane.store.census().await.unwrap().balanced());
     settled
 }
 
-async fn drop_it(lane: &Lane, index: u64, record: &[u8]) -> Settled {
-    settle(lane, Settle::Drop, &[at(index, record)]).await[0]
+async fn drop_it(lane: &Lane, id: u64, record: &[u8]) -> Settled {
+    settle(lane, Settle::Drop, &[at(id, record)]).await[0]
 }
 
-async fn retry(lane: &Lane, index: u64, record: &[u8]) -> Settled {
-    settle(lane, Settle::Retry, &[at(index, record)]).await[0]
+async fn retry(lane: &Lane, id: u64, record: &[u8]) -> Settled {
+    settle(lane, Settle::Retry, &[at(id, record)]).await[0]
 }
 
 /// All of `count` messages of one pack failed.
@@ -39,9 +41,7 @@ async fn all_failed(fleet: &Fleet, count: u64) -> (Lane, Vec<Vec<u8>>) {
 }
 
 async fn push(fleet: &Fleet, record: &[u8]) {
-    let mut push = redis::cmd("RPUSH");
-    push.arg(&fleet.keys.errors).arg(record);
-    fleet.send(&push).await;
+    fleet.fail(&[record]).await;
 }
 
 const KEPT: [&str; 7] = [
@@ -58,33 +58,45 @@ const KEPT: [&str; 7] = [
 async fn one_of_many_is_dropped_for_good() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 3).await;
-    assert_eq!(drop_it(&w, 1, &records[1]).await, Settled::Dropped);
+    assert_eq!(drop_it(&w, 2, &records[1]).await, Settled::Dropped);
     assert_eq!(
         fleet.dump().await.only(&KEPT),
         [
-            "errors: [1 at 5 by w try 1: bad: m1, 3 at 5 by w try 1: bad: m3]",
+            "errors: {1=1 at 5 by w try 1: bad: m1, 3=3 at 5 by w try 1: bad: m3}",
             "stats: {failed=3}",
         ]
     );
     let before = fleet.dump().await;
-    assert_eq!(drop_it(&w, 1, &records[1]).await, Settled::Missing);
+    assert_eq!(drop_it(&w, 2, &records[1]).await, Settled::Missing);
     assert_eq!(fleet.dump().await, before, "asked again");
 }
 
 #[tokio::test]
-async fn a_record_that_moved_is_found() {
+async fn a_record_keeps_its_id_when_others_go() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 3).await;
-    let seen: Vec<Seen> = (0..)
+    let seen: Vec<Failure> = (1..)
         .zip(&records)
-        .map(|(i, record)| at(i, record))
+        .map(|(id, record)| at(id, record))
         .collect();
-    assert_eq!(drop_it(&w, 0, &records[0]).await, Settled::Dropped);
+    assert_eq!(drop_it(&w, 1, &records[0]).await, Settled::Dropped);
     assert_eq!(
         settle(&w, Settle::Drop, &seen).await,
         [Settled::Missing, Settled::Dropped, Settled::Dropped]
     );
     assert_eq!(fleet.dump().await.only(&["errors"]), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_record_with_another_id_is_not_touched() {
+    let fleet = Fleet::new().await;
+    let (w, records) = all_failed(&fleet, 2).await;
+    let before = fleet.dump().await;
+    for id in [0, 1, 3, u64::MAX] {
+        assert_eq!(drop_it(&w, id, &records[1]).await, Settled::Missing, "{id}");
+        assert_eq!(retry(&w, id, &records[1]).await, Settled::Missing, "{id}");
+    }
+    assert_eq!(fleet.dump().await, before);
 }
 
 #[tokio::test]
@@ -95,7 +107,7 @@ async fn a_record_that_differs_in_one_byte_is_missing() {
     *other.last_mut().unwrap() ^= 1;
     let before = fleet.dump().await;
     for what in [Settle::Drop, Settle::Retry] {
-        assert_eq!(settle(&w, what, &[at(0, &other)]).await, [Settled::Missing]);
+        assert_eq!(settle(&w, what, &[at(1, &other)]).await, [Settled::Missing]);
     }
     assert_eq!(fleet.dump().await, before);
 }
@@ -104,64 +116,49 @@ async fn a_record_that_differs_in_one_byte_is_missing() {
 async fn a_record_in_a_drain_s_hands_is_missing() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 1).await;
-    let claim = w.store.errors_claim(&w.slot, 2, 9, 9999, LONG).await;
-    assert!(matches!(claim.unwrap(), ErrorsClaim::Claimed(_)));
+    assert_eq!(w.drain(2, 9, 9999).await, ErrorsClaim::Claimed(vec![1]));
     let before = fleet.dump().await;
-    assert_eq!(retry(&w, 0, &records[0]).await, Settled::Missing);
-    assert_eq!(drop_it(&w, 0, &records[0]).await, Settled::Missing);
+    assert_eq!(retry(&w, 1, &records[0]).await, Settled::Missing);
+    assert_eq!(drop_it(&w, 1, &records[0]).await, Settled::Missing);
     assert_eq!(fleet.dump().await, before);
 }
 
 #[tokio::test]
-async fn records_that_are_the_same_to_the_byte_are_dropped_one_by_one() {
+async fn of_records_that_are_the_same_to_the_byte_the_named_ones_are_dropped() {
     let fleet = Fleet::new().await;
     let w = fleet.lane("w").await;
     for record in [b"same", b"else", b"same", b"same"] {
         push(&fleet, record).await;
     }
-    let same = at(2, b"same");
+    let (third, fourth) = (at(3, b"same"), at(4, b"same"));
     assert_eq!(
-        settle(&w, Settle::Drop, &[same.clone(), same.clone()]).await,
-        [Settled::Dropped; 2]
-    );
-    assert_eq!(
-        settle(&w, Settle::Drop, &[same.clone(), same]).await,
+        settle(&w, Settle::Drop, &[third.clone(), third.clone()]).await,
         [Settled::Dropped, Settled::Missing]
     );
-    let left = w.store.errors_look(0, 9).await.unwrap();
-    assert_eq!(left, [b"else".to_vec()]);
+    assert_eq!(
+        settle(&w, Settle::Drop, &[third, fourth]).await,
+        [Settled::Missing, Settled::Dropped]
+    );
+    let left = w.failures().await;
+    assert_eq!(left, [at(1, b"same"), at(2, b"else")]);
 }
 
 #[tokio::test]
 async fn no_bytes_are_special() {
     let fleet = Fleet::new().await;
     let w = fleet.lane("w").await;
-    // What the script writes over a record that is on its way out, and what looks like it.
-    let bytes: [&[u8]; 5] = [b"settled", b"settled.", b"", b"baton: settled", b"\xff\0"];
+    let bytes: [&[u8]; 4] = [b"", b" ", b"1", b"\xff\0"];
     for record in bytes {
         push(&fleet, record).await;
     }
-    let named = [at(4, bytes[4]), at(0, b"settled.."), at(1, b"settled.")];
-    assert_eq!(
-        settle(&w, Settle::Drop, &named).await,
-        [Settled::Dropped, Settled::Missing, Settled::Dropped]
-    );
-    let left = w.store.errors_look(0, 9).await.unwrap();
-    assert_eq!(left, [bytes[0], bytes[2], bytes[3]]);
-    for record in &left {
-        assert_eq!(drop_it(&w, 9, record).await, Settled::Dropped);
+    assert_eq!(drop_it(&w, 5, b"").await, Settled::Missing);
+    for failure in w.failures().await {
+        assert_eq!(
+            settle(&w, Settle::Drop, &[failure]).await,
+            [Settled::Dropped]
+        );
     }
-    assert_eq!(fleet.dump().await, [""; 0]);
-}
-
-#[tokio::test]
-async fn an_index_that_no_list_has_changes_nothing() {
-    let fleet = Fleet::new().await;
-    let (w, records) = all_failed(&fleet, 2).await;
-    let before = fleet.dump().await;
-    let seen = [at(0, &records[0]), at(u64::MAX, &records[1])];
-    assert!(w.store.errors_settle(Settle::Drop, &seen).await.is_err());
-    assert_eq!(fleet.dump().await, before);
+    assert_eq!(fleet.dump().await, ["errors_ids: {last=4}"]);
 }
 
 #[tokio::test]
@@ -169,11 +166,11 @@ async fn a_message_whose_pack_is_gone_waits_again_under_its_own_number() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 3).await;
     let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
-    assert_eq!(retry(&w, 1, &records[1]).await, Settled::Retried);
+    assert_eq!(retry(&w, 2, &records[1]).await, Settled::Retried);
     assert_eq!(
         fleet.dump().await.only(&KEPT),
         [
-            "errors: [1 at 5 by w try 1: bad: m1, 3 at 5 by w try 1: bad: m3]",
+            "errors: {1=1 at 5 by w try 1: bad: m1, 3=3 at 5 by w try 1: bad: m3}",
             "packs: {2=[m2]}",
             "queue: [2 1 2 2 0]",
             "stats: {failed=3, retried=1}",
@@ -181,7 +178,7 @@ async fn a_message_whose_pack_is_gone_waits_again_under_its_own_number() {
     );
     assert_eq!(fleet.dump().await.only(&["bell"]), ["bell: [1]"]);
     let before = fleet.dump().await;
-    assert_eq!(retry(&w, 1, &records[1]).await, Settled::Missing);
+    assert_eq!(retry(&w, 2, &records[1]).await, Settled::Missing);
     assert_eq!(fleet.dump().await, before, "asked again");
 
     assert_eq!(w.take(2, 9).await, "m2");
@@ -204,7 +201,7 @@ async fn the_first_message_of_a_pack_that_lives_waits_again_in_its_pack() {
     let record = failed(1, "m1");
     let commit = w.commit_with(1, 1..=1, std::slice::from_ref(&record), &NO_EFFECTS);
     assert_eq!(commit.await, Commit::Done);
-    assert_eq!(retry(&w, 0, &record).await, Settled::Retried);
+    assert_eq!(retry(&w, 1, &record).await, Settled::Retried);
     assert_eq!(
         fleet.dump().await.only(&KEPT),
         [
@@ -237,7 +234,7 @@ async fn another_message_of_a_pack_that_lives_gets_a_pack_of_its_own() {
     let record = failed(2, "m2");
     let commit = w.commit_with(1, 1..=2, std::slice::from_ref(&record), &NO_EFFECTS);
     assert_eq!(commit.await, Commit::Done);
-    assert_eq!(retry(&w, 0, &record).await, Settled::Retried);
+    assert_eq!(retry(&w, 1, &record).await, Settled::Retried);
     assert_eq!(
         fleet.dump().await.only(&KEPT),
         [
@@ -254,7 +251,7 @@ async fn a_message_that_fails_again_can_be_retried_again() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 1).await;
     for number in 2..5 {
-        assert_eq!(retry(&w, 0, &records[0]).await, Settled::Retried);
+        assert_eq!(retry(&w, number - 1, &records[0]).await, Settled::Retried);
         assert_eq!(w.take(number, 9).await, "m1");
         let commit = w.commit_with(number, 1..=1, &records, &NO_EFFECTS).await;
         assert_eq!(commit, Commit::Done);
@@ -262,7 +259,7 @@ async fn a_message_that_fails_again_can_be_retried_again() {
     assert_eq!(
         fleet.dump().await.only(&KEPT),
         [
-            "errors: [1 at 5 by w try 1: bad: m1]",
+            "errors: {4=1 at 5 by w try 1: bad: m1}",
             "stats: {failed=4, retried=3}",
         ]
     );
@@ -277,8 +274,8 @@ async fn a_message_that_killed_its_workers_may_try_as_often_again() {
         let _ = w.store.reclaim().await.unwrap();
     }
     assert_eq!(w.claim(4, 1).await, baton::protocol::Claim::Empty);
-    let record = w.store.errors_look(0, 1).await.unwrap().remove(0);
-    assert_eq!(retry(&w, 0, &record).await, Settled::Retried);
+    let record = w.failures().await.remove(0).record;
+    assert_eq!(retry(&w, 1, &record).await, Settled::Retried);
     assert_eq!(w.take(5, 1).await, "m1");
     assert_eq!(w.commit(5, 1..=1).await, Commit::Done);
 }
@@ -286,10 +283,11 @@ async fn a_message_that_killed_its_workers_may_try_as_often_again() {
 /// Nothing of a store with this record is changed by trying to retry it.
 async fn is_unfit(fleet: &Fleet, w: &Lane, why: &str, record: &[u8]) {
     push(fleet, record).await;
+    let id = w.store.errors_last().await.unwrap();
     let before = fleet.dump().await;
-    assert_eq!(retry(w, 0, record).await, Settled::Unfit, "{why}");
+    assert_eq!(retry(w, id, record).await, Settled::Unfit, "{why}");
     assert_eq!(fleet.dump().await, before, "{why}");
-    assert_eq!(drop_it(w, 0, record).await, Settled::Dropped, "{why}");
+    assert_eq!(drop_it(w, id, record).await, Settled::Dropped, "{why}");
 }
 
 #[tokio::test]
@@ -342,22 +340,22 @@ async fn of_two_records_of_one_message_one_is_retried() {
     }
     .encode();
     push(&fleet, &other).await;
-    let seen = [at(0, &records[0]), at(1, &other)];
+    let seen = [at(1, &records[0]), at(2, &other)];
     assert_eq!(
         settle(&w, Settle::Retry, &seen).await,
         [Settled::Retried, Settled::Unfit]
     );
-    assert_eq!(retry(&w, 0, &other).await, Settled::Unfit, "while it waits");
+    assert_eq!(retry(&w, 2, &other).await, Settled::Unfit, "while it waits");
     assert_eq!(w.take(2, 9).await, "m1");
     assert_eq!(
-        retry(&w, 0, &other).await,
+        retry(&w, 2, &other).await,
         Settled::Unfit,
         "while it is in hand"
     );
     assert_eq!(
         fleet.dump().await.only(&["errors", "packs", "stats"]),
         [
-            "errors: [1 at 6 by w try 1: bad: m1]",
+            "errors: {2=1 at 6 by w try 1: bad: m1}",
             "packs: {1=[m1]}",
             "stats: {failed=1, retried=1}",
         ]
@@ -365,7 +363,7 @@ async fn of_two_records_of_one_message_one_is_retried() {
 }
 
 #[tokio::test]
-async fn a_thousand_records_are_settled_at_once() {
+async fn a_thousand_records_are_settled() {
     let fleet = Fleet::new().await;
     let w = fleet.lane("w").await;
     let g = fleet.generator().await;
@@ -383,8 +381,10 @@ async fn a_thousand_records_are_settled_at_once() {
         digest: None,
     };
     assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
-    // The last one was seen where it no longer is, and so was every other.
-    let seen: Vec<Seen> = records.iter().map(|record| at(999, record)).collect();
+    let seen: Vec<Failure> = (1..)
+        .zip(&records)
+        .map(|(id, record)| at(id, record))
+        .collect();
     let settled = settle(&w, Settle::Retry, &seen).await;
     assert!(settled.iter().all(|settled| *settled == Settled::Retried));
     let census = w.store.census().await.unwrap();
@@ -417,8 +417,8 @@ async fn the_ledger_tells_of_a_retry_and_not_of_a_drop() {
         digest,
     };
     assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
-    assert_eq!(drop_it(&w, 0, &records[0]).await, Settled::Dropped);
-    assert_eq!(retry(&w, 0, &records[1]).await, Settled::Retried);
+    assert_eq!(drop_it(&w, 1, &records[0]).await, Settled::Dropped);
+    assert_eq!(retry(&w, 2, &records[1]).await, Settled::Retried);
     assert_eq!(
         fleet.dump().await.only(&["ledger"]),
         ["ledger: [p 1 1 2 0000000000000000 TIME, c w:0 1 2 2 0000000000000000 TIME, r 2 TIME]"]

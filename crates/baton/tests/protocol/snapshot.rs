@@ -1,6 +1,6 @@
 //! The snapshot: the whole fleet, read in one atomic step.
 
-use baton::protocol::{Commit, Publish, Seal, Seen, Settle, Settled};
+use baton::protocol::{Commit, Failure, Publish, Seal, Settle, Settled};
 use baton::{Error, How, Snapshot};
 
 use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish, start};
@@ -32,8 +32,8 @@ async fn a_snapshot_tells_all_there_is_to_know() {
     let records = [failed(1, "m1"), failed(2, "m2")];
     let commit = w.commit_with(1, 1..=3, &records, &NO_EFFECTS).await;
     assert_eq!(commit, Commit::Done);
-    let again = [Seen {
-        index: 0,
+    let again = [Failure {
+        id: 1,
         record: records[0].clone(),
     }];
     let retried = g.errors_settle(Settle::Retry, &again).await.unwrap();
@@ -82,13 +82,9 @@ async fn a_snapshot_tells_all_there_is_to_know() {
 async fn a_snapshot_shows_the_beginning_of_the_newest_failures_newest_first() {
     let fleet = Fleet::new().await;
     let store = fleet.node("a").await;
-    let mut fill = redis::cmd("RPUSH");
-    fill.arg(&fleet.keys.errors);
-    for seq in 1..30 {
-        fill.arg(failed(seq, format!("m{seq}")));
-    }
-    fill.arg(failed(30, vec![b'x'; 5000])).arg("garbage");
-    fleet.send(&fill).await;
+    let mut records: Vec<Vec<u8>> = (1..30).map(|seq| failed(seq, format!("m{seq}"))).collect();
+    records.extend([failed(30, vec![b'x'; 5000]), b"garbage".to_vec()]);
+    fleet.fail(&records).await;
     let snapshot = Snapshot::read(&store).await.unwrap();
     assert_eq!(snapshot.errors, 31);
     let numbers: Vec<u64> = snapshot.newest.iter().map(|failed| failed.seq).collect();

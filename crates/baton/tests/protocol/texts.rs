@@ -29,14 +29,15 @@ async fn travels(texts: &[&[u8]]) {
     let commit = w.commit_with(1, 1..=count, &records, &NO_EFFECTS);
     assert_eq!(commit.await, Commit::Done);
     let most_bytes = 1 << 30;
-    let claim = w.store.errors_claim(&w.slot, 2, count, most_bytes, LONG);
-    let ErrorsClaim::Claimed(kept) = claim.await.unwrap() else {
+    let ErrorsClaim::Claimed(ids) = w.drain(2, count, most_bytes).await else {
         panic!("no records");
     };
-    let kept: Vec<Vec<u8>> = kept
-        .iter()
-        .map(|record| FailedMessage::decode(record).text)
-        .collect();
+    let mut kept = Vec::new();
+    while kept.len() < ids.len() {
+        let (failures, _) = w.store.errors_read(&ids[kept.len()..]).await.unwrap();
+        let texts = failures.iter();
+        kept.extend(texts.map(|failure| FailedMessage::decode(&failure.record).text));
+    }
     assert!(kept == texts, "a record changed");
 }
 

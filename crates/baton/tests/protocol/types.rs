@@ -1,7 +1,7 @@
 //! A key of ours that holds another type stops every script before its first write.
 
 use baton::protocol::{
-    ClaimCall, Commit, Outcomes, Publish, PublishCall, Seen, Settle, Settled, Store,
+    ClaimCall, Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store, Wanted,
 };
 use baton::{Digest, Effects, Error, Snapshot};
 
@@ -25,14 +25,11 @@ impl Busy {
         let records = [failed(1, "m1")];
         let commit = w.commit_with(1, 1..=1, &records, &NO_EFFECTS);
         assert_eq!(commit.await, Commit::Done);
-        let _: () = fleet.raw(&["RPUSH", &fleet.keys.errors, "record"]).await;
+        fleet.fail(&["record"]).await;
         let _ = w.sibling(1).take_and_stall(1, 1).await;
         let drain = w.sibling(2);
-        let claim = drain.store.errors_claim(&drain.slot, 1, 1, 1, OVER).await;
-        let _ = claim.unwrap();
-        let mut again = redis::cmd("RPUSH");
-        again.arg(&fleet.keys.errors).arg(failed(1, "m1"));
-        fleet.send(&again).await;
+        let _ = drain.drain_for(1, 1, 1, OVER).await;
+        fleet.fail(&[failed(1, "m1")]).await;
         let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
         Self { fleet, g, w }
     }
@@ -226,13 +223,25 @@ async fn reclaim_refuses_a_spoilt_key_and_writes_nothing() {
     refuses(&RETURN_KEYS, async |busy| busy.g.reclaim().await.map(drop)).await;
 }
 
-const DRAIN_KEYS: [&str; 4] = ["errors", "claims", "deadlines", "workers"];
+const DRAIN_KEYS: [&str; 6] = [
+    "errors",
+    "claims",
+    "deadlines",
+    "workers",
+    "errors_held",
+    "errors_ids",
+];
 
 #[tokio::test]
 async fn errors_claim_refuses_a_spoilt_key_and_writes_nothing() {
     refuses(&DRAIN_KEYS, async |busy| {
         let lane = busy.w.sibling(7);
-        let claim = lane.store.errors_claim(&lane.slot, 1, 9, 9999, LONG);
+        let wanted = Wanted::Oldest {
+            most: 9,
+            bytes: 9999,
+            last: 9,
+        };
+        let claim = lane.store.errors_claim(&lane.slot, 1, wanted, LONG);
         claim.await.map(drop)
     })
     .await;
@@ -256,14 +265,30 @@ async fn census_refuses_a_spoilt_key() {
 
 #[tokio::test]
 async fn a_snapshot_refuses_a_spoilt_key() {
-    let keys = ["meta", "generator", "takeovers", "queue", "errors"];
+    let keys = [
+        "meta",
+        "generator",
+        "takeovers",
+        "queue",
+        "errors",
+        "errors_held",
+        "errors_ids",
+    ];
     refuses(&keys, async |busy| Snapshot::read(&busy.g).await.map(drop)).await;
 }
 
 #[tokio::test]
 async fn errors_settle_refuses_a_spoilt_key_and_writes_nothing() {
     let keys = [
-        "errors", "queue", "packs", "left", "stats", "fence", "bell", "ledger",
+        "errors",
+        "errors_held",
+        "queue",
+        "packs",
+        "left",
+        "stats",
+        "fence",
+        "bell",
+        "ledger",
     ];
     for (settle, settled) in [
         (Settle::Drop, Settled::Dropped),
@@ -271,7 +296,7 @@ async fn errors_settle_refuses_a_spoilt_key_and_writes_nothing() {
     ] {
         refuses(&keys, async |busy| {
             let record = failed(1, "m1");
-            let seen = [Seen { index: 1, record }];
+            let seen = [Failure { id: 3, record }];
             let answer = busy.g.errors_settle(settle, &seen).await?;
             assert_eq!(answer, [settled]);
             Ok(())

@@ -144,26 +144,8 @@ fn show(name: &str, bytes: &[u8], run: &str) -> String {
             let words: Vec<&str> = entry.split(' ').collect();
             format!("{} TIME", words[..words.len() - 2].join(" "))
         }
-        "claims" if bytes.starts_with(b"e ") => {
-            let words: Vec<&[u8]> = bytes.splitn(4, |byte| *byte == b' ').collect();
-            let head = mask(&text(&words[..3].join(&b' ')), run);
-            let records: Vec<String> = records(words[3]).iter().map(|r| record(r, run)).collect();
-            format!("{head} [{}]", records.join(", "))
-        }
         _ => mask(&text(bytes), run),
     }
-}
-
-/// A msgpack array of texts, as the drain's claim keeps it.
-fn records(mut bytes: &[u8]) -> Vec<Vec<u8>> {
-    let count = rmp::decode::read_array_len(&mut bytes).unwrap();
-    let mut take = || {
-        let length = rmp::decode::read_str_len(&mut bytes).unwrap();
-        let (record, rest) = bytes.split_at(length as usize);
-        bytes = rest;
-        record.to_vec()
-    };
-    (0..count).map(|_| take()).collect()
 }
 
 fn record(bytes: &[u8], run: &str) -> String {

@@ -4,7 +4,9 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use baton::protocol::{Claim, ClaimCall, Commit, Extend, GiveBack, Outcomes, Slot, Store};
+use baton::protocol::{
+    Claim, ClaimCall, Commit, ErrorsClaim, Extend, Failure, GiveBack, Outcomes, Slot, Store, Wanted,
+};
 use baton::{Effects, FailedMessage, Pack, Range};
 
 use super::LONG;
@@ -88,6 +90,36 @@ impl Lane {
     pub(crate) async fn commit_outcomes(&self, number: u64, outcomes: Outcomes<'_>) -> Commit {
         let commit = self.store.commit(&self.slot, number, outcomes).await;
         commit.unwrap()
+    }
+
+    /// Takes the oldest error records into its hands, of at most so many bytes.
+    pub(crate) async fn drain(&self, number: u64, most: u64, bytes: u64) -> ErrorsClaim {
+        self.drain_for(number, most, bytes, LONG).await
+    }
+
+    /// The same for so long.
+    pub(crate) async fn drain_for(
+        &self,
+        number: u64,
+        most: u64,
+        bytes: u64,
+        ttl: Duration,
+    ) -> ErrorsClaim {
+        let last = u64::from(u32::MAX);
+        let wanted = Wanted::Oldest { most, bytes, last };
+        let claim = self.store.errors_claim(&self.slot, number, wanted, ttl);
+        claim.await.unwrap()
+    }
+
+    /// All failed messages that no drain holds, the oldest first.
+    pub(crate) async fn failures(&self) -> Vec<Failure> {
+        let (mut failures, mut after) = (Vec::new(), Some(0));
+        while let Some(id) = after {
+            let page = self.store.errors_after(id, 100).await.unwrap();
+            failures.extend(page.failures);
+            after = page.next;
+        }
+        failures
     }
 
     pub(crate) async fn extend(&self, number: u64) -> Extend {

@@ -118,6 +118,22 @@ impl Fleet {
         let _: redis::Value = command.query_async(&mut raw).await.unwrap();
     }
 
+    /// Appends error records, as the scripts would.
+    pub(crate) async fn fail(&self, records: &[impl AsRef<[u8]>]) {
+        let last: Option<u64> = self.raw(&["HGET", &self.keys.errors_ids, "last"]).await;
+        let last = last.unwrap_or_default();
+        let mut append = redis::cmd("HSET");
+        append.arg(&self.keys.errors);
+        for (id, record) in (last + 1..).zip(records) {
+            append.arg(id).arg(record.as_ref());
+        }
+        self.send(&append).await;
+        let last = (last + records.len() as u64).to_string();
+        let _: u64 = self
+            .raw(&["HSET", &self.keys.errors_ids, "last", &last])
+            .await;
+    }
+
     /// A key of the application, in the fleet's slot.
     pub(crate) fn app(&self, name: &str) -> String {
         format!("app:{{{}:0}}:{name}", self.name)

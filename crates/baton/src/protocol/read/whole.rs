@@ -104,16 +104,12 @@ pub(crate) fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
     };
     let mut in_hand = BTreeMap::<String, u64>::new();
     for (slot, claim) in pairs(call, claims)? {
-        match held(bytes(call, claim)?) {
-            Some(Held::Messages(count)) => {
-                let slot = string(call, slot)?;
-                let node = slot.split(':').next().unwrap_or_default();
-                let own = in_hand.entry(node.to_owned()).or_default();
-                *own = own.saturating_add(count);
-                census.claimed = census.claimed.saturating_add(count);
-            }
-            Some(Held::Records(count)) => census.errors = census.errors.saturating_add(count),
-            None => {}
+        if let Some(count) = messages(bytes(call, claim)?) {
+            let slot = string(call, slot)?;
+            let node = slot.split(':').next().unwrap_or_default();
+            let own = in_hand.entry(node.to_owned()).or_default();
+            *own = own.saturating_add(count);
+            census.claimed = census.claimed.saturating_add(count);
         }
     }
     census.in_hand = in_hand;
@@ -129,26 +125,13 @@ pub(crate) fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
     Ok(census)
 }
 
-/// What a claim holds.
-enum Held {
-    Messages(u64),
-    Records(u64),
-}
-
-/// Reads "kind number run body"; none if no script of ours wrote it.
-fn held(claim: &[u8]) -> Option<Held> {
-    let mut words = claim.splitn(4, |byte| *byte == b' ');
+/// How many messages a claim holds, "m number run range"; none if a drain holds it, or if no
+/// script of ours wrote it.
+fn messages(claim: &[u8]) -> Option<u64> {
+    let mut words = str::from_utf8(claim).ok()?.splitn(4, ' ');
     let (kind, _number, _run) = (words.next()?, words.next()?, words.next()?);
-    let mut body = words.next()?;
-    match kind {
-        b"m" => Range::parse(str::from_utf8(body).ok()?).map(|range| Held::Messages(range.size())),
-        b"e" => {
-            let records = rmp::decode::read_array_len(&mut body).ok()?;
-            // Each has a byte at least.
-            (records as usize <= body.len()).then_some(Held::Records(u64::from(records)))
-        }
-        _ => None,
-    }
+    let range = Range::parse(words.next()?).filter(|_| kind == "m");
+    range.map(|range| range.size())
 }
 
 /// A number of a hash; none stands for 0.

@@ -36,7 +36,8 @@ impl World {
         }
         self.check(&Step::Reclaim).await?;
 
-        let mut records = last.store.errors_look(0, 10_000).await.unwrap();
+        let failures = last.failures().await.into_iter();
+        let mut records: Vec<Vec<u8>> = failures.map(|failure| failure.record).collect();
         records.append(&mut self.drained);
         let records: Vec<FailedMessage> = records
             .iter()

@@ -325,18 +325,21 @@ impl World {
     }
 
     async fn drain_claim(&mut self, most: u64) {
-        let (store, slot) = (&self.drain.store, &self.drain.slot);
         let number = self.drain_number + 1;
-        let claim = store.errors_claim(slot, number, most, 1 << 20, LONG);
-        self.seen.insert(match claim.await.unwrap() {
-            ErrorsClaim::Claimed(records) => {
-                self.drain_number = number;
-                self.drain_holds = records;
-                "drain claimed"
-            }
-            ErrorsClaim::Empty => "drain empty",
-            ErrorsClaim::Stale => "drain stale",
-        });
+        self.seen
+            .insert(match self.drain.drain(number, most, 1 << 20).await {
+                ErrorsClaim::Claimed(ids) => {
+                    self.drain_number = number;
+                    let (failures, read) = self.drain.store.errors_read(&ids).await.unwrap();
+                    assert_eq!((failures.len(), read), (ids.len(), ids.len()));
+                    let records = failures.into_iter().map(|failure| failure.record);
+                    self.drain_holds = records.collect();
+                    "drain claimed"
+                }
+                ErrorsClaim::Again => "drain again",
+                ErrorsClaim::Empty => "drain empty",
+                ErrorsClaim::Stale => "drain stale",
+            });
     }
 
     async fn drain_commit(&mut self, number: u64, printed: u64) {
