@@ -12,7 +12,8 @@
 //! are too many, `guard` holds every request against the rules of who may ask from where, `access`
 //! knows tokens and sessions, `hosts` and `origin` names, `page` and `node` have the routes,
 //! `events` tells a browser of every reading, `errors` looks at the errors store, remembers
-//! what it has shown (`look`), and acts on nothing else (`settle`).
+//! what it has shown (`look`), and acts on nothing else (`settle`); `takes` holds what a person has
+//! saved and not yet confirmed.
 
 mod access;
 mod answer;
@@ -31,7 +32,7 @@ mod page;
 mod record;
 mod serve;
 mod settle;
-mod walk;
+mod takes;
 
 use std::io;
 use std::net::SocketAddr;

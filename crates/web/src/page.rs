@@ -18,6 +18,7 @@ use crate::events::{self, Events};
 use crate::hosts::Hosts;
 use crate::look::Looks;
 use crate::origin::PublicUrl;
+use crate::takes::Takes;
 use crate::{Options, assets, errors, guard, login, node};
 
 /// What all requests share.
@@ -29,7 +30,8 @@ pub(crate) struct Page {
     pub(crate) allow_actions: bool,
     pub(crate) events: Events,
     pub(crate) looks: Looks,
-    /// Who looks through the errors store, who reads from it, who changes it.
+    pub(crate) takes: Arc<Takes>,
+    /// Who looks through the errors store, who reads one of it, who changes it.
     pub(crate) looking: Turns,
     pub(crate) reading: Turns,
     pub(crate) settling: Turns,
@@ -62,6 +64,7 @@ pub(crate) fn router(watch: Watch, options: Options, addr: SocketAddr) -> io::Re
         allow_actions,
         events: Events::default(),
         looks: Looks::default(),
+        takes: Arc::default(),
         looking: Turns::default(),
         reading: Turns::default(),
         settling: Turns::default(),
@@ -79,7 +82,9 @@ pub(crate) fn router(watch: Watch, options: Options, addr: SocketAddr) -> io::Re
         .route("/api/errors", get(errors::look))
         .route("/api/errors/{id}", get(errors::one))
         .route("/metrics", get(metrics))
-        .route("/api/errors/read", act(post(errors::read)))
+        .route("/api/errors/take", act(post(errors::take)))
+        .route("/api/errors/take/{take}", act(post(errors::end_take)))
+        .route("/api/errors/take/{take}/file", get(errors::file))
         .route("/api/errors/settle", act(post(errors::settle)))
         .route("/logout", post(login::leave).route_layer(ours.clone()))
         .route_layer(from_fn_with_state(Arc::clone(&page), guard::known));

@@ -12,12 +12,13 @@ use crate::support::{Defer, Events, PATIENCE, Site, TOKEN, idle_watch, wait_unti
 /// Long for a busy machine, and short for a person who logs in.
 const SOON: Duration = Duration::from_secs(5);
 
-const PROTECTED: [&str; 6] = [
+const PROTECTED: [&str; 7] = [
     "/api/session",
     "/api/events",
     "/api/trend",
     "/api/errors",
-    "/api/errors/00000000000000000000000000000000?look=x",
+    "/api/errors/1?look=x",
+    "/api/errors/take/x/file",
     "/metrics",
 ];
 
@@ -38,7 +39,11 @@ fn without_the_token_nothing_is_told() {
             assert!(!answer.text().contains(site.fleet.as_str()), "{path}");
         }
     }
-    for path in ["/api/errors/read", "/api/errors/settle"] {
+    for path in [
+        "/api/errors/take",
+        "/api/errors/take/x",
+        "/api/errors/settle",
+    ] {
         assert_eq!(site.request("POST", path).send().status, 401, "{path}");
     }
     let index = site.get("/");
