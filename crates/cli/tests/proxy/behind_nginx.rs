@@ -88,9 +88,9 @@ fn server() -> PrivateServer {
     };
     let keys = Keys::new(&FleetName::new("default").unwrap());
     let client = redis::Client::open(server.url()).unwrap();
-    redis::cmd("RPUSH")
-        .arg(&keys.errors)
-        .arg(failed.encode())
+    redis::pipe()
+        .hset(&keys.errors_ids, "last", 1)
+        .hset(&keys.errors, 1, failed.encode())
         .exec(&mut client.get_connection().unwrap())
         .unwrap();
     server
