@@ -34,7 +34,11 @@ const gone = (missing) => `${count(missing)} ${missing === 1 ? "was" : "were"} g
 function asked({ count: number, missing, file, answer_within_s }, path, save) {
   const dialog = byId("taken");
   const end = Date.now() + answer_within_s * 1000;
-  say(byId("taken-text"), `Saved ${many(number, "message")} as ${file}. Is the file there?`);
+  const saved = `Saved ${many(number, "message")} as `;
+  byId("taken-text").replaceChildren(saved, el("strong", {}, file), ". Is the file there?");
+  const them = number === 1 ? "it" : "them";
+  say(byId("taken-back"), `Put ${them} back`);
+  say(byId("taken-remove"), `Remove ${them} from the store`);
   say(byId("taken-missing"), missing ? `Of those you chose, ${gone(missing)}.` : "");
   say(byId("taken-note"), "");
   const leave = () => {
@@ -51,7 +55,7 @@ function asked({ count: number, missing, file, answer_within_s }, path, save) {
       const left = Math.max(0, end - Date.now());
       const clock = `${Math.floor(left / 60_000)}:${String(Math.floor(left / 1000) % 60).padStart(2, "0")}`;
       say(byId("taken-left"), clock);
-      if (left === 0) over("no answer came in time: the messages are in the store again", true);
+      if (left === 0) over("no answer came in time: all of it is in the store again", true);
     };
     const ticking = setInterval(tick, TICK_MS);
     const over = (text, bad) => {
