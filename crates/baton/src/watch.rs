@@ -38,7 +38,8 @@ pub struct Seen {
 /// Reads a fleet again and again until it is dropped. It survives that Redis goes away, also
 /// at its start: the latest snapshot stays, and [`Seen::trouble`] says why it is not newer.
 pub struct Watch {
-    place: String,
+    target: Target,
+    fleet: FleetName,
     seen: watch::Receiver<Arc<Seen>>,
     store: Arc<Mutex<Option<Store>>>,
     task: tokio::task::AbortHandle,
@@ -58,10 +59,9 @@ impl Watch {
             health: signs.health(Instant::now(), None),
         }));
         let store = Arc::default();
-        let place = target.to_string();
         let watcher = Watcher {
-            target,
-            fleet,
+            target: target.clone(),
+            fleet: fleet.clone(),
             every,
             store: Arc::clone(&store),
             server: None,
@@ -69,7 +69,8 @@ impl Watch {
             sender,
         };
         Self {
-            place,
+            target,
+            fleet,
             seen,
             store,
             task: tokio::spawn(watcher.run()).abort_handle(),
@@ -77,8 +78,8 @@ impl Watch {
     }
 
     /// Which Redis it reads, without credentials.
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn place(&self) -> String {
+        self.target.to_string()
     }
 
     /// What is known now.
@@ -97,6 +98,12 @@ impl Watch {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Opens another connection, for what changes the fleet. It has a name and a presence of its
+    /// own: what it holds is free again when it is gone.
+    pub async fn open_store(&self) -> Result<Store, Error> {
+        Store::open(&self.target, &self.fleet, &new_name(), |_| {}).await
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &WebArgs) -> anyhow::Result
             token,
             allow_actions: args.allow_actions,
             hosts: args.allow_host.clone(),
+            public_urls: args.public_url.clone(),
         };
         let watch = Watch::start(target, connection.fleet.clone(), EVERY, limits);
         tokio::select! {

@@ -8,11 +8,13 @@ const AGAIN_MS = 3000;
 /** What the server says of this session; asked for anew whenever the stream begins. */
 export const session = { actions: false, csrf: "", login: false, fleet: "", place: "", version: "" };
 
-/** Refused or not reachable, in words; `soFar` is what was done before, if anything. */
+/** Refused or not reachable, in words; `soFar` is what was done before, if anything, and `status`
+ * what the server answered, if it did. */
 export class Refused extends Error {
-  constructor(words, soFar = null) {
+  constructor(words, soFar = null, status = null) {
     super(words);
     this.soFar = soFar;
+    this.status = status;
   }
 }
 
@@ -31,7 +33,8 @@ async function ask(path, options = {}) {
   }
   if (!response.ok) {
     const told = await response.json().catch(() => ({}));
-    throw new Refused(told.error ?? `the server answered ${response.status}`, told.so_far);
+    const { status } = response;
+    throw new Refused(told.error ?? `the server answered ${status}`, told.so_far, status);
   }
   return response;
 }
@@ -39,7 +42,7 @@ async function ask(path, options = {}) {
 /** Reads something. */
 export const read = async (path, signal) => (await ask(path, { signal })).json();
 
-/** Asks for something that only a session with actions may do. */
+/** Asks for a change, with the proof that this page asks. */
 export const act = (path, body) =>
   ask(path, {
     method: "POST",

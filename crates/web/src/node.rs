@@ -35,6 +35,7 @@ pub(crate) fn router(watch: Watch, own: Own) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .fallback(guard::nothing)
+        .layer(from_fn(guard::whole))
         .layer(from_fn(guard::dress))
         .with_state(Arc::new(Node { watch, own }))
 }

@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use baton_web::PublicUrl;
+
 /// How the page is served.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Page")]
@@ -25,6 +27,14 @@ pub(crate) struct WebArgs {
         value_delimiter = ','
     )]
     pub(crate) allow_host: Vec<String>,
+    /// The address of the page behind a proxy, such as https://baton.example; may be repeated
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "BATON_PUBLIC_URL",
+        value_delimiter = ','
+    )]
+    pub(crate) public_url: Vec<PublicUrl>,
 }
 
 /// An address to listen on. Names are not resolved: a page that listens elsewhere than its

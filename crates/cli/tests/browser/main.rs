@@ -12,3 +12,4 @@ mod layout;
 mod shots;
 mod support;
 mod tab;
+mod take;

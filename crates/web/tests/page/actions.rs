@@ -24,7 +24,7 @@ fn a_page_that_only_shows_refuses_in_words() {
     let site = Site::open();
     site.fail(1, "no", b"text");
     let look = look(&site, "");
-    for path in ["/api/errors/settle", "/api/errors/read"] {
+    for path in ["/api/errors/settle", "/api/errors/take"] {
         let body = json!({ "look": look["look"], "what": "all", "action": "drop" });
         let answer = site.action(path, &body, &site.csrf()).send();
         assert_eq!(answer.status, 403);
@@ -49,7 +49,7 @@ fn only_our_own_page_can_act_for_a_person() {
     let looked = site.request("GET", "/api/errors").header("Cookie", &mine);
     let look = looked.send().json();
     let body = json!({ "look": look["look"], "what": "all", "action": "drop" });
-    for path in ["/api/errors/settle", "/api/errors/read"] {
+    for path in ["/api/errors/settle", "/api/errors/take"] {
         let good = site
             .action(path, &body, &csrf(&mine))
             .header("Cookie", &mine);
@@ -213,7 +213,7 @@ fn an_unknown_look_is_gone() {
     let site = Site::acting();
     site.fail(1, "no", b"text");
     look(&site, "");
-    for path in ["/api/errors/settle", "/api/errors/read"] {
+    for path in ["/api/errors/settle", "/api/errors/take"] {
         let body = json!({ "look": "none", "what": "all", "action": "drop" });
         let answer = site.action(path, &body, &site.csrf()).send();
         assert_eq!(answer.status, 410);
@@ -258,50 +258,6 @@ fn thousands_are_settled_whole_and_exactly() {
         ["garbage"],
         "as many as there were, not one more"
     );
-}
-
-#[test]
-fn a_look_is_read_in_full_oldest_first() {
-    let site = Site::acting();
-    site.fail(1, "no", b"first");
-    site.fail(2, "no", b"\xff\n");
-    site.fail(3, "yes", b"other");
-    let seen = look(&site, "");
-    site.fail(4, "no", b"new");
-    let body = json!({ "look": seen["look"], "what": { "reason": "no" } });
-    let read = site.action("/api/errors/read", &body, &site.csrf()).send();
-    assert_eq!(read.status, 200);
-    assert_eq!(read.header("content-type"), Some("application/x-ndjson"));
-    let lines: Vec<Value> = read
-        .text()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(
-        lines,
-        [
-            json!({ "seq": 1, "at": "2023-11-14T22:13:20.001Z", "node": "node1",
-                "reason": "no", "attempt": 1, "text": "first" }),
-            json!({ "seq": 2, "at": "2023-11-14T22:13:20.002Z", "node": "node1",
-                "reason": "no", "attempt": 1, "text": "\u{fffd}\n", "text_hex": "ff0a" }),
-        ]
-    );
-    assert_eq!(site.texts().len(), 4, "reading takes nothing");
-}
-
-#[test]
-fn more_than_64_mib_are_left_to_the_command() {
-    let site = Site::acting();
-    // A byte that is no text takes five as JSON: replaced, and as digits.
-    let text = vec![0xff; 7 << 20];
-    for seq in 1..=2 {
-        site.fail(seq, "no", &text);
-    }
-    let seen = look(&site, "");
-    let body = json!({ "look": seen["look"], "what": "all" });
-    let read = site.action("/api/errors/read", &body, &site.csrf()).send();
-    assert_eq!(read.status, 413);
-    assert!(read.error().contains("getErrors"), "{}", read.error());
 }
 
 #[test]
