@@ -23,6 +23,7 @@ demo: setup build ## Build, then watch a fleet at work; Ctrl-C ends it
 test: setup ## Run every test, on real servers and in a real browser
 	@scripts/setup-browser
 	@scripts/setup-prometheus
+	@scripts/setup-chaos
 	cargo test --workspace
 
 lint: ## Check the format, and deny every warning

@@ -43,6 +43,7 @@
 
 mod audit;
 mod bell;
+mod clock;
 mod config;
 mod context;
 #[doc(hidden)]
@@ -67,10 +68,12 @@ mod link;
 mod meter;
 mod metrics;
 mod node;
+mod outbox;
 mod outcome;
 mod pace;
 mod pack;
 pub mod protocol;
+mod schedule;
 mod scripts;
 mod server;
 pub mod show;
@@ -78,9 +81,11 @@ mod snapshot;
 mod target;
 mod trend;
 mod watch;
+mod witness;
 mod worker;
 
 pub use audit::{Audit, Finding};
+pub use clock::Cursor;
 pub use config::{Config, Missed};
 pub use drain::Drain;
 pub use effects::Effects;

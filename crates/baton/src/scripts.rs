@@ -28,8 +28,8 @@ script!(BEAT, "beat", ["clock", "presence"]);
 script!(LEAVE, "leave", ["clock"]);
 script!(FORGET, "forget", ["presence"]);
 script!(PREFLIGHT, "preflight", []);
-script!(SEAL, "seal", ["bell"]);
-script!(PUBLISH, "publish", ["ledger"]);
+script!(SEAL, "seal", ["bell", "whole"]);
+script!(PUBLISH, "publish", ["ledger", "whole"]);
 script!(
     CLAIM,
     "claim",

@@ -11,11 +11,12 @@ pub(crate) mod read;
 mod reading;
 mod upkeep;
 
+pub(crate) use answer::exact;
 pub use control::Beat;
 pub use errors::{ErrorsClaim, ErrorsCommit, Seen, Settle, Settled};
 pub(crate) use queue::BELL_WAIT;
 pub use queue::{
-    Claim, ClaimCall, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal, Slot,
+    Claim, ClaimCall, Commit, Extend, Fence, GiveBack, Outcomes, Publish, PublishCall, Seal, Slot,
 };
 pub(crate) use reading::Reading;
 pub use reading::{Census, Lease, Listed, Roster};

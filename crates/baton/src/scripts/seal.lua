@@ -3,12 +3,16 @@
 -- KEYS  1 fence  2 queue  3 bell
 -- ARGV  1 node  2 epoch
 -- Returns
---   {'sealed', last sequence number, cursor}
+--   {'sealed', last sequence number, cursor (opaque)}
 --   {'fenced', node, epoch}     a newer generator, or another one of the same epoch, was here
 -- Keeps: the fence only rises; two nodes of one epoch never both pass.
 local node, epoch = ARGV[1], tonumber(ARGV[2])
 local fence = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'last', 'cursor')
-local fenced_node, fenced_epoch = fence[1] or '', tonumber(fence[2] or '0')
+local fenced_node = fence[1] or ''
+local fenced_epoch, broken = whole(KEYS[1], 'epoch', fence[2])
+if broken then return broken end
+local _, wrong = whole(KEYS[1], 'last', fence[3])
+if wrong then return wrong end
 local waiting = redis.call('LLEN', KEYS[2])
 redis.call('LLEN', KEYS[3])
 if fenced_epoch > epoch or (fenced_epoch == epoch and fenced_node ~= node) then

@@ -4,7 +4,10 @@
 
 mod crash;
 mod election;
+mod fake_clock;
 mod flow;
+mod lost_data;
 mod redis_trouble;
+mod schedule;
 mod stop;
 mod support;
