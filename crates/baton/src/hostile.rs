@@ -90,11 +90,18 @@ fn read_all(answer: &Value) {
     known(read::leave(answer));
     known(read::free(answer));
     known(read::forget(answer));
-    if let Some(Seal::Sealed { last, cursor_ms }) = known(read::seal(answer)) {
-        assert!(last.max(cursor_ms) <= MOST);
+    if let Some(Seal::Sealed { last, cursor }) = known(read::seal(answer)) {
+        let cursor = cursor.unwrap_or_default();
+        assert!(last.max(cursor.due_ms).max(cursor.known_ms) <= MOST);
     }
-    if let Some(Publish::Gap { last: number } | Publish::Full { open: number }) =
-        known(read::publish(answer))
+    if let Some(fence) = known(read::fence(answer)) {
+        assert!(fence.epoch.max(fence.last) <= MOST);
+    }
+    if let Some(
+        Publish::Already { last: number }
+        | Publish::Gap { last: number }
+        | Publish::Full { open: number },
+    ) = known(read::publish(answer))
     {
         assert!(number <= MOST);
     }

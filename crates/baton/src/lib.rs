@@ -47,6 +47,7 @@
 
 mod audit;
 mod bell;
+mod clock;
 mod config;
 mod context;
 #[doc(hidden)]
@@ -71,11 +72,13 @@ mod link;
 mod meter;
 mod metrics;
 mod node;
+mod outbox;
 mod outcome;
 mod pace;
 mod pack;
 mod pack_cache;
 pub mod protocol;
+mod schedule;
 mod scripts;
 mod server;
 pub mod show;
@@ -83,9 +86,11 @@ mod snapshot;
 mod target;
 mod trend;
 mod watch;
+mod witness;
 mod worker;
 
 pub use audit::{Audit, Finding};
+pub use clock::Cursor;
 pub use config::{Config, Missed};
 pub use drain::{Drain, Take, Taken};
 pub use effects::Effects;

@@ -11,10 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::bell::Bell;
-use crate::context::{Clock, Context, Role};
+use crate::clock::Clock;
+use crate::context::{Context, Role};
 use crate::link::{Backoff, LinkState, Said};
 use crate::pack_cache::PackCache;
 use crate::protocol::Store;
+use crate::witness::Witness;
 use crate::worker::Lane;
 use crate::{
     Config, Error, Event, Handler, Meter, Source, Target, crash, election, generator, keep,
@@ -87,6 +89,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             store,
             config: self.config,
             clock: Clock::new(),
+            witness: Witness::default(),
             role: watch::Sender::new(Role::Unknown),
             stop: watch::Sender::new(None),
             beat_now: Notify::new(),
@@ -211,6 +214,8 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
             Err(error) if error.is_passing() => continue,
             Err(error) => return Err(error),
         };
+        // A worker may hear of lost data from nothing else.
+        ctx.compare(census.published, false);
         let (at, published, processed) = before;
         before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
         let seconds = (before.0 - at).as_secs_f64();

@@ -12,13 +12,14 @@ pub(crate) mod read;
 mod reading;
 mod upkeep;
 
+pub(crate) use answer::exact;
 pub use control::Beat;
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};
 pub(crate) use queue::BELL_WAIT;
 pub use queue::{
-    Claim, ClaimCall, ClaimedPack, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal,
-    Slot,
+    Claim, ClaimCall, ClaimedPack, Commit, Extend, Fence, GiveBack, Outcomes, Publish, PublishCall,
+    Seal, Slot,
 };
 pub(crate) use reading::Reading;
 pub use reading::{Census, Lease, Listed, Roster};

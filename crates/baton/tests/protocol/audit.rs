@@ -61,7 +61,7 @@ async fn what_is_published_and_what_ends_is_written_down_once_with_its_digest() 
     let g = fleet.generator().await;
     let w = fleet.lane("w").await;
     assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
-    assert_eq!(publish(&g, 1, 3).await, Publish::Already);
+    assert_eq!(publish(&g, 1, 3).await, Publish::Already { last: 3 });
     assert_eq!(publish(&g, 7, 1).await, Publish::Gap { last: 3 });
     let records = [failed(2, "m2")];
     assert_eq!(w.take(1, 2).await, "m1 m2");

@@ -24,7 +24,7 @@ async fn no_call_notices_that_the_scripts_were_flushed() {
     flush().await;
     assert_eq!(publish(&g, 1, 5).await, Publish::Ok);
     flush().await;
-    assert_eq!(publish(&g, 1, 5).await, Publish::Already);
+    assert_eq!(publish(&g, 1, 5).await, Publish::Already { last: 5 });
     flush().await;
     assert_eq!(w.take(1, 3).await, "m1 m2 m3");
     flush().await;

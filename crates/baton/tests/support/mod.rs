@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use baton::protocol::{Beat, Publish, PublishCall, Seal, Store};
-use baton::{Error, FleetName, Keys, PackBuilder, Target};
+use baton::{Cursor, Error, FleetName, Keys, PackBuilder, Target};
 use baton_server::PrivateServer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, FromRedisValue};
@@ -90,7 +90,7 @@ impl Fleet {
         let store = self.node("g").await;
         let sealed = Seal::Sealed {
             last: 0,
-            cursor_ms: 0,
+            cursor: Cursor::parse("0"),
         };
         assert_eq!(store.seal(1).await.unwrap(), sealed);
         store
@@ -231,7 +231,10 @@ pub(crate) fn call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'_> {
         epoch: 1,
         first,
         count,
-        cursor_ms: first * 10,
+        cursor: Cursor {
+            due_ms: first * 10,
+            known_ms: 0,
+        },
         max_pending: 1_000_000,
         digest: None,
         pack,

@@ -20,7 +20,10 @@ fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
         ("--concurrency", &["0", "-1", "1000000"]),
         ("--work", &["10", "2d"]),
         ("--work-per-char", &["-5ms", "x"]),
-        ("--missed", &["never"]),
+        (
+            "--missed",
+            &["never", "catch-up:30", "catch-up:", "skip:1s"],
+        ),
         ("--max-pending", &["0", "-1", "9007199254740993"]),
         ("--max-errors", &["0", "x"]),
         ("--log", &["xml"]),

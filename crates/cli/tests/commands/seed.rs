@@ -70,7 +70,7 @@ impl Seed {
             epoch: 1,
             first: self.next,
             count: builder.count(),
-            cursor_ms: 0,
+            cursor: baton::Cursor::default(),
             max_pending: u64::MAX >> 12,
             digest: None,
             pack: &pack,
@@ -124,10 +124,15 @@ impl Seed {
 
     /// The texts of all failed messages that wait, in their order.
     pub(crate) fn waiting(&self) -> Vec<String> {
-        let records = self
-            .runtime
-            .block_on(self.store.errors_look(0, 1_000_000))
-            .unwrap();
+        let records = self.runtime.block_on(async {
+            let (mut records, mut after) = (Vec::new(), Some(0));
+            while let Some(id) = after {
+                let page = self.store.errors_after(id, 500).await.unwrap();
+                records.extend(page.failures.into_iter().map(|failure| failure.record));
+                after = page.next;
+            }
+            records
+        });
         let text =
             |record: &Vec<u8>| String::from_utf8(FailedMessage::decode(record).text).unwrap();
         records.iter().map(text).collect()

@@ -7,8 +7,11 @@ mod servers;
 
 mod crash;
 mod election;
+mod fake_clock;
 mod flow;
+mod lost_data;
 mod redis_refuses;
 mod redis_trouble;
+mod schedule;
 mod stop;
 mod support;

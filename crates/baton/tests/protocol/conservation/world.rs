@@ -198,7 +198,7 @@ impl World {
                     generator.next = first + count;
                     "publish ok"
                 }
-                Publish::Already => "publish already",
+                Publish::Already { .. } => "publish already",
                 Publish::Gap { last } => {
                     generator.next = last + 1;
                     "publish gap"

@@ -74,7 +74,7 @@ impl Line {
                 epoch: EPOCH,
                 first: self.last + 1,
                 count: self.count,
-                cursor_ms: 0,
+                cursor: baton::Cursor::default(),
                 max_pending: u64::MAX,
                 digest: None,
                 pack: &self.pack,
