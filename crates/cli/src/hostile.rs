@@ -155,6 +155,7 @@ pub fn status(data: &[u8]) {
         fleet: "hostile".to_owned(),
         generator: GeneratorStatus {
             node: Some(text.clone()),
+            holder: Some(text.clone()),
             epoch: u64::MAX,
             since_ms: Some(u64::MAX),
             until_ms: u64::MAX,
