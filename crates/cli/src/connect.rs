@@ -18,6 +18,8 @@ use crate::usage::Usage;
 const DEFAULT_PORT: u16 = 6379;
 /// How long a command that is not a node waits for a connection.
 const PATIENCE: Duration = Duration::from_millis(4500);
+/// How long a command that looks again and again waits for a refusal before it begins.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a server on this machine may take to accept a connection.
 const LOCAL_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -60,13 +62,36 @@ pub(crate) fn for_command(args: &ConnectionArgs) -> anyhow::Result<Target> {
     local_target(args, &url)
 }
 
-/// A connection for a command that ends by itself. `node` is the name it has while it lives.
+/// A connection for a command that ends by itself, with a name that others see while it lives.
 pub(crate) async fn open(args: &ConnectionArgs, target: &Target) -> anyhow::Result<Store> {
     let name = baton::new_name();
-    let store = Store::open(target, &args.fleet, &name, |_| {});
+    in_time(target, Store::open(target, &args.fleet, &name, |_| {})).await
+}
+
+/// A connection for a command that only looks.
+pub(crate) async fn view(args: &ConnectionArgs, target: &Target) -> anyhow::Result<Store> {
+    in_time(target, Store::view(target, &args.fleet)).await
+}
+
+async fn in_time(
+    target: &Target,
+    store: impl Future<Output = Result<Store, baton::Error>>,
+) -> anyhow::Result<Store> {
     match tokio::time::timeout(PATIENCE, store).await {
         Ok(store) => store.with_context(|| format!("cannot use {target}")),
         Err(_) => bail!("cannot use {target}: no answer within {PATIENCE:?}"),
+    }
+}
+
+/// Ends a command that looks again and again where the server will never let it in: in cluster
+/// mode, or with another password. A server that is only away may come.
+pub(crate) async fn refuse_at_once(args: &ConnectionArgs, target: &Target) -> anyhow::Result<()> {
+    let view = Store::view(target, &args.fleet);
+    match tokio::time::timeout(REFUSAL_PATIENCE, view).await {
+        Ok(Err(error)) if !error.is_passing() => {
+            Err(error).with_context(|| format!("cannot use {target}"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -189,7 +189,7 @@ pub(crate) fn look(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
     let target = connect::for_command(connection)?;
     let output = Output::stdout();
     runtime::block_on(async {
-        let store = connect::open(connection, &target).await?;
+        let store = connect::view(connection, &target).await?;
         let mut left = store.errors_len().await?;
         if left == 0 {
             eprintln!("baton: no failed messages");
