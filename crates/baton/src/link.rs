@@ -16,7 +16,7 @@ mod first_words;
 mod supervisor;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -77,8 +77,8 @@ struct Up {
     presence: Option<Line>,
     server: Arc<ServerInfo>,
     since: Instant,
-    /// Whether a call has succeeded on either.
-    answered: Arc<AtomicBool>,
+    /// How many calls have succeeded on either.
+    answered: Arc<AtomicU64>,
 }
 
 impl Up {
@@ -133,16 +133,17 @@ impl Drop for AbortOnDrop {
 }
 
 impl Link {
-    /// Connects once. `observe` hears when a connection breaks and when both are back.
+    /// Connects once. Without channels there is no presence connection: enough for a process that
+    /// only looks. `observe` hears when the link is lost and regained.
     pub(crate) async fn open(
         target: &Target,
-        channels: Channels,
+        channels: Option<Channels>,
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
         let (news, heard) = mpsc::unbounded_channel();
         let connector = Connector {
             client: target.client()?,
-            channels: Some(channels),
+            channels,
             called: Arc::new(Notify::new()),
             under_way: Arc::default(),
             news,
@@ -249,7 +250,7 @@ impl Link {
         };
         match sent {
             Ok(answer) => {
-                up.answered.store(true, Ordering::Relaxed);
+                up.answered.fetch_add(1, Ordering::Relaxed);
                 if let Over::Presence = over {
                     self.shared.willing();
                 }

@@ -30,6 +30,9 @@ pub struct ServerInfo {
     /// Whether its last background save, or its last write to the append-only file, failed.
     #[serde(skip)]
     pub(crate) cannot_persist: bool,
+    /// Its version as numbers, such as 7 and 0; 0 if it does not tell.
+    #[serde(skip)]
+    pub(crate) release: (u32, u32),
 }
 
 impl ServerInfo {
@@ -62,6 +65,7 @@ impl ServerInfo {
             cluster: field("cluster_enabled") == "1",
             cannot_persist: field("rdb_last_bgsave_status") == "err"
                 || field("aof_last_write_status") == "err",
+            release: release(field("redis_version")),
         }
     }
 
@@ -134,6 +138,13 @@ impl ServerInfo {
     }
 }
 
+/// The first two numbers of a version.
+fn release(version: &str) -> (u32, u32) {
+    let mut numbers = version.split('.').map(|number| number.parse());
+    let mut next = || numbers.next().and_then(Result::ok).unwrap_or_default();
+    (next(), next())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +185,7 @@ mod tests {
         let why = server.unsupported().unwrap();
         assert!(why.contains("cluster mode (Redis 7.0.15"), "{why}");
         assert_eq!(ServerInfo::parse("cluster_enabled:0").unsupported(), None);
+        assert_eq!(server.release, (7, 0));
     }
 
     #[test]

@@ -21,6 +21,8 @@ const DEFAULT_PORT: u16 = 6379;
 const PATIENCE: Duration = Duration::from_millis(4500);
 /// How long a connection may take before a person wants to know what is waited for.
 const SILENCE: Duration = Duration::from_millis(1500);
+/// How long a command that looks again and again waits for a refusal before it begins.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a server on this machine may take to accept a connection.
 const LOCAL_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -72,10 +74,21 @@ pub(crate) fn for_command(args: &ConnectionArgs) -> anyhow::Result<Target> {
     }
 }
 
-/// A connection for a command that ends by itself. `node` is the name it has while it lives.
+/// A connection for a command that ends by itself, with a name that others see while it lives.
 pub(crate) async fn open(args: &ConnectionArgs, target: &Target) -> anyhow::Result<Store> {
     let name = baton::new_name();
-    let store = Store::open(target, &args.fleet, &name, |_| {});
+    in_time(target, Store::open(target, &args.fleet, &name, |_| {})).await
+}
+
+/// A connection for a command that only looks.
+pub(crate) async fn view(args: &ConnectionArgs, target: &Target) -> anyhow::Result<Store> {
+    in_time(target, Store::view(target, &args.fleet)).await
+}
+
+async fn in_time(
+    target: &Target,
+    store: impl Future<Output = Result<Store, baton::Error>>,
+) -> anyhow::Result<Store> {
     let mut store = std::pin::pin!(tokio::time::timeout(PATIENCE, store));
     let store = tokio::select! {
         store = &mut store => store,
@@ -87,6 +100,18 @@ pub(crate) async fn open(args: &ConnectionArgs, target: &Target) -> anyhow::Resu
     match store {
         Ok(store) => store.with_context(|| format!("cannot use {target}")),
         Err(_) => bail!("cannot use {target}: no answer within {PATIENCE:?}"),
+    }
+}
+
+/// Ends a command that looks again and again where the server will never let it in: in cluster
+/// mode, or with another password. A server that is only away may come.
+pub(crate) async fn refuse_at_once(args: &ConnectionArgs, target: &Target) -> anyhow::Result<()> {
+    let view = Store::view(target, &args.fleet);
+    match tokio::time::timeout(REFUSAL_PATIENCE, view).await {
+        Ok(Err(error)) if !error.is_passing() => {
+            Err(error).with_context(|| format!("cannot use {target}"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -188,7 +188,7 @@ pub(crate) fn look(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
     let target = connect::for_command(connection)?;
     let output = Output::stdout();
     runtime::block_on(async {
-        let store = connect::open(connection, &target).await?;
+        let store = connect::view(connection, &target).await?;
         // What fails later is not shown, or there might be no end.
         let last = store.errors_last().await?;
         if store.errors_len().await? == 0 {

@@ -32,7 +32,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &StatusArgs) -> anyhow::Res
         return watch(connection, target, args.format.json);
     }
     let snapshot = runtime::block_on(async {
-        let store = connect::open(connection, &target).await?;
+        let store = connect::view(connection, &target).await?;
         Ok(Snapshot::read(&store).await?)
     })?;
     let shown = match args.format.json {
@@ -54,6 +54,7 @@ fn watch(connection: &ConnectionArgs, target: Target, json: bool) -> anyhow::Res
     let clear = terminal::has_screen() && !json;
     let fleet = connection.fleet.clone();
     runtime::block_on(async {
+        connect::refuse_at_once(connection, &target).await?;
         let limits = Limits::from(&Config::new(fleet.clone()));
         let watch = Watch::start(target, fleet, EVERY, limits);
         let mut readings = watch.subscribe();

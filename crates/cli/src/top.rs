@@ -27,6 +27,7 @@ pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {
     let limits = Limits::from(&Config::new(connection.fleet.clone()));
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     runtime::block_on(async {
+        connect::refuse_at_once(connection, &target).await?;
         let watch = Watch::start(target, connection.fleet.clone(), EVERY, limits);
         tokio::select! {
             shown = baton_top::run(watch, &place, None) => {

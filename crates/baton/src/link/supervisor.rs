@@ -1,11 +1,13 @@
 //! Keeps the connections of a [`Link`](super::Link) up, and says in the log why they are not.
 //!
 //! A pair of connections has *proven* itself when a call has succeeded on it and it has lived for
-//! a second. A proven pair that breaks is replaced at once. One that was never proven is replaced
-//! after a pause that grows each time: a server that lets everybody in and then refuses must not
-//! be flooded with connections, nor the log with lines.
+//! a second, or when so many calls have succeeded that it was worth its while. A proven pair that
+//! breaks is replaced at once. One that was never proven is replaced after a pause that grows each
+//! time: a server that lets every client in and then refuses must not be flooded with
+//! connections, nor the log with lines.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -17,9 +19,16 @@ use crate::Error;
 
 /// Pauses between attempts to connect: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// Longest pause after a pair that was made and broke before it had proven itself. Shorter than
+/// after an attempt that failed: where connections are cut again and again, each new one still
+/// gets some work done.
+const LONGEST_AFTER_BREAK: Duration = Duration::from_millis(250);
 /// How long a pair must live before it is proven. A server closes idle connections after a
 /// second at the earliest (its setting `timeout`).
 const PROVEN_AFTER: Duration = Duration::from_secs(1);
+
+/// How many successful calls prove a pair that lives for less.
+const PROVEN_CALLS: u64 = 16;
 
 pub(super) struct Supervisor<O> {
     shared: Arc<Shared>,
@@ -121,7 +130,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         if proven {
             self.backoff.reset();
         } else {
-            sleep(self.backoff.pause()).await;
+            sleep(self.backoff.pause().min(LONGEST_AFTER_BREAK)).await;
         }
         // What still works of the old pair stays until the first attempt is over: a node that
         // lost its data connection alone is not absent for a moment, and keeps its lease.
@@ -165,8 +174,10 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
 }
 
 fn is_proven(up: &Up) -> bool {
-    let answered = up.answered.load(std::sync::atomic::Ordering::Relaxed);
-    answered && up.since.elapsed() >= PROVEN_AFTER
+    match up.answered.load(Ordering::Relaxed) {
+        0 => false,
+        answered => answered >= PROVEN_CALLS || up.since.elapsed() >= PROVEN_AFTER,
+    }
 }
 
 /// Why there is no connection, without the preamble that a caller's error has.

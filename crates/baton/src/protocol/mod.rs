@@ -32,6 +32,7 @@ use redis::Value;
 
 use crate::keys::{FleetName, Keys};
 use crate::link::{Channels, Link, LinkState, Over};
+use crate::node::new_name;
 use crate::scripts::{self, Script};
 use crate::server::ServerInfo;
 use crate::{Error, Target};
@@ -71,12 +72,24 @@ impl Store {
             presence: format!("{}{node}", keys.presence),
             call: format!("{}{node}", keys.calls),
         };
-        let link = Link::open(target, channels, observe).await?;
+        let link = Link::open(target, Some(channels), observe).await?;
         Ok(Self {
             fleet: fleet.clone(),
             node: node.to_owned(),
             keys,
             link,
+            loads: Arc::default(),
+        })
+    }
+
+    /// Connects to look only: nobody sees this process, and it needs no right but to read. What it
+    /// would claim has no owner that is present; claims and beats need [`Store::open`].
+    pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
+        Ok(Self {
+            fleet: fleet.clone(),
+            node: new_name(),
+            keys: Keys::new(fleet),
+            link: Link::open(target, None, |_| {}).await?,
             loads: Arc::default(),
         })
     }

@@ -2,9 +2,13 @@
 //! are put there by hand.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../servers/mod.rs"]
+mod servers;
+
 mod bad_input;
 mod bench;
 mod clean;
+mod cluster;
 mod embedded;
 mod eviction;
 mod flags;
@@ -21,4 +25,5 @@ mod support;
 mod tls;
 mod unix_socket;
 mod user_and_database;
+mod viewers;
 mod views;
