@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, Read};
 use std::path::Path;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use baton_server::PrivateServer;
 use rustix::process::Signal;
@@ -87,8 +88,11 @@ fn a_reader_that_stalls_holds_up_neither_the_fleet_nor_the_end_of_a_node() {
     });
     assert_eq!(status(&server)["generator"]["epoch"], 1);
     for (node, log) in [(worker, worker_log), (generator, generator_log)] {
-        let ended = node.stop();
-        assert_eq!(ended.code, Some(0));
+        let began = Instant::now();
+        assert_eq!(node.stop().code, Some(0));
+        // A second for the reader, and the time that a node takes anyway.
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(7), "{took:?}");
         drop(log);
     }
     assert_eq!(status(&server)["nodes"], serde_json::json!([]));
