@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, Read};
 use std::path::Path;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use baton_server::PrivateServer;
 use rustix::process::Signal;
@@ -87,8 +88,11 @@ fn a_reader_that_stalls_holds_up_neither_the_fleet_nor_the_end_of_a_node() {
     });
     assert_eq!(status(&server)["generator"]["epoch"], 1);
     for (node, log) in [(worker, worker_log), (generator, generator_log)] {
-        let ended = node.stop();
-        assert_eq!(ended.code, Some(0));
+        let began = Instant::now();
+        assert_eq!(node.stop().code, Some(0));
+        // A second for the reader, and the time that a node takes anyway.
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(7), "{took:?}");
         drop(log);
     }
     assert_eq!(status(&server)["nodes"], serde_json::json!([]));
@@ -145,14 +149,14 @@ fn a_full_disk_under_its_log_and_its_complaints_does_not_stop_a_node() {
 
 #[test]
 fn a_log_goes_on_where_it_stopped_once_the_disk_has_room() {
-    const ROOM: u64 = 64 * 1024;
-    const MESSAGES: u64 = 3000;
+    const ROOM: u64 = 8 * 1024;
+    const MESSAGES: u64 = 1000;
     let server = server();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("node.log");
     // A file that grows no further, told by an error instead of the signal that would kill.
-    let line = "trap '' XFSZ; ulimit -f 128; \
-                exec $BATON run --interval 1ms --log json --messages 3000 >> \"$OUT\"";
+    let line = "trap '' XFSZ; ulimit -f 16; \
+                exec $BATON run --interval 1ms --log json --messages 1000 >> \"$OUT\"";
     let mut command = shell(line);
     command.env("OUT", &path).env("REDIS_URL", server.url());
     let node = Node::start(command);
@@ -182,7 +186,7 @@ fn a_log_goes_on_where_it_stopped_once_the_disk_has_room() {
         "{}",
         ended.stderr
     );
-    assert!(times_full > 1, "{times_full}");
+    assert!(times_full > 0);
     assert_eq!(last_without_a_gap(&log), MESSAGES);
 }
 
