@@ -1,5 +1,6 @@
 //! Servers, fleets and the page of the program.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -8,6 +9,7 @@ use std::time::Duration;
 use baton::FailedMessage;
 use baton_harness::{Fleet, command, wait_status};
 use baton_server::PrivateServer;
+use redis::Commands;
 
 /// Longest wait for anything. Generous: a busy machine must not fail a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -80,24 +82,19 @@ pub(crate) fn failure(seq: u64, reason: &str, text: &str) -> FailedMessage {
 /// Puts failed messages into the errors store, the last one as the newest.
 pub(crate) fn push(server: &PrivateServer, failures: &[FailedMessage]) {
     let keys = baton::Keys::new(&baton::FleetName::new("default").unwrap());
-    let records: Vec<_> = failures.iter().map(FailedMessage::encode).collect();
-    redis::cmd("RPUSH")
-        .arg(&keys.errors)
-        .arg(records)
-        .exec(&mut redis(server))
-        .unwrap();
+    let mut redis = redis(server);
+    for failed in failures {
+        let id: u64 = redis.hincr(&keys.errors_ids, "last", 1).unwrap();
+        let _: () = redis.hset(&keys.errors, id, failed.encode()).unwrap();
+    }
 }
 
 /// The failed messages in the errors store, oldest first.
 pub(crate) fn stored(server: &PrivateServer) -> Vec<FailedMessage> {
     let keys = baton::Keys::new(&baton::FleetName::new("default").unwrap());
-    let records: Vec<Vec<u8>> = redis::cmd("LRANGE")
-        .arg(&keys.errors)
-        .arg(&[0, -1])
-        .query(&mut redis(server))
-        .unwrap();
+    let records: BTreeMap<u64, Vec<u8>> = redis(server).hgetall(&keys.errors).unwrap();
     records
-        .iter()
+        .values()
         .map(|record| FailedMessage::decode(record))
         .collect()
 }

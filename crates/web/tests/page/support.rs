@@ -1,5 +1,6 @@
 //! A page on a port of its own, and a client that says exactly what it is told to.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -205,16 +206,28 @@ impl Site {
         let records: Vec<_> = (1..=messages)
             .map(|seq| record(seq, reason(seq), format!("text {seq}").as_bytes()))
             .collect();
+        self.append(&records);
+    }
+
+    /// Appends records to the errors store, as the scripts would.
+    fn append(&self, records: &[impl AsRef<[u8]>]) {
         let mut redis = self.redis.lock().unwrap();
-        for records in records.chunks(1000) {
-            let _: () = redis.rpush(&self.keys.errors, records).unwrap();
+        let Keys {
+            errors, errors_ids, ..
+        } = &self.keys;
+        let count = records.len() as u64;
+        let last: u64 = redis.hincr(errors_ids, "last", count).unwrap();
+        let ids: Vec<u64> = (last - count + 1..=last).collect();
+        for (ids, records) in ids.chunks(1000).zip(records.chunks(1000)) {
+            let records = records.iter().map(AsRef::as_ref);
+            let fields: Vec<(u64, &[u8])> = ids.iter().copied().zip(records).collect();
+            let _: () = redis.hset_multiple(errors, &fields).unwrap();
         }
     }
 
     /// Puts bytes into the store.
     pub(crate) fn push(&self, record: &[u8]) {
-        let mut redis = self.redis.lock().unwrap();
-        let _: () = redis.rpush(&self.keys.errors, record).unwrap();
+        self.append(&[record]);
     }
 
     /// Lets the fleet have had so many messages, which all failed.
@@ -227,11 +240,11 @@ impl Site {
     /// The texts that are in the store, oldest first.
     pub(crate) fn texts(&self) -> Vec<String> {
         let mut redis = self.redis.lock().unwrap();
-        let records: Vec<Vec<u8>> = redis.lrange(&self.keys.errors, 0, -1).unwrap();
+        let records: BTreeMap<u64, Vec<u8>> = redis.hgetall(&self.keys.errors).unwrap();
         let text = |record: &Vec<u8>| {
             String::from_utf8_lossy(&FailedMessage::decode(record).text).into_owned()
         };
-        records.iter().map(text).collect()
+        records.values().map(text).collect()
     }
 
     /// The fleet as others see it.
