@@ -1,6 +1,6 @@
 //! What nodes ask of Redis, and what it answers: the words of the scripts.
 
-use crate::state::{Ms, Node, Range, Record, Run, Seq, Slot, Text};
+use crate::state::{Id, Ms, Node, Range, Record, Run, Seq, Slot, Text};
 
 /// A call of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -112,7 +112,9 @@ pub enum Call {
         number: u64,
         /// The run of the server, as the drain's connection saw it.
         run: Run,
-        /// Most records.
+        /// Exactly these records, or the oldest.
+        ids: Option<Vec<Id>>,
+        /// Most of the oldest.
         most: u64,
         /// Time to live of the claim.
         ttl: Ms,
@@ -140,8 +142,8 @@ pub enum Call {
 /// A record that somebody saw in the errors store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seen {
-    /// Where it was.
-    pub index: u64,
+    /// Its id.
+    pub id: Id,
     /// What it said.
     pub record: Record,
     /// Length of a pack of its text alone.
@@ -155,7 +157,7 @@ pub enum Settled {
     Dropped,
     /// Its message waits in the queue.
     Retried,
-    /// It is not in the store.
+    /// It is not in the store, or a drain holds it.
     Missing,
     /// It is no message that could wait, and stays.
     Unfit,
@@ -266,7 +268,7 @@ pub enum Reply {
         nodes: Vec<Node>,
     },
     /// To a drain's claim.
-    Records(Vec<Record>),
+    Records(Vec<(Id, Record)>),
     /// To a census.
     Counted {
         /// Messages accepted.

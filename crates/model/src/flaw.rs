@@ -30,10 +30,14 @@ pub enum Flaw {
     ReclaimLeavesClaim,
     /// `reclaim` does not count the crash.
     ReclaimWithoutBlame,
-    /// `errors_claim` takes the records and keeps no claim on them.
+    /// `errors_claim` marks the records as held and keeps no claim on them.
     DrainWithoutClaim,
+    /// `errors_claim` takes records that another drain holds.
+    DrainTakesHeld,
     /// `errors_commit` drops the records that were not printed, too.
     DrainDropsRest,
+    /// `errors_settle` takes a record that a drain holds.
+    SettleTakesHeld,
     /// `errors_settle` gives a message to the workers and leaves its record.
     RetryKeepsRecord,
     /// `errors_settle` does not count what it gives to the workers.
@@ -48,7 +52,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::NoFence,
         Self::EpochOnlyFence,
         Self::NumbersWithHoles,
@@ -63,7 +67,9 @@ impl Flaw {
         Self::ReclaimLeavesClaim,
         Self::ReclaimWithoutBlame,
         Self::DrainWithoutClaim,
+        Self::DrainTakesHeld,
         Self::DrainDropsRest,
+        Self::SettleTakesHeld,
         Self::RetryKeepsRecord,
         Self::RetryUncounted,
         Self::RetryOutnumbersPack,

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub type Node = u8;
 /// A sequence number.
 pub type Seq = u64;
+/// The id of an error record.
+pub type Id = u64;
 /// Which text it is.
 pub type Text = u64;
 /// Milliseconds on Redis's clock. A clock may be set back, and nothing is before all times.
@@ -96,8 +98,8 @@ pub struct Record {
 pub enum Body {
     /// A worker: messages.
     Messages(Range),
-    /// A drain: failed ones.
-    Records(Vec<Record>),
+    /// A drain: the ids of failed ones.
+    Records(Vec<Id>),
 }
 
 /// A slot's hold on something.
@@ -248,7 +250,12 @@ pub struct State {
     /// `workers`
     pub workers: BTreeMap<Slot, Settled>,
     /// `errors`
-    pub errors: Vec<Record>,
+    pub errors: BTreeMap<Id, Record>,
+    /// `errors_held`
+    pub held: BTreeMap<Id, Slot>,
+    /// `errors_ids`: the id given last. Where the search for the oldest begins is a hint, which
+    /// nothing depends on.
+    pub last_id: Id,
     /// `stats`: ended well
     pub done: u64,
     /// `stats`: failed
@@ -285,6 +292,18 @@ impl State {
             Entry::Range(range) => Some(*range),
             Entry::Foreign(_) => None,
         })
+    }
+
+    /// Appends an error record.
+    pub fn fail(&mut self, record: Record) {
+        self.last_id += 1;
+        self.errors.insert(self.last_id, record);
+    }
+
+    /// The ids of records that no drain holds, the oldest first.
+    pub fn free_ids(&self) -> impl Iterator<Item = Id> + '_ {
+        let ids = self.errors.keys().copied();
+        ids.filter(|id| !self.held.contains_key(id))
     }
 
     /// Every range in a worker's hands.

@@ -88,9 +88,16 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             slot,
             number,
             run,
+            ids,
             most,
             ttl,
-        } => script.errors_claim(*slot, *number, *run, *most, *ttl),
+        } => {
+            let wanted = drain::Wanted {
+                ids: ids.as_deref(),
+                most: *most,
+            };
+            script.errors_claim(*slot, *number, *run, &wanted, *ttl)
+        }
         Call::ErrorsCommit {
             slot,
             number,
@@ -136,10 +143,9 @@ impl Script<'_> {
                 self.state.bell = true;
                 (range.size(), 0)
             }
-            Some(Body::Records(records)) => {
-                let count = records.len() as u64;
-                self.state.errors.splice(0..0, records);
-                (0, count)
+            Some(Body::Records(ids)) => {
+                self.state.held.retain(|id, _| !ids.contains(id));
+                (0, ids.len() as u64)
             }
             None => (0, 0),
         }

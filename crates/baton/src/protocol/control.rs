@@ -93,7 +93,11 @@ impl Store {
             let mut scan = redis::cmd("HSCAN");
             scan.arg(&keys.nodes).arg(cursor);
             scan.arg("COUNT").arg(FORGET_NODES);
-            let (next, names) = read::scanned(&self.link.call(&scan).await?)?;
+            let answer = self.ask(&[scan]).await?;
+            let (next, names) = match answer.first() {
+                Some(answer) => read::scanned(answer)?,
+                None => return Ok(forgotten),
+            };
             // A small hash comes all at once.
             for names in names.chunks(FORGET_NODES) {
                 let prefix = [keys.presence.as_bytes()].into_iter();

@@ -44,7 +44,7 @@ end
 local taken, free = {}, first_free(ids, last)
 local next_free, again = free, false
 if ARGV[5] == 'oldest' then
-  local most, most_bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
+  local most, most_bytes = math.max(1, tonumber(ARGV[6])), tonumber(ARGV[7])
   local highest = math.min(last, tonumber(ARGV[8]))
   local stop, bytes = math.min(highest, free + IDS_LOOKED_AT - 1), 0
   while next_free <= stop and #taken < most and bytes < most_bytes do

@@ -244,7 +244,7 @@ async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, brok
     assert_eq!(whole.matches(ours).count(), 1, "{ours}");
     let keys = &fleet.keys;
     let mut command = redis::cmd("EVAL");
-    command.arg(whole.replace(ours, broken)).arg(8);
+    command.arg(whole.replace(ours, broken)).arg(9);
     for key in [
         &keys.claims,
         &keys.deadlines,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use baton::protocol::{Census, Commit, ErrorsClaim, ErrorsCommit, GiveBack, Publish};
 
-use crate::support::{Fleet, LONG, NO_EFFECTS, call, failed, pack, publish};
+use crate::support::{Fleet, NO_EFFECTS, call, failed, pack, publish};
 
 fn in_hand(node: &str, count: u64) -> BTreeMap<String, u64> {
     let hands = (count > 0).then(|| (node.to_owned(), count));

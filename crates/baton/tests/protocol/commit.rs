@@ -195,6 +195,7 @@ async fn failed_messages_go_to_errors_in_the_same_step() {
         [
             "bell: [1]",
             "errors: {1=1 at 5 by w try 1: bad: m1, 2=3 at 5 by w try 1: bad: m3}",
+            "errors_ids: {last=2}",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
             "stats: {done=1, failed=2}",
             "workers: {w:0=1 1 3 TIME}",

@@ -81,6 +81,7 @@ async fn a_message_that_killed_three_workers_goes_to_errors_and_its_neighbours_l
             "claims: {w:0=m 4 RUN 1 3 2 2 2}",
             "deadlines: {w:0=TIME}",
             "errors: {1=1 at TIME by w try 3: its worker died 3 times: m1}",
+            "errors_ids: {last=1}",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
             "left: {1=2}",
             "packs: {1=[m1 m2 m3]}",
@@ -113,6 +114,7 @@ async fn a_pack_of_one_poisonous_message_leaves_nothing_behind() {
         [
             "bell: [1]",
             "errors: {1=1 at TIME by w try 3: its worker died 3 times: m1}",
+            "errors_ids: {last=1}",
             "fence: {cursor=10, epoch=1, last=1, node=g}",
             "stats: {failed=1}",
         ]
@@ -166,6 +168,7 @@ async fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_later_messages_a
              4=0 at TIME by w try 1: not a message of this fleet: 1 1 1, \
              5=0 at TIME by w try 1: not a message of this fleet: , \
              6=0 at TIME by w try 1: not a message of this fleet: garbage}",
+            "errors_ids: {last=6}",
             "fence: {cursor=10, epoch=1, last=1, node=g}",
             "packs: {1=[m1]}",
             "stats: {foreign=6}",
@@ -210,6 +213,7 @@ async fn a_range_whose_pack_is_missing_goes_to_errors_and_later_messages_are_del
             "claims: {w:0=m 1 RUN 3 1 3 3 0}",
             "deadlines: {w:0=TIME}",
             "errors: {1=0 at TIME by w try 1: its text is missing in Redis: 1 2 1 2 0}",
+            "errors_ids: {last=1}",
             "fence: {cursor=30, epoch=1, last=3, node=g}",
             "packs: {3=[m3]}",
             "stats: {foreign=1}",

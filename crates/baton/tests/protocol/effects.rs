@@ -49,6 +49,7 @@ async fn every_verb_takes_effect_in_the_step_of_the_commit() {
             "app:zset: {m=-3}",
             "bell: [1]",
             "errors: {1=2 at 5 by w try 1: bad: m2}",
+            "errors_ids: {last=1}",
             "fence: {cursor=10, epoch=1, last=2, node=g}",
             "stats: {done=1, failed=1}",
             "workers: {w:0=1 1 2 TIME}",

@@ -7,6 +7,7 @@
 mod support;
 
 mod audit;
+mod bounded;
 mod census;
 mod claim;
 mod commit;
@@ -28,6 +29,7 @@ mod scripts;
 mod seal;
 mod settle;
 mod snapshot;
+mod take;
 mod takeovers;
 mod texts;
 mod types;

@@ -1,12 +1,12 @@
 //! A server whose memory is full takes no new messages, and everything that ends them.
 
 use baton::protocol::{
-    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Publish, Seal,
-    Settle, Settled, Store,
+    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Settle,
+    Settled, Store,
 };
 use baton::{Effects, Error};
 
-use crate::support::{Fleet, LONG, beat, call, eventually, failed, pack_of, publish, start};
+use crate::support::{Fleet, beat, call, eventually, failed, pack_of, publish, start};
 
 async fn limit_memory(fleet: &Fleet, bytes: u64) {
     let bytes = bytes.to_string();
@@ -78,6 +78,7 @@ async fn with_full_memory_only_publish_is_refused() {
         [
             "app:x: 'written'",
             "bell: [1]",
+            "errors_ids: {free=2, last=3}",
             "fence: {cursor=70, epoch=2, last=7, node=w}",
             "generator: {epoch=2, node=w, run=RUN, since=TIME, until=TIME}",
             "joined: {w=TIME}",
@@ -88,7 +89,7 @@ async fn with_full_memory_only_publish_is_refused() {
             "seen: {w=TIME}",
             "stats: {done=4, failed=2, foreign=1, retried=1}",
             "takeovers: [2 w TIME GAP resigned , 1 g TIME GAP first ]",
-            "workers: {w:0=6 0 0 TIME}",
+            "workers: {w:0=6 0 1 TIME}",
         ]
     );
 }

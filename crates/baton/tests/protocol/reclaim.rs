@@ -152,6 +152,7 @@ async fn a_claim_that_no_script_wrote_goes_through_the_queue_to_errors() {
         fleet.dump().await,
         [
             "errors: {1=0 at TIME by w try 1: not a message of this fleet: vandal}",
+            "errors_ids: {last=1}",
             "fence: {epoch=1, node=g}",
             "stats: {foreign=1}",
         ]

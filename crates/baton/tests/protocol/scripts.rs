@@ -6,7 +6,7 @@ use baton::protocol::{
     Settled,
 };
 
-use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish};
+use crate::support::{Fleet, NO_EFFECTS, beat, failed, publish};
 
 #[tokio::test]
 async fn no_call_notices_that_the_scripts_were_flushed() {
@@ -67,6 +67,7 @@ async fn no_call_notices_that_the_scripts_were_flushed() {
         fleet.dump().await,
         [
             "bell: [1]",
+            "errors_ids: {free=1, last=1}",
             "fence: {cursor=10, epoch=1, last=5, node=g}",
             "generator: {epoch=1, since=TIME}",
             "left: {1=3}",

@@ -6,7 +6,7 @@ use baton::protocol::{
 };
 use baton::{Digest, FailedMessage};
 
-use crate::support::{Fleet, LONG, Lane, NO_EFFECTS, call, failed, pack, publish};
+use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack, publish};
 
 /// A record with its id.
 fn at(id: u64, record: &[u8]) -> Failure {

@@ -3,7 +3,7 @@
 use baton::protocol::{Claim, Commit, ErrorsClaim, Publish};
 use baton::{FailedMessage, Pack};
 
-use crate::support::{Fleet, LONG, NO_EFFECTS, call, failed, pack_of, text_of};
+use crate::support::{Fleet, NO_EFFECTS, call, failed, pack_of, text_of};
 
 /// Publishes texts, claims them, and ends them all as failed; what arrives, and what the
 /// errors store keeps, must be the same bytes.

@@ -144,7 +144,7 @@ async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn claim_that_meets_garbage_refuses_a_spoilt_key_and_writes_nothing() {
-    for name in ["left", "errors", "stats"] {
+    for name in ["left", "errors", "errors_ids", "stats"] {
         let busy = Busy::new().await;
         let queue = &busy.fleet.keys.queue;
         let _: () = busy.fleet.raw(&["LPUSH", queue, "garbage"]).await;
@@ -188,6 +188,7 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
         "workers",
         "stats",
         "errors",
+        "errors_ids",
         "ledger",
     ];
     refuses(&keys, async |busy| {
@@ -208,7 +209,15 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
     .await;
 }
 
-const RETURN_KEYS: [&str; 6] = ["queue", "claims", "deadlines", "workers", "errors", "bell"];
+const RETURN_KEYS: [&str; 7] = [
+    "queue",
+    "claims",
+    "deadlines",
+    "workers",
+    "bell",
+    "errors_held",
+    "errors_ids",
+];
 
 #[tokio::test]
 async fn give_back_refuses_a_spoilt_key_and_writes_nothing() {

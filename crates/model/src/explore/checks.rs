@@ -45,9 +45,12 @@ impl Model for Explored {
                 |_, world: &World| world.fence_held(),
             ),
             Property::always(
-                "a failed message is in errors, with a drain, or drained",
+                "a failed message is in errors, or drained",
                 |_, world: &World| world.failed_in_one_place(),
             ),
+            Property::always("what is held is held by one drain", |_, world: &World| {
+                world.held_by_one()
+            }),
             Property::always("the counters are true", |_, world: &World| world.counted()),
             Property::always(
                 "texts live as long as their messages",
@@ -146,17 +149,10 @@ impl World {
     }
 
     fn failed_in_one_place(&self) -> bool {
-        let drains = self
+        let kept: Vec<Seq> = self
             .redis
-            .claims
+            .errors
             .values()
-            .filter_map(|claim| match &claim.body {
-                Body::Records(records) => Some(records),
-                Body::Messages(_) => None,
-            });
-        let kept: Vec<Seq> = drains
-            .flatten()
-            .chain(&self.redis.errors)
             .map(|record| record.seq)
             .collect();
         (1..).zip(&self.history.messages).all(|(seq, message)| {
@@ -166,6 +162,25 @@ impl World {
                 _ => copies == 0,
             }
         })
+    }
+
+    /// What is held is in the store and in the claim of one drain, and nothing else is held.
+    fn held_by_one(&self) -> bool {
+        let redis = &self.redis;
+        let claims = redis.claims.iter();
+        let claimed = claims.filter_map(|(slot, claim)| match &claim.body {
+            Body::Records(ids) => Some((slot, ids)),
+            Body::Messages(_) => None,
+        });
+        let mut claimed: Vec<_> = claimed
+            .flat_map(|(slot, ids)| ids.iter().map(|id| (*id, *slot)))
+            .collect();
+        claimed.sort_unstable();
+        claimed
+            .iter()
+            .copied()
+            .eq(redis.held.iter().map(|(id, slot)| (*id, *slot)))
+            && redis.held.keys().all(|id| redis.errors.contains_key(id))
     }
 
     fn counted(&self) -> bool {

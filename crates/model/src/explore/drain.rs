@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::call::{Call, Reply, Seen};
-use crate::state::{Node, Slot};
+use crate::state::{Id, Node, Slot};
 
 /// Most records in a drain's hands.
 const MOST: u64 = 2;
@@ -39,6 +39,7 @@ impl World {
                 slot,
                 number,
                 run: self.redis.run,
+                ids: None,
                 most: MOST,
                 ttl: super::TTL,
             }),
@@ -66,10 +67,10 @@ impl World {
         self.nodes[node as usize].drain = drain;
     }
 
-    /// Somebody who sees the failed message at this place wants it dropped, or retried.
-    pub(super) fn settle(&mut self, node: Node, at: usize, retry: bool) {
-        let seen = self.redis.errors.get(at).map(|record| Seen {
-            index: at as u64,
+    /// A person who sees the failed message with this id wants it dropped, or retried.
+    pub(super) fn settle(&mut self, node: Node, id: Id, retry: bool) {
+        let seen = self.redis.errors.get(&id).map(|record| Seen {
+            id,
             record: *record,
             bytes: 0,
         });

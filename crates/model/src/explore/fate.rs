@@ -5,7 +5,7 @@ use super::lane::Doing;
 use super::reign::Reign;
 use super::{Setting, TTL, World};
 use crate::call::Call;
-use crate::state::{Ms, Node, Run};
+use crate::state::{Id, Ms, Node, Run};
 use crate::step;
 
 /// One step of the world.
@@ -41,8 +41,8 @@ pub enum Step {
     Drain(Node),
     /// A drain has printed so many of what it holds.
     Printed(Node, u64),
-    /// The failed message at this place is dropped, or retried.
-    Settle(Node, usize, bool),
+    /// The failed message with this id is dropped, or retried.
+    Settle(Node, Id, bool),
     /// Somebody returns what the dead held; whether it believes any absence.
     Reclaim(bool),
     /// A node dies.
@@ -157,7 +157,7 @@ impl World {
 
     fn drain_steps(&self, node: Node, steps: &mut Vec<Step>) {
         match self.nodes[node as usize].drain {
-            Drain::Idle if !self.redis.errors.is_empty() => steps.push(Step::Drain(node)),
+            Drain::Idle if self.redis.free_ids().next().is_some() => steps.push(Step::Drain(node)),
             Drain::Printing { records } => {
                 steps.push(Step::Printed(node, records));
                 if self.fate.returns > 0 {
@@ -167,11 +167,10 @@ impl World {
             _ => {}
         }
         if self.fate.settles > 0 {
-            let places = 0..self.redis.errors.len();
             let fates = [false, true].into_iter();
             steps.extend(fates.flat_map(|retry| {
-                let settle = move |at| Step::Settle(node, at, retry);
-                places.clone().map(settle)
+                let settle = move |id| Step::Settle(node, id, retry);
+                self.redis.free_ids().map(settle)
             }));
         }
     }
@@ -258,9 +257,9 @@ impl World {
                 }
                 self.drain_on(*node, Drain::Committing { printed });
             }
-            Step::Settle(node, at, retry) => {
+            Step::Settle(node, id, retry) => {
                 self.fate.settles -= 1;
-                self.settle(*node, *at, *retry);
+                self.settle(*node, *id, *retry);
             }
             Step::Reclaim(any) => self.reclaim(*any),
             Step::Crash(node) => {

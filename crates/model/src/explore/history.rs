@@ -3,7 +3,7 @@
 //! surviving history.
 
 use crate::call::{Call, Reply, Settled};
-use crate::state::{Body, Node, Reason, Seq, Slot, State, Text};
+use crate::state::{Body, Id, Node, Reason, Seq, Slot, State, Text};
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,7 +68,7 @@ pub struct History {
 /// What has to be known of the state before a call to tell what the call did.
 pub(super) struct Before {
     last: Seq,
-    errors: usize,
+    last_id: Id,
     records: Vec<Seq>,
 }
 
@@ -76,14 +76,17 @@ impl Before {
     pub(super) fn of(state: &State, call: &Call) -> Self {
         let records = match call {
             Call::ErrorsCommit { slot, .. } => match state.claims.get(slot).map(|c| &c.body) {
-                Some(Body::Records(records)) => records.iter().map(|record| record.seq).collect(),
+                Some(Body::Records(ids)) => {
+                    let records = ids.iter().filter_map(|id| state.errors.get(id));
+                    records.map(|record| record.seq).collect()
+                }
                 _ => Vec::new(),
             },
             _ => Vec::new(),
         };
         Self {
             last: state.fence.last,
-            errors: state.errors.len(),
+            last_id: state.last_id,
             records,
         }
     }
@@ -147,7 +150,11 @@ impl History {
                 reply,
             ) => self.witness_commit((*slot, *number), *first..=*last, failed, reply, texts),
             (Call::Claim { .. }, _) => {
-                for record in &after.errors[before.errors.min(after.errors.len())..] {
+                for record in after
+                    .errors
+                    .range(before.last_id + 1..)
+                    .map(|(_, record)| record)
+                {
                     if record.reason == Reason::Poison {
                         self.end(record.seq, None, true, Some(record.text));
                     }

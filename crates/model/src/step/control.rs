@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Script;
 use crate::call::Reply;
 use crate::flaw::Flaw;
-use crate::state::{Body, Entry, How, Ms, Node, Range, Run, Slot, Takeover};
+use crate::state::{Entry, How, Ms, Node, Range, Run, Slot, Takeover};
 
 const FIRST_STANDBYS: usize = 2;
 const LINE_LOOK: usize = 8;
@@ -209,10 +209,6 @@ impl Script<'_> {
 
     pub(super) fn census(&self) -> Reply {
         let state = &self.state;
-        let in_drains = state.claims.values().map(|claim| match &claim.body {
-            Body::Records(records) => records.len() as u64,
-            Body::Messages(_) => 0,
-        });
         let pending = state.queue.iter().map(|entry| match entry {
             Entry::Range(range) => range.size(),
             Entry::Foreign(_) => 0,
@@ -223,7 +219,7 @@ impl Script<'_> {
             failed: state.failed,
             pending: pending.sum(),
             claimed: state.in_hand().map(|range: Range| range.size()).sum(),
-            errors: state.errors.len() as u64 + in_drains.sum::<u64>(),
+            errors: state.errors.len() as u64,
             foreign: state.foreign,
             retried: state.retried,
         }

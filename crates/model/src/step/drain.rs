@@ -3,7 +3,15 @@
 use super::Script;
 use crate::call::Reply;
 use crate::flaw::Flaw;
-use crate::state::{Body, Claim, Ms, Record, Run, Slot};
+use crate::state::{Body, Claim, Id, Ms, Run, Settled, Slot};
+
+/// What a drain wants.
+pub(super) struct Wanted<'a> {
+    /// Exactly these records, or the oldest.
+    pub(super) ids: Option<&'a [Id]>,
+    /// Most of the oldest.
+    pub(super) most: u64,
+}
 
 impl Script<'_> {
     pub(super) fn errors_claim(
@@ -11,12 +19,12 @@ impl Script<'_> {
         slot: Slot,
         number: u64,
         run: Run,
-        most: u64,
+        wanted: &Wanted<'_>,
         ttl: Ms,
     ) -> Reply {
         if let Some(held) = self.state.claims.get(&slot) {
             return match &held.body {
-                Body::Records(records) if held.number == number => Reply::Records(records.clone()),
+                Body::Records(ids) if held.number == number => self.records(ids),
                 _ => Reply::Stale,
             };
         }
@@ -24,39 +32,76 @@ impl Script<'_> {
         if settled.is_some_and(|settled| settled.number >= number) {
             return Reply::Stale;
         }
-        let count = (most as usize).min(self.state.errors.len());
-        let records: Vec<Record> = self.state.errors.drain(..count).collect();
-        if records.is_empty() {
+        let ids = self.wanted(wanted);
+        if ids.is_empty() {
             return Reply::Empty;
         }
+        let reply = self.records(&ids);
+        for id in &ids {
+            self.state.held.insert(*id, slot);
+        }
         if !self.has(Flaw::DrainWithoutClaim) {
-            let body = Body::Records(records.clone());
+            let body = Body::Records(ids);
             self.state.claims.insert(slot, Claim { number, run, body });
             self.state.deadlines.insert(slot, self.now + ttl);
         }
-        Reply::Records(records)
+        reply
+    }
+
+    /// Which records a drain gets.
+    fn wanted(&self, wanted: &Wanted<'_>) -> Vec<Id> {
+        let state = &self.state;
+        let takes_held = self.has(Flaw::DrainTakesHeld);
+        let is_free = |id: &Id| takes_held || !state.held.contains_key(id);
+        match wanted.ids {
+            Some(ids) => {
+                let mut free = Vec::new();
+                for id in ids.iter().filter(|id| is_free(id)) {
+                    if state.errors.contains_key(id) && !free.contains(id) {
+                        free.push(*id);
+                    }
+                }
+                free
+            }
+            None => {
+                let ids = state.errors.keys().copied().filter(is_free);
+                ids.take(wanted.most.max(1) as usize).collect()
+            }
+        }
+    }
+
+    /// What a drain reads of its claim.
+    fn records(&self, ids: &[Id]) -> Reply {
+        let errors = &self.state.errors;
+        let found = ids.iter().filter_map(|id| Some((*id, *errors.get(id)?)));
+        Reply::Records(found.collect())
     }
 
     pub(super) fn errors_commit(&mut self, slot: Slot, number: u64, printed: u64) -> Reply {
         let settled = self.state.workers.get(&slot);
-        if settled.is_some_and(|settled| settled.number == number) {
+        let same = |settled: &Settled| {
+            (settled.number, settled.first, settled.last) == (number, 0, printed)
+        };
+        if settled.is_some_and(same) {
             return Reply::Already;
         }
-        let records = match self.state.claims.get(&slot) {
+        let ids = match self.state.claims.get(&slot) {
             Some(Claim {
                 number: held,
-                body: Body::Records(records),
+                body: Body::Records(ids),
                 ..
-            }) if *held == number => records.clone(),
+            }) if *held == number => ids.clone(),
             _ => return Reply::Lost,
         };
         self.state.claims.remove(&slot);
         self.state.deadlines.remove(&slot);
-        if !self.has(Flaw::DrainDropsRest) {
-            let rest = records.into_iter().skip(printed as usize);
-            self.state.errors.splice(0..0, rest);
-        }
-        self.mark(slot, number);
+        let gone = match self.has(Flaw::DrainDropsRest) {
+            true => ids.len(),
+            false => ids.len().min(printed as usize),
+        };
+        self.state.errors.retain(|id, _| !ids[..gone].contains(id));
+        self.state.held.retain(|id, _| !ids.contains(id));
+        self.mark(slot, number, printed);
         Reply::Done
     }
 }

@@ -170,7 +170,7 @@ impl Script<'_> {
     fn discard_foreign(&mut self, text: Text, reason: Reason) {
         self.state.queue.remove(0);
         self.state.foreign += 1;
-        self.state.errors.push(Record {
+        self.state.fail(Record {
             seq: 0,
             text,
             attempt: 1,
@@ -189,7 +189,7 @@ impl Script<'_> {
                 .queue
                 .insert(0, Entry::Range(Range { first, ..range }));
         }
-        state.errors.push(Record {
+        state.fail(Record {
             seq,
             // Another pack may lie there, if somebody deleted its own.
             text: texts.get((seq - range.pack) as usize).copied().unwrap_or(0),
@@ -298,7 +298,7 @@ impl Script<'_> {
         let state = &mut self.state;
         state.done += count - failed.len() as u64;
         state.failed += failed.len() as u64;
-        state.errors.extend_from_slice(failed);
+        failed.iter().for_each(|record| state.fail(*record));
         let at = self.now;
         let settled = Settled {
             number,
@@ -327,13 +327,14 @@ impl Script<'_> {
             return Reply::Lost;
         }
         self.put_back(slot, false);
-        self.mark(slot, number);
+        self.mark(slot, number, 0);
         Reply::GivenBack
     }
 
-    /// Notes that a claim was settled without ending messages.
-    pub(super) fn mark(&mut self, slot: Slot, number: u64) {
-        let (first, last, at) = (0, 0, self.now);
+    /// Notes that a claim was settled without ending messages; a drain's after so many were
+    /// printed.
+    pub(super) fn mark(&mut self, slot: Slot, number: u64, printed: u64) {
+        let (first, last, at) = (0, printed, self.now);
         let settled = Settled {
             number,
             first,

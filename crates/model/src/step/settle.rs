@@ -1,4 +1,4 @@
-//! Failed messages that somebody drops, or gives to the workers again.
+//! Failed messages that are dropped, or given to the workers again.
 
 use std::collections::BTreeSet;
 
@@ -23,17 +23,17 @@ impl Script<'_> {
         let settled: Vec<Settled> = records
             .iter()
             .map(|seen| {
-                let Some(at) = self.find(seen, &taken) else {
+                if taken.contains(&seen.id) || !self.is_there(seen) {
                     return Settled::Missing;
-                };
+                }
                 if !retry {
-                    taken.insert(at);
+                    taken.insert(seen.id);
                     return Settled::Dropped;
                 }
                 let place = self.place(seen.record.seq);
                 match place.filter(|_| !queued.contains(&seen.record.seq)) {
                     Some(place) => {
-                        taken.insert(at);
+                        taken.insert(seen.id);
                         queued.insert(seen.record.seq);
                         retries.push((*seen, place));
                         Settled::Retried
@@ -43,9 +43,7 @@ impl Script<'_> {
             })
             .collect();
         if !(retry && self.has(Flaw::RetryKeepsRecord)) {
-            let errors = std::mem::take(&mut self.state.errors).into_iter();
-            let left = errors.enumerate().filter(|(at, _)| !taken.contains(at));
-            self.state.errors = left.map(|(_, record)| record).collect();
+            self.state.errors.retain(|id, _| !taken.contains(id));
         }
         for (seen, place) in retries {
             self.requeue(&seen.record, seen.bytes, place);
@@ -53,12 +51,11 @@ impl Script<'_> {
         Reply::Settled(settled)
     }
 
-    /// Where a record is that nobody has taken: where it was seen, or elsewhere.
-    fn find(&self, seen: &Seen, taken: &BTreeSet<usize>) -> Option<usize> {
-        let errors = &self.state.errors;
-        let is_it = |at: &usize| !taken.contains(at) && errors.get(*at) == Some(&seen.record);
-        let at = Some(seen.index as usize).filter(is_it);
-        at.or_else(|| (0..errors.len()).find(is_it))
+    /// Whether exactly this record is in the store and in no drain's hands.
+    fn is_there(&self, seen: &Seen) -> bool {
+        let is_held = self.state.held.contains_key(&seen.id);
+        let is_free = !is_held || self.has(Flaw::SettleTakesHeld);
+        is_free && self.state.errors.get(&seen.id) == Some(&seen.record)
     }
 
     /// Where a message with this number can wait. Nowhere if it is none, or has not ended as

@@ -4,19 +4,17 @@ use std::time::Duration;
 
 use baton::Effects;
 use baton::protocol::{
-    Beat, Census, Claim, ClaimCall, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Outcomes,
-    Publish, PublishCall, Reclaimed, Seal, Seen, Settle, Settled, Store,
+    Beat, Census, Claim, ClaimCall, Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack,
+    Outcomes, Publish, PublishCall, Reclaimed, Seal, Settle, Settled, Store, Wanted,
 };
 use baton_model::call::{self, Call, Effect, Reply};
-use baton_model::state::{Ms, Node, Record};
+use baton_model::state::{Ms, Node};
 
 use crate::real::{ABOUT, Real, Trouble};
 use crate::words;
 
 /// Most bytes of error records that a drain takes: never fewer than there are.
 const DRAIN_BYTES: u64 = 1 << 30;
-/// More error records than there ever are.
-const STORED: u64 = 100_000;
 
 impl Real {
     /// Calls a script through the connection of a node that is present.
@@ -75,16 +73,28 @@ impl Real {
             Call::ErrorsClaim {
                 slot,
                 number,
+                ids,
                 most,
                 ttl: hold,
                 ..
             } => {
                 let slot = words::slot(*slot);
-                let claim = store.errors_claim(&slot, *number, *most, DRAIN_BYTES, ttl(*hold));
-                match claim.await? {
-                    ErrorsClaim::Claimed(records) => records_of(&records)?,
-                    ErrorsClaim::Empty => Reply::Empty,
-                    ErrorsClaim::Stale => Reply::Stale,
+                let wanted = match ids {
+                    Some(ids) => Wanted::Exactly(ids),
+                    None => Wanted::Oldest {
+                        most: *most,
+                        bytes: DRAIN_BYTES,
+                        last: u64::from(u32::MAX),
+                    },
+                };
+                loop {
+                    let claim = store.errors_claim(&slot, *number, wanted, ttl(*hold));
+                    break match claim.await? {
+                        ErrorsClaim::Claimed(ids) => records_of(store, &ids).await?,
+                        ErrorsClaim::Again => continue,
+                        ErrorsClaim::Empty => Reply::Empty,
+                        ErrorsClaim::Stale => Reply::Stale,
+                    };
                 }
             }
             Call::ErrorsCommit {
@@ -254,35 +264,26 @@ fn reclaimed(reclaimed: Reclaimed) -> Result<Reply, Trouble> {
     })
 }
 
-/// Settles records that the model names by what they say: their bytes are in the store, at their
-/// place or elsewhere.
+/// Settles records that the model names by what they say: their bytes are in the store, or
+/// nowhere.
 async fn settle(store: &Store, retry: bool, records: &[call::Seen]) -> Result<Reply, Trouble> {
-    let stored = store.errors_look(0, STORED).await?;
     let any_time = (0, u64::MAX);
-    let said: Vec<Option<Record>> = stored
-        .iter()
-        .map(|bytes| words::read_record(bytes, any_time))
-        .collect();
-    let bytes = |seen: &call::Seen| {
-        let is_it = |at: &usize| said.get(*at) == Some(&Some(seen.record));
-        let at = Some(seen.index as usize).filter(is_it);
-        match at.or_else(|| (0..said.len()).find(is_it)) {
-            Some(at) => stored[at].clone(),
-            None => words::record(&seen.record),
-        }
-    };
-    let seen: Vec<Seen> = records
-        .iter()
-        .map(|seen| Seen {
-            index: seen.index,
-            record: bytes(seen),
-        })
-        .collect();
+    let mut failures = Vec::new();
+    for seen in records {
+        let (stored, _) = store.errors_read(&[seen.id]).await?;
+        let is_it = |record: &Vec<u8>| words::read_record(record, any_time) == Some(seen.record);
+        let mut stored = stored.into_iter().map(|failure| failure.record);
+        let stored = stored.find(is_it);
+        failures.push(Failure {
+            id: seen.id,
+            record: stored.unwrap_or_else(|| words::record(&seen.record)),
+        });
+    }
     let what = match retry {
         true => Settle::Retry,
         false => Settle::Drop,
     };
-    let settled = store.errors_settle(what, &seen).await?.into_iter();
+    let settled = store.errors_settle(what, &failures).await?.into_iter();
     let settled = settled.map(|settled| match settled {
         Settled::Dropped => call::Settled::Dropped,
         Settled::Retried => call::Settled::Retried,
@@ -292,13 +293,19 @@ async fn settle(store: &Store, retry: bool, records: &[call::Seen]) -> Result<Re
     Ok(Reply::Settled(settled.collect()))
 }
 
-fn records_of(records: &[Vec<u8>]) -> Result<Reply, Trouble> {
+async fn records_of(store: &Store, ids: &[u64]) -> Result<Reply, Trouble> {
     // Their times were looked at while they lay in the store.
     let any_time = (0, u64::MAX);
-    let records = records.iter().map(|bytes| {
-        words::read_record(bytes, any_time).ok_or_else(|| strange(bytes.escape_ascii()))
-    });
-    Ok(Reply::Records(records.collect::<Result<_, _>>()?))
+    let (mut records, mut done) = (Vec::new(), 0);
+    while done < ids.len() {
+        let (failures, read) = store.errors_read(&ids[done..]).await?;
+        for Failure { id, record } in failures {
+            let read = words::read_record(&record, any_time);
+            records.push((id, read.ok_or_else(|| strange(record.escape_ascii()))?));
+        }
+        done += read;
+    }
+    Ok(Reply::Records(records))
 }
 
 fn counted(census: &Census) -> Result<Reply, Trouble> {

@@ -5,7 +5,7 @@
 
 use baton_model::call::{Call, Effect, Seen};
 use baton_model::state::{
-    Body, Claim, Entry, Ms, Node, Range, Reason, Record, Run, Seq, Slot, State, Text,
+    Body, Claim, Entry, Id, Ms, Node, Range, Reason, Record, Run, Seq, Slot, State, Text,
 };
 
 use crate::event::{Event, OTHER_RUN};
@@ -408,8 +408,24 @@ impl Chooser<'_> {
             slot,
             number: self.new_number(slot),
             run: self.scene.run,
+            ids: self.named_ids(),
             most: self.one(&[2, 1, 3, 1000, 2, 1, 3, 0]),
             ttl: self.one(&TTLS),
+        }
+    }
+
+    /// At times the newest records, in a drain's hands or not, one twice and one that is not there.
+    fn named_ids(&mut self) -> Option<Vec<Id>> {
+        let errors = &self.scene.state.errors;
+        let newest: Vec<Id> = errors.keys().rev().take(3).copied().collect();
+        match self.pick() % 4 {
+            2 => Some(newest),
+            3 => {
+                let first = newest.first().copied();
+                let absent = self.scene.state.last_id + 1;
+                Some(newest.into_iter().chain(first).chain([absent]).collect())
+            }
+            _ => None,
         }
     }
 
@@ -446,21 +462,15 @@ impl Chooser<'_> {
         let most = self.one(&[1, 2, 1, 3]);
         let start = self.pick();
         let mut records: Vec<Seen> = Vec::new();
-        for (index, record) in (0..)
-            .zip(errors)
-            .skip(start % errors.len().max(1))
-            .take(most)
-        {
+        for (id, record) in errors.iter().skip(start % errors.len().max(1)).take(most) {
             // Its text is a whole pack, because its own was deleted: the model has no such texts.
             let is_pack = record.reason == Reason::Poison && record.text == 0;
-            // The same bytes are looked for only once: of two such records, which is which
-            // is known to nobody.
-            if !is_pack && records.iter().all(|seen| seen.record != *record) {
-                records.push(seen(index, *record));
+            if !is_pack {
+                records.push(seen(*id, *record));
             }
         }
         match self.pick() % 8 {
-            6 => records.iter_mut().for_each(|seen| seen.index += 1),
+            6 => records.iter_mut().for_each(|seen| seen.id += 1),
             7 => {
                 let record = Record {
                     seq: self.scene.state.fence.last,
@@ -476,9 +486,9 @@ impl Chooser<'_> {
     }
 }
 
-fn seen(index: u64, record: Record) -> Seen {
+fn seen(id: Id, record: Record) -> Seen {
     Seen {
-        index,
+        id,
         record,
         bytes: words::lone_pack_bytes(record.text),
     }

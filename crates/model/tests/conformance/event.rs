@@ -70,7 +70,7 @@ pub(crate) fn befall(event: &Event, state: &mut State, at: Ms) {
         Event::Foreign(texts) => {
             state.queue.extend(texts.clone().map(Entry::Foreign));
         }
-        Event::Forge(record) => state.errors.push(*record),
+        Event::Forge(record) => state.fail(*record),
         Event::LosePack(first) => {
             state.packs.remove(first);
         }

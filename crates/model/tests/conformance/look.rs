@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use baton::{Entry as LedgerEntry, Keys};
 use baton_model::state::{
-    Body, Claim, Entry, Fence, How, Lease, Line, Ms, Node, Pack, Record, Run, Settled, Slot, State,
+    Body, Claim, Entry, Fence, How, Id, Lease, Line, Ms, Node, Pack, Run, Settled, Slot, State,
     Takeover,
 };
 
@@ -74,6 +74,8 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
         deadlines,
         workers,
         errors,
+        held,
+        ids,
         stats,
         ledger,
         counter,
@@ -85,7 +87,7 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
     };
     let all = [
         generator, nodes, joined, seen, meta, takeovers, fence, queue, packs, left, bell, claims,
-        deadlines, workers, errors, stats, ledger, counter, list,
+        deadlines, workers, errors, held, ids, stats, ledger, counter, list,
     ];
     let filled = all.iter().filter(|value| !is_empty(value)).count();
     if *keys != Value::Int(filled as i64) {
@@ -120,13 +122,11 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
             .collect::<Result<_, _>>()?,
         packs: map(packs, seq, pack)?,
         left: map(left, seq, number)?,
-        claims: map(claims, words::read_slot, |value| claim(value, between))?,
+        claims: map(claims, words::read_slot, claim)?,
         deadlines: map(deadlines, words::read_slot, time_of)?,
         workers: map(workers, words::read_slot, settled)?,
-        errors: elements(errors)
-            .iter()
-            .map(record)
-            .collect::<Result<Vec<Record>, _>>()?,
+        errors: map(errors, seq, record)?,
+        held: map(held, seq, slot_of)?,
         done: stat()?,
         failed: stat()?,
         foreign: stat()?,
@@ -147,6 +147,13 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
         },
         ..State::default()
     };
+    let [last, free] = fields("errors_ids", ids, ["last", "free"])?;
+    state.last_id = last.map_or(Ok(0), number)?;
+    // A hint of which the model knows only what it must not do: hide a record.
+    let free = free.map_or(Ok(1), number)?;
+    if state.free_ids().next().is_some_and(|id| id < free) || free > state.last_id + 1 {
+        return Err(format!("no search finds {:?} from {free} on", state.errors));
+    }
     if elements(list).len() != 1 {
         return Err(strange("the application's list", list));
     }
@@ -226,6 +233,12 @@ fn read_run(word: &str) -> Result<Run, String> {
     let run = Run::from_str_radix(word, 16).ok();
     run.filter(|_| word.len() == 8)
         .ok_or_else(|| format!("{word:?} is not a run"))
+}
+
+/// The ids of a drain's claim.
+fn read_ids(body: &[u8]) -> Option<Vec<Id>> {
+    let ids = str::from_utf8(body).ok()?.split(' ');
+    ids.map(digits).collect()
 }
 
 /// The fields of a hash that has no others.
@@ -336,7 +349,11 @@ fn pack(value: &Value) -> Result<Pack, String> {
     })
 }
 
-fn claim(value: &Value, between: (u64, u64)) -> Result<Claim, String> {
+fn slot_of(value: &Value) -> Result<Slot, String> {
+    words::read_slot(text(value)?).ok_or_else(|| strange("errors_held", value))
+}
+
+fn claim(value: &Value) -> Result<Claim, String> {
     let strange = || strange("claims", value);
     let mut parts = bytes(value)?.splitn(4, |byte| *byte == b' ');
     let mut part = || parts.next().ok_or_else(strange);
@@ -344,7 +361,7 @@ fn claim(value: &Value, between: (u64, u64)) -> Result<Claim, String> {
     let word = |bytes| str::from_utf8(bytes).map_err(|_| strange());
     let body = match kind {
         b"m" => words::read_range(word(body)?).map(Body::Messages),
-        b"e" => words::read_records(body, between).map(Body::Records),
+        b"e" => read_ids(body).map(Body::Records),
         _ => None,
     };
     Ok(Claim {

@@ -199,9 +199,15 @@ impl Real {
                 pipe.cmd("RPUSH").arg(&self.keys.queue).arg(texts);
             }
             Event::Forge(record) => {
-                pipe.cmd("RPUSH")
+                // The model has appended it already.
+                pipe.cmd("HSET")
                     .arg(&self.keys.errors)
+                    .arg(model.last_id)
                     .arg(words::record(record));
+                pipe.cmd("HSET")
+                    .arg(&self.keys.errors_ids)
+                    .arg("last")
+                    .arg(model.last_id);
             }
             Event::LosePack(first) => {
                 pipe.cmd("HDEL").arg(&self.keys.packs).arg(*first);

@@ -84,7 +84,7 @@ impl Tally {
                 }
             }
             Reply::Records(records) => {
-                let reasons = records.iter().map(|record| record.reason);
+                let reasons = records.iter().map(|(_, record)| record.reason);
                 reasons.for_each(|reason| note(&format!(" {reason:?}")));
             }
             Reply::Settled(settled) => {

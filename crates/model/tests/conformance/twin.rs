@@ -229,7 +229,7 @@ fn differences(model: (&State, &Beside), server: (&State, &Beside)) -> String {
     }
     compare!(
         0: run present lease nodes joined seen takeovers fence queue packs left claims deadlines
-           workers errors done failed foreign retried bell ledger effects,
+           workers errors held last_id done failed foreign retried bell ledger effects,
         1: protocol
     );
     text

@@ -150,11 +150,3 @@ pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
         reason,
     })
 }
-
-/// The records that a drain's claim holds: a msgpack array of texts, the second half of a pack.
-pub(crate) fn read_records(bytes: &[u8], between: (u64, u64)) -> Option<Vec<Record>> {
-    let pack = [&[0x92, 0x00], bytes].concat();
-    let records = Pack::parse(&pack).ok()?.texts;
-    let records = records.into_iter();
-    records.map(|bytes| read_record(bytes, between)).collect()
-}

@@ -10,7 +10,7 @@ use baton::protocol::{
 use baton::{Effects, Pack};
 
 use super::Step;
-use crate::support::{Fleet, LONG, Lane, call, failed, pack, text_of};
+use crate::support::{Fleet, Lane, call, failed, pack, text_of};
 
 /// Few enough that backpressure is met.
 const MAX_PENDING: u64 = 15;
