@@ -24,6 +24,7 @@ test: setup ## Run every test, on real servers, in a real browser, behind a real
 	@scripts/setup-browser
 	@scripts/setup-nginx
 	@scripts/setup-prometheus
+	@scripts/setup-chaos
 	cargo test --workspace
 
 lint: ## Check the format, and deny every warning

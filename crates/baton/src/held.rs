@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::{Pack, Range};
+use crate::Range;
+use crate::pack::OwnedPack;
 
 /// What a lane holds.
 pub(crate) struct Held {
     pub(crate) range: Range,
-    pub(crate) pack: Arc<Vec<u8>>,
+    pub(crate) pack: Arc<OwnedPack>,
 }
 
 impl Held {
     /// The text of a message in it.
     pub(crate) fn text(&self, seq: u64) -> &[u8] {
-        let pack = Pack::parse(&self.pack).ok();
-        let at = (seq - self.range.pack) as usize;
-        pack.and_then(|pack| pack.texts.get(at).copied())
-            .unwrap_or_default()
+        self.pack.text(seq - self.range.pack).unwrap_or_default()
     }
 }

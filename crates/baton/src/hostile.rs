@@ -10,7 +10,7 @@ use redis::Value;
 use crate::error::classify;
 use crate::failed::seq_of;
 use crate::outcome::Outcomes;
-use crate::protocol::{Beat, Census, Claim, ErrorsClaim, Publish, Seal, read};
+use crate::protocol::{Beat, Census, Claim, ClaimedPack, ErrorsClaim, Publish, Seal, read};
 use crate::snapshot::About;
 use crate::{
     Audit, Entry, Error, FailedMessage, FleetName, Keys, Ledger, Pack, PackBuilder, Range,
@@ -88,17 +88,28 @@ fn read_all(answer: &Value) {
         assert!(epoch.max(now_ms) <= MOST && next.as_millis() <= MOST.into());
     }
     known(read::leave(answer));
+    known(read::free(answer));
     known(read::forget(answer));
-    if let Some(Seal::Sealed { last, cursor_ms }) = known(read::seal(answer)) {
-        assert!(last.max(cursor_ms) <= MOST);
+    if let Some(Seal::Sealed { last, cursor }) = known(read::seal(answer)) {
+        let cursor = cursor.unwrap_or_default();
+        assert!(last.max(cursor.due_ms).max(cursor.known_ms) <= MOST);
     }
-    if let Some(Publish::Gap { last: number } | Publish::Full { open: number }) =
-        known(read::publish(answer))
+    if let Some(fence) = known(read::fence(answer)) {
+        assert!(fence.epoch.max(fence.last) <= MOST);
+    }
+    if let Some(
+        Publish::Already { last: number }
+        | Publish::Gap { last: number }
+        | Publish::Full { open: number },
+    ) = known(read::publish(answer))
     {
         assert!(number <= MOST);
     }
     match known(read::claim(answer)) {
-        Some(Claim::Claimed { range, pack }) => claimed(range, &pack.unwrap_or_default()),
+        Some(Claim::Claimed {
+            range,
+            pack: ClaimedPack::Sent(pack),
+        }) => claimed(range, &pack),
         Some(Claim::Held { number }) => assert!(number <= MOST),
         _ => {}
     }
@@ -180,7 +191,7 @@ fn known<T>(read: Result<T, Error>) -> Option<T> {
 /// What a worker does with a claim before any handler sees a message.
 fn claimed(range: Range, bytes: &[u8]) {
     assert!((1..=range.count).contains(&range.size()));
-    let mut outcomes = Outcomes::new("node", range.first, range.crashes + 1);
+    let mut outcomes = Outcomes::new("node", range.first, range.returns + 1);
     assert!(outcomes.last() < range.first);
     let place = |seq: u64| usize::try_from(seq - range.pack).unwrap_or(usize::MAX);
     let pack = Pack::parse(bytes).ok();
@@ -335,6 +346,7 @@ mod tests {
         };
         understood("beat", &|answer| read::beat(fleet, answer).is_ok());
         understood("leave", &|answer| read::leave(answer).is_ok());
+        understood("free", &|answer| read::free(answer).is_ok());
         understood("forget", &|answer| read::forget(answer).is_ok());
         let reads = |answer: &Value, reads: &dyn Fn(&[Value]) -> bool| match answer {
             Value::Array(answers) => reads(answers),
@@ -355,7 +367,7 @@ mod tests {
         understood("seal", &|answer| read::seal(answer).is_ok());
         understood("publish", &|answer| read::publish(answer).is_ok());
         understood("claim", &|answer| {
-            matches!(read::claim(answer), Ok(Claim::Claimed { pack: Some(pack), .. })
+            matches!(read::claim(answer), Ok(Claim::Claimed { pack: ClaimedPack::Sent(pack), .. })
                 if Pack::parse(&pack).is_ok())
         });
         understood("extend", &|answer| read::extend(answer).is_ok());

@@ -7,7 +7,7 @@
 use crate::Error;
 use crate::protocol::answer::{MOST, exact};
 
-/// Messages `first..=last` of one pack, and how many workers died holding them.
+/// Messages `first..=last` of one pack, and how often they came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// First sequence number of the pack they are in.
@@ -18,36 +18,52 @@ pub struct Range {
     pub first: u64,
     /// The last message of the range.
     pub last: u64,
-    /// How many workers died holding it.
-    pub crashes: u64,
+    /// How often it came back from a worker that did not end it.
+    pub returns: u64,
 }
 
-/// Bytes of the longest text that can be a range.
-const LONGEST_RANGE: usize = 90;
+/// Bytes of the longest text that can be a range, with what stands behind its numbers, and of
+/// the longest numbers.
+const LONGEST_RANGE: (usize, usize) = (400, 90);
 
 impl Range {
-    /// Reads what a script wrote: five decimal numbers. What this takes for a range, the
-    /// scripts do too, and the other way round.
+    /// Reads what a script wrote: five decimal numbers, and perhaps a time and the names of
+    /// nodes that may have died with these messages. What this takes for a range, the scripts
+    /// do too, and the other way round.
     pub fn parse(text: &str) -> Option<Self> {
-        if text.len() > LONGEST_RANGE {
+        let (longest, longest_numbers) = LONGEST_RANGE;
+        let mut words = text.splitn(7, ' ');
+        let numbers = words.by_ref().take(5).map(str::len).sum::<usize>() + 4;
+        if text.len() > longest || numbers > longest_numbers {
             return None;
         }
-        let mut numbers = text.split(' ').map(exact);
+        let digits = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+        match (words.next(), words.next()) {
+            (None, None) => {}
+            (Some(time), Some(names)) if digits(time) && !names.is_empty() => {
+                if names.contains(' ') {
+                    return None;
+                }
+            }
+            _ => return None,
+        }
+        let mut numbers = text.split(' ').take(5).map(exact);
         let mut next = || numbers.next().flatten();
         let range = Self {
             pack: next()?,
             count: next()?,
             first: next()?,
             last: next()?,
-            crashes: next()?,
+            returns: next()?,
         };
         let end = range.pack + range.count;
         let sound = 1 <= range.pack
+            && range.count <= PACK_MESSAGES
             && range.pack <= range.first
             && range.first <= range.last
             && range.last < end
             && range.last < MOST;
-        (sound && numbers.next().is_none()).then_some(range)
+        sound.then_some(range)
     }
 
     /// How many messages it has.
@@ -56,8 +72,9 @@ impl Range {
     }
 }
 
-/// Most messages and bytes of a pack that the generator makes.
-const MOST_MESSAGES: u64 = 1000;
+/// Most messages and bytes of a pack that the generator makes. The scripts take no longer range
+/// for one of ours.
+pub(crate) const PACK_MESSAGES: u64 = 1000;
 const MOST_BYTES: usize = 256 << 10;
 /// From so many messages on a pack ends shortly before 64 KiB, a size class of allocators.
 const MANY_MESSAGES: u64 = 500;
@@ -93,7 +110,7 @@ impl PackBuilder {
     /// where an allocator's next larger class would be half empty.
     pub fn is_full(&self) -> bool {
         let bytes = self.texts.len();
-        self.count >= MOST_MESSAGES
+        self.count >= PACK_MESSAGES
             || bytes >= MOST_BYTES
             || (self.count >= MANY_MESSAGES && bytes >= CLASS_BYTES)
     }
@@ -128,6 +145,59 @@ impl<'a> Pack<'a> {
             call: "claim",
             answer: "bytes that are not a pack".to_owned(),
         })
+    }
+}
+
+/// A pack that lanes share: its bytes, and where in them the texts are.
+#[derive(Debug, Default)]
+pub(crate) struct OwnedPack {
+    bytes: Vec<u8>,
+    contents: Option<Contents>,
+}
+
+#[derive(Debug)]
+struct Contents {
+    at_ms: u64,
+    /// Where each text begins, and its length.
+    texts: Vec<(usize, usize)>,
+}
+
+impl OwnedPack {
+    /// Reads a pack, once. Bytes that are not one are kept as they are.
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        let contents = Pack::parse(&bytes).ok().map(|pack| Contents {
+            at_ms: pack.at_ms,
+            texts: pack
+                .texts
+                .iter()
+                .map(|text| (text.as_ptr().addr() - bytes.as_ptr().addr(), text.len()))
+                .collect(),
+        });
+        Self { bytes, contents }
+    }
+
+    /// All of its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// When it was made, if it can be read.
+    pub(crate) fn at_ms(&self) -> Option<u64> {
+        Some(self.contents.as_ref()?.at_ms)
+    }
+
+    /// How many texts it has; none if it cannot be read.
+    pub(crate) fn count(&self) -> u64 {
+        self.contents
+            .as_ref()
+            .map_or(0, |contents| contents.texts.len() as u64)
+    }
+
+    /// One text, counted from 0.
+    pub(crate) fn text(&self, at: u64) -> Option<&[u8]> {
+        let contents = self.contents.as_ref()?;
+        let (from, length) = *contents.texts.get(usize::try_from(at).ok()?)?;
+        self.bytes.get(from..from + length)
     }
 }
 
@@ -240,7 +310,7 @@ mod tests {
             count: 500,
             first: 3,
             last: 500,
-            crashes: 2,
+            returns: 2,
         };
         assert_eq!(Range::parse("1 500 3 500 2"), Some(range));
         assert_eq!(range.size(), 498);

@@ -24,35 +24,39 @@ macro_rules! script {
     };
 }
 
-script!(BEAT, "beat", ["clock", "presence"]);
+script!(BEAT, "beat", ["clock", "checked", "presence"]);
+script!(FREE, "free", ["clock", "presence"]);
 script!(LEAVE, "leave", ["clock"]);
 script!(FORGET, "forget", ["checked", "presence"]);
 script!(PREFLIGHT, "preflight", []);
-script!(SEAL, "seal", ["bell"]);
-script!(PUBLISH, "publish", ["ledger"]);
+script!(SEAL, "seal", ["checked", "bell"]);
+script!(PUBLISH, "publish", ["checked", "ledger"]);
 script!(
     CLAIM,
     "claim",
     [
-        "clock", "range", "bell", "claimed", "ledger", "checked", "errors"
+        "clock", "checked", "presence", "range", "suspects", "bell", "claimed", "errors", "ledger"
     ]
 );
 script!(EXTEND, "extend", ["clock", "claimed"]);
 script!(
     COMMIT,
     "commit",
-    ["range", "claimed", "effects", "ledger", "checked", "errors"]
+    ["checked", "range", "claimed", "effects", "errors", "ledger"]
 );
 script!(
     GIVE_BACK,
     "give_back",
-    ["range", "bell", "claimed", "checked", "errors", "put_back"]
+    [
+        "checked", "presence", "range", "suspects", "bell", "claimed", "errors", "put_back"
+    ]
 );
 script!(
     RECLAIM,
     "reclaim",
     [
-        "clock", "presence", "range", "bell", "claimed", "checked", "errors", "put_back"
+        "clock", "checked", "presence", "range", "suspects", "bell", "claimed", "errors",
+        "put_back"
     ]
 );
 script!(

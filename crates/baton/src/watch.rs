@@ -46,8 +46,29 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts to watch.
+    /// Starts to watch. It needs no right in Redis but to read.
     pub fn start(target: Target, fleet: FleetName, every: Duration, limits: Limits) -> Self {
+        Self::start_as(target, fleet, every, limits, false)
+    }
+
+    /// Starts to watch for a program that also acts through [`Watch::store`]: the store is
+    /// present, so that what it claims returns at once when the program dies.
+    pub fn start_present(
+        target: Target,
+        fleet: FleetName,
+        every: Duration,
+        limits: Limits,
+    ) -> Self {
+        Self::start_as(target, fleet, every, limits, true)
+    }
+
+    fn start_as(
+        target: Target,
+        fleet: FleetName,
+        every: Duration,
+        limits: Limits,
+        present: bool,
+    ) -> Self {
         let every = every.max(SHORTEST);
         let signs = Signs::new(limits, every);
         let (sender, seen) = watch::channel(Arc::new(Seen {
@@ -56,12 +77,13 @@ impl Watch {
             at: None,
             trouble: None,
             trend: Arc::default(),
-            health: signs.health(Instant::now()),
+            health: signs.health(Instant::now(), None),
         }));
         let store = Arc::default();
         let watcher = Watcher {
             target: target.clone(),
             fleet: fleet.clone(),
+            present,
             every,
             store: Arc::clone(&store),
             server: None,
@@ -116,6 +138,7 @@ impl Drop for Watch {
 struct Watcher {
     target: Target,
     fleet: FleetName,
+    present: bool,
     every: Duration,
     store: Arc<Mutex<Option<Store>>>,
     server: Option<(Instant, ServerInfo)>,
@@ -145,7 +168,8 @@ impl Watcher {
                 }
                 Err(error) => seen.trouble = Some(error.to_string()),
             }
-            seen.health = self.signs.health(Instant::now());
+            let trouble = seen.trouble.as_deref();
+            seen.health = self.signs.health(Instant::now(), trouble);
             self.sender.send_replace(Arc::new(seen));
         }
     }
@@ -155,7 +179,11 @@ impl Watcher {
         let store = match open {
             Some(store) => store,
             None => {
-                let store = Store::open(&self.target, &self.fleet, &new_name(), |_| {}).await?;
+                let (target, fleet) = (&self.target, &self.fleet);
+                let store = match self.present {
+                    true => Store::open(target, fleet, &new_name(), |_| {}).await?,
+                    false => Store::view(target, fleet).await?,
+                };
                 self.lock().insert(store).clone()
             }
         };

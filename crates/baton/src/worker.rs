@@ -18,8 +18,10 @@ use crate::context::{Context, Role};
 use crate::held::Held;
 use crate::outcome::{Ended, Outcomes};
 use crate::pace::{self, Pace};
-use crate::protocol::{Claim, ClaimCall, Commit, GiveBack, Slot};
-use crate::{Digest, Effects, Error, Event, Handler, Message, Pack, Range, Rejected, crash};
+use crate::pack::OwnedPack;
+use crate::pack_cache::PackId;
+use crate::protocol::{Claim, ClaimCall, ClaimedPack, Commit, GiveBack, Slot};
+use crate::{Digest, Effects, Error, Event, Handler, Message, Range, Rejected, crash};
 
 /// How long a lane may go on when the node is to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -39,9 +41,6 @@ pub(crate) struct Lane<H> {
     /// Number of the claim that is held or was asked for last.
     number: u64,
     pace: Pace,
-    /// The pack of the last claim, and the run of the server that it came from: what is split
-    /// off a pack piece by piece is sent once.
-    have: Option<(String, u64, Arc<Vec<u8>>)>,
     /// The run of the server when the last claim was sent. The answer may be read much later.
     asked: String,
     /// Messages of the claim at hand that failed because their effects were refused.
@@ -58,7 +57,6 @@ impl<H: Handler> Lane<H> {
             slot,
             number: 0,
             pace: Pace::default(),
-            have: None,
             asked: String::new(),
             refused: Vec::new(),
         }
@@ -91,8 +89,6 @@ impl<H: Handler> Lane<H> {
     /// Sleeps until the bell rings or it is time to look, and claims under the current
     /// number: a claim that found nothing has not used it up.
     async fn sleep(&mut self) -> Result<Option<Held>, Error> {
-        // Nothing waits, so nothing of this pack does.
-        self.have = None;
         let sent = self.about_to_ask();
         let (ctx, bell) = (Arc::clone(&self.ctx), Arc::clone(&self.bell));
         let answer = tokio::select! {
@@ -149,14 +145,7 @@ impl<H: Handler> Lane<H> {
             number: self.number,
             want: self.pace.want(),
             ttl: self.ctx.config.claim_ttl,
-            have: self.have(),
         }
-    }
-
-    /// The pack that need not be sent again.
-    fn have(&self) -> Option<(u64, usize)> {
-        let (run, first, pack) = self.have.as_ref()?;
-        (*run == self.ctx.store.link().run()).then_some((*first, pack.len()))
     }
 
     /// Takes the answer to a claim; asks again under a new number if it was no answer to this.
@@ -167,8 +156,14 @@ impl<H: Handler> Lane<H> {
                 let name = self.slot.name().to_owned();
                 let in_hand = (self.slot.clone(), self.number, sent);
                 self.ctx.in_hand().insert(name, in_hand);
-                let pack = self.unpack(range, pack);
-                return Ok(Some(Held { range, pack }));
+                if let Some(pack) = self.pack_of(range, pack).await? {
+                    return Ok(Some(Held { range, pack }));
+                }
+                // The claim was lost meanwhile, or the pack is missing: then the next claim
+                // finds that out.
+                self.give_back().await?;
+                self.let_go();
+                self.number += 1;
             }
             Claim::Empty => return Ok(None),
             // A late twin of an earlier call got ahead of this one.
@@ -190,15 +185,33 @@ impl<H: Handler> Lane<H> {
         Box::pin(self.claim()).await
     }
 
-    /// The pack of a claim: as it came, or the one at hand.
-    fn unpack(&mut self, range: Range, pack: Option<Vec<u8>>) -> Arc<Vec<u8>> {
-        if let Some(pack) = pack {
-            self.have = Some((self.asked.clone(), range.pack, Arc::new(pack)));
-        }
-        match &self.have {
-            Some((_, first, pack)) if *first == range.pack => Arc::clone(pack),
-            // An empty pack cannot be read, and its messages fail with that reason.
-            _ => Arc::default(),
+    /// The pack of a claim: as it came, or read for all lanes. None if it is not there, or if
+    /// the node stops before it is.
+    async fn pack_of(
+        &self,
+        range: Range,
+        pack: ClaimedPack,
+    ) -> Result<Option<Arc<OwnedPack>>, Error> {
+        let born = match pack {
+            ClaimedPack::Sent(bytes) => return Ok(Some(Arc::new(OwnedPack::new(bytes)))),
+            ClaimedPack::Kept { born } => born,
+        };
+        let id = PackId {
+            run: self.asked.clone(),
+            born,
+            first: range.pack,
+        };
+        let Context { store, packs, .. } = &*self.ctx;
+        loop {
+            match packs.get(&id, store.pack(&id.born, id.first)).await {
+                Ok(pack) => return Ok(pack),
+                Err(error) if error.is_passing() => {
+                    if self.patience(&error).await.is_none() {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -208,28 +221,28 @@ impl<H: Handler> Lane<H> {
             pack: base,
             first,
             last,
-            crashes,
+            returns,
             ..
         } = held.range;
         let node = self.ctx.store.node();
-        let mut outcomes = Outcomes::new(node, first, crashes + 1);
+        let mut outcomes = Outcomes::new(node, first, returns + 1);
         outcomes.digest = self.ctx.config.audit.then(Digest::default);
-        let pack = Pack::parse(&held.pack).ok();
-        let texts = pack.as_ref().and_then(|pack| {
-            pack.texts
-                .get((first - base) as usize..=(last - base) as usize)
-        });
-        let (Some(pack), Some(texts)) = (&pack, texts) else {
-            outcomes.fail_unreadable(last, &held.pack, self.ctx.clock.now_ms());
+        let Some(at_ms) = held
+            .pack
+            .at_ms()
+            .filter(|_| last - base < held.pack.count())
+        else {
+            outcomes.fail_unreadable(last, held.pack.bytes(), self.ctx.clock.now_ms());
             return outcomes;
         };
-        outcomes.published_ms = Some(pack.at_ms);
+        outcomes.published_ms = Some(at_ms);
         let began = Instant::now();
         // Locks and clocks cost more than a quick handler: such a one is asked about now and
         // then, one that waited or is slow after every message.
         let slow = self.pace.is_slow();
         let mut look = true;
-        for (seq, text) in (first..).zip(texts) {
+        for seq in first..=last {
+            let text = held.text(seq);
             if (look || slow || (seq - first).is_multiple_of(LOOK_EVERY))
                 && (self.interrupted()
                     || pace::is_over(began.elapsed(), seq - first, last - seq + 1))
@@ -241,8 +254,8 @@ impl<H: Handler> Lane<H> {
             }
             let message = Message {
                 seq,
-                at_ms: pack.at_ms,
-                attempt: crashes + 1,
+                at_ms,
+                attempt: returns + 1,
                 text,
             };
             let mut effects = Effects::default();
@@ -334,16 +347,19 @@ impl<H: Handler> Lane<H> {
         held: &Held,
         outcomes: &Outcomes,
     ) -> Result<Option<Held>, Error> {
-        let (slot, number) = (self.slot.clone(), self.number);
+        let number = self.number;
         let sent = self.about_to_ask();
-        self.number += 1;
-        let (commit, claim) = tokio::join!(
-            self.ctx
-                .store
-                .commit(&slot, number, outcomes.call(self.ctx.config.max_errors)),
-            self.ask()
-        );
-        self.number -= 1;
+        let next = ClaimCall {
+            number: number + 1,
+            ..self.call()
+        };
+        let call = outcomes.call(self.ctx.config.max_errors);
+        let store = &self.ctx.store;
+        let both = store.commit_and_claim(&self.slot, number, call, next).await;
+        let (commit, claim) = match both {
+            Ok((commit, claim)) => (commit, Some(claim)),
+            Err(error) => (Err(error), None),
+        };
         let settled = matches!(commit, Ok(Commit::Done | Commit::Already | Commit::Lost));
         let ended = self.commit(held, outcomes, Some(commit)).await?;
         self.tell(outcomes, ended);
@@ -351,8 +367,8 @@ impl<H: Handler> Lane<H> {
         self.number += 1;
         match claim {
             // It overtook the commit, whose script the server had to be sent first.
-            Ok(Claim::Held { number: held }) if held == number => self.claim().await,
-            Ok(claim) if settled => self.accept(claim, sent).await,
+            Some(Ok(Claim::Held { number: held })) if held == number => self.claim().await,
+            Some(Ok(claim)) if settled => self.accept(claim, sent).await,
             _ => self.claim().await,
         }
     }

@@ -9,11 +9,11 @@ use super::answer::unexpected;
 use super::{Store, read};
 use crate::effects::Effects;
 use crate::error::classify;
-use crate::pack::Range;
-use crate::{Digest, Error, scripts};
+use crate::pack::{PACK_MESSAGES, Range};
+use crate::{Cursor, Digest, Error, scripts};
 
-/// A message whose claim was lost this often goes to errors instead of killing another worker.
-const POISON_CRASHES: u64 = 3;
+/// A message that so many workers died with goes to errors instead of killing another.
+const POISON_DEATHS: u64 = 3;
 
 /// How long an idle worker blocks on the bell before it looks by itself.
 pub(crate) const BELL_WAIT: Duration = Duration::from_secs(5);
@@ -46,8 +46,8 @@ pub enum Seal {
     Sealed {
         /// The fleet's last sequence number.
         last: u64,
-        /// Which tick of the schedule is next, in ms on Redis's clock; 0 before the first.
-        cursor_ms: u64,
+        /// Where the schedule stands; none if what Redis has is no cursor.
+        cursor: Option<Cursor>,
     },
     /// A newer generator, or another of the same epoch, sealed before.
     Fenced {
@@ -56,6 +56,17 @@ pub enum Seal {
         /// Its epoch.
         epoch: u64,
     },
+}
+
+/// Who may publish, and how far the fleet has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The generator that sealed last; empty before the first.
+    pub node: String,
+    /// Its epoch.
+    pub epoch: u64,
+    /// The fleet's last sequence number.
+    pub last: u64,
 }
 
 /// What to publish.
@@ -67,8 +78,8 @@ pub struct PublishCall<'a> {
     pub first: u64,
     /// How many messages the pack has.
     pub count: u64,
-    /// Which tick of the schedule is next.
-    pub cursor_ms: u64,
+    /// Where the schedule stands afterwards.
+    pub cursor: Cursor,
     /// Backpressure: most messages that may wait or be in hand.
     pub max_pending: u64,
     /// Digest of its texts, if a ledger is kept.
@@ -83,8 +94,12 @@ pub struct PublishCall<'a> {
 pub enum Publish {
     /// Written.
     Ok,
-    /// An earlier try of this very call was.
-    Already,
+    /// Nothing written: the fleet has these numbers. An earlier try of this very call wrote
+    /// them, if there was one and if the caller knows the fleet's last number for its own.
+    Already {
+        /// The fleet's last sequence number.
+        last: u64,
+    },
     /// Nothing written: the fleet's last number is another.
     Gap {
         /// The fleet's last sequence number.
@@ -115,9 +130,19 @@ pub struct ClaimCall<'a> {
     pub want: u64,
     /// How long the claim holds.
     pub ttl: Duration,
-    /// The pack of the slot's last claim, which need not be sent again: its first sequence
-    /// number and its bytes. It must come from the same run of the server.
-    pub have: Option<(u64, usize)>,
+}
+
+/// The pack of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClaimedPack {
+    /// It came along: it is small, or the claim takes all of it.
+    Sent(Vec<u8>),
+    /// It is large and the claim takes a part: a node reads it once for all its lanes.
+    Kept {
+        /// The name of the data it is part of. Numbers begin anew when all data is lost; then
+        /// this is another.
+        born: String,
+    },
 }
 
 /// The answer to a claim.
@@ -128,8 +153,8 @@ pub enum Claim {
     Claimed {
         /// Which.
         range: Range,
-        /// The pack they are in; none if it is the one that the slot has.
-        pack: Option<Vec<u8>>,
+        /// The pack they are in, or what it is kept under: [`Store::pack`] reads it.
+        pack: ClaimedPack,
     },
     /// Nothing waits.
     Empty,
@@ -214,14 +239,33 @@ impl Store {
             .eval(
                 &scripts::SEAL,
                 &[&keys.fence, &keys.queue, &keys.bell],
-                &[self.node.as_bytes(), epoch.to_string().as_bytes()],
+                &[
+                    self.node.as_bytes(),
+                    epoch.to_string().as_bytes(),
+                    crate::new_name().as_bytes(),
+                ],
             )
             .await?;
         read::seal(&answer)
     }
 
+    /// The fence as it is now; only reads.
+    pub async fn fence(&self) -> Result<Fence, Error> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(&self.keys.fence);
+        command.arg(&["node", "epoch", "last"]);
+        read::fence(&self.link.call(&command).await?)
+    }
+
     /// Publishes one pack, or nothing.
     pub async fn publish(&self, what: PublishCall<'_>) -> Result<Publish, Error> {
+        if what.count > PACK_MESSAGES {
+            // The scripts would take it for something that is not ours.
+            return Err(Error::Config(format!(
+                "a pack has at most {PACK_MESSAGES} messages, not {}",
+                what.count
+            )));
+        }
         let keys = &self.keys;
         let answer = self
             .eval(
@@ -240,7 +284,7 @@ impl Store {
                     what.first.to_string().as_bytes(),
                     (what.first + what.count - 1).to_string().as_bytes(),
                     what.count.to_string().as_bytes(),
-                    what.cursor_ms.to_string().as_bytes(),
+                    what.cursor.to_string().as_bytes(),
                     what.max_pending.to_string().as_bytes(),
                     what.pack,
                     words(what.digest).as_bytes(),
@@ -289,7 +333,22 @@ impl Store {
         }
     }
 
-    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 11], [String; 8]) {
+    /// Reads the pack that begins with message `first`; none if it is gone, or if the data is
+    /// no longer the one that is called `born`.
+    pub async fn pack(&self, born: &str, first: u64) -> Result<Option<Vec<u8>>, Error> {
+        let field = |key: &str, field: &str| {
+            let mut command = redis::cmd("HGET");
+            command.arg(key).arg(field);
+            command
+        };
+        let questions = [
+            field(&self.keys.fence, "born"),
+            field(&self.keys.packs, &first.to_string()),
+        ];
+        read::pack(born, self.link.atomic(&questions).await?)
+    }
+
+    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -302,18 +361,17 @@ impl Store {
             &keys.stats,
             &keys.bell,
             &keys.ledger,
+            &keys.fence,
             &keys.errors_ids,
         ];
-        let have = call.have;
         let args = [
             call.slot.name.clone(),
             call.number.to_string(),
             self.link.run(),
             call.want.to_string(),
             call.ttl.as_millis().to_string(),
-            POISON_CRASHES.to_string(),
-            have.map(|(pack, _)| pack.to_string()).unwrap_or_default(),
-            have.map(|(_, bytes)| bytes.to_string()).unwrap_or_default(),
+            POISON_DEATHS.to_string(),
+            keys.presence.clone(),
         ];
         (names.map(|key| key.as_bytes()), args)
     }
@@ -347,6 +405,49 @@ impl Store {
         claim: u64,
         outcomes: Outcomes<'_>,
     ) -> Result<Commit, Error> {
+        let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, outcomes);
+        let (script, loads) = (&scripts::COMMIT, self.loads());
+        let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
+        read::commit(&self.insist(script, loads, answer, command).await?)
+    }
+
+    /// Ends messages and claims the next in one round trip. If the server has forgotten the
+    /// script of the commit, the claim overtakes it.
+    pub(crate) async fn commit_and_claim(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        outcomes: Outcomes<'_>,
+        next: ClaimCall<'_>,
+    ) -> Result<(Result<Commit, Error>, Result<Claim, Error>), Error> {
+        let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, outcomes);
+        let (keys, args) = self.claim_words(next);
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+        let begin = |verb: &str, text: &str| super::command(verb, text, &keys, &args);
+        let loads = self.loads();
+        let [commit, claim] = self
+            .link
+            .call_both([
+                end("EVALSHA", &scripts::COMMIT.sha),
+                begin("EVALSHA", &scripts::CLAIM.sha),
+            ])
+            .await?;
+        let commit = self.insist(&scripts::COMMIT, loads, commit, end).await;
+        let claim = self.insist(&scripts::CLAIM, loads, claim, begin).await;
+        Ok((
+            commit.and_then(|answer| read::commit(&answer)),
+            claim.and_then(|answer| read::claim(&answer)),
+        ))
+    }
+
+    fn commit_words(
+        &self,
+        verb: &str,
+        text: &str,
+        slot: &Slot,
+        claim: u64,
+        outcomes: Outcomes<'_>,
+    ) -> redis::Cmd {
         let keys = &self.keys;
         let head = [
             slot.name.clone(),
@@ -385,8 +486,7 @@ impl Store {
         .map(|key| key.as_bytes())
         .to_vec();
         names.extend(effects.iter().map(|effect| effect.key.as_slice()));
-        let answer = self.eval(&scripts::COMMIT, &names, &args).await?;
-        read::commit(&answer)
+        super::command(verb, text, &names, &args)
     }
 
     /// Returns what a claim still holds, at once and without blame.

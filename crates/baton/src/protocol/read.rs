@@ -8,14 +8,15 @@ use redis::Value;
 
 use super::answer::{array, bytes, number, string, strings, unexpected, worded};
 use super::{
-    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, PROTOCOL, Publish, Reclaimed,
-    Seal, Settled,
+    Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, Fence, GiveBack, PROTOCOL,
+    Publish, Reclaimed, Seal, Settled,
 };
+use crate::error::says_not_executed;
 use crate::keys::FleetName;
 use crate::pack::Range;
 use crate::server::ServerInfo;
 use crate::snapshot::FailedGlance;
-use crate::{Error, FailedMessage, scripts};
+use crate::{Cursor, Error, FailedMessage, scripts};
 
 pub(crate) use whole::{census, reading, roster};
 
@@ -50,6 +51,16 @@ pub(crate) fn leave(answer: &Value) -> Result<bool, Error> {
     }
 }
 
+/// Who held the lease that was freed.
+pub(crate) fn free(answer: &Value) -> Result<Option<String>, Error> {
+    let call = scripts::FREE.name;
+    match worded(call, answer)? {
+        (b"freed", [holder]) => Ok(Some(string(call, holder)?)),
+        (b"kept", []) => Ok(None),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
 pub(crate) fn forget(answer: &Value) -> Result<Vec<String>, Error> {
     strings(scripts::FORGET.name, answer)
 }
@@ -59,7 +70,9 @@ pub(crate) fn seal(answer: &Value) -> Result<Seal, Error> {
     match worded(call, answer)? {
         (b"sealed", [last, cursor]) => Ok(Seal::Sealed {
             last: number(call, last)?,
-            cursor_ms: number(call, cursor)?,
+            cursor: str::from_utf8(bytes(call, cursor)?)
+                .ok()
+                .and_then(Cursor::parse),
         }),
         (b"fenced", [node, epoch]) => Ok(Seal::Fenced {
             node: string(call, node)?,
@@ -69,11 +82,32 @@ pub(crate) fn seal(answer: &Value) -> Result<Seal, Error> {
     }
 }
 
+pub(crate) fn fence(answer: &Value) -> Result<Fence, Error> {
+    let call = "HMGET fence";
+    let count = |value: &Value| match value {
+        Value::Nil => Ok(0),
+        value => number(call, value),
+    };
+    match array(call, answer)? {
+        [node, epoch, last] => Ok(Fence {
+            node: match node {
+                Value::Nil => String::new(),
+                node => string(call, node)?,
+            },
+            epoch: count(epoch)?,
+            last: count(last)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
 pub(crate) fn publish(answer: &Value) -> Result<Publish, Error> {
     let call = scripts::PUBLISH.name;
     match worded(call, answer)? {
         (b"ok", []) => Ok(Publish::Ok),
-        (b"already", []) => Ok(Publish::Already),
+        (b"already", [last]) => Ok(Publish::Already {
+            last: number(call, last)?,
+        }),
         (b"gap", [last]) => Ok(Publish::Gap {
             last: number(call, last)?,
         }),
@@ -91,14 +125,16 @@ pub(crate) fn publish(answer: &Value) -> Result<Publish, Error> {
 pub(crate) fn claim(answer: &Value) -> Result<Claim, Error> {
     let call = scripts::CLAIM.name;
     match worded(call, answer)? {
-        (b"claimed", [range, pack]) => {
+        (b"claimed", [range, born, pack]) => {
             let range =
                 Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
             Ok(Claim::Claimed {
                 range,
                 pack: match bytes(call, pack)? {
-                    [] => None,
-                    pack => Some(pack.to_vec()),
+                    [] => ClaimedPack::Kept {
+                        born: string(call, born)?,
+                    },
+                    pack => ClaimedPack::Sent(pack.to_vec()),
                 },
             })
         }
@@ -108,6 +144,18 @@ pub(crate) fn claim(answer: &Value) -> Result<Claim, Error> {
             number: number(call, held)?,
         }),
         _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// The pack, if it is one of the data that is called `born`.
+pub(crate) fn pack(born: &str, answers: Vec<Value>) -> Result<Option<Vec<u8>>, Error> {
+    let call = "HGET";
+    match <[Value; 2]>::try_from(answers) {
+        Ok([name, Value::BulkString(pack)]) if name != Value::Nil => {
+            Ok((string(call, &name)? == born).then_some(pack))
+        }
+        Ok(_) => Ok(None),
+        Err(answers) => Err(unexpected(call, &answers)),
     }
 }
 
@@ -275,6 +323,12 @@ pub(crate) fn preflight(answer: &Value) -> Result<(), Error> {
     let Some(first) = missing.first() else {
         return Ok(());
     };
+    // The server takes no writes for now, from any user.
+    if let Some((_, why)) = first.split_once(": ")
+        && says_not_executed(why)
+    {
+        return Err(Error::Unavailable(why.to_owned()));
+    }
     let names: Vec<&str> = missing
         .iter()
         .filter_map(|line| line.split(':').next())

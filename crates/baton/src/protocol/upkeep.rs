@@ -7,6 +7,8 @@ use crate::{Error, scripts};
 
 /// Most claims that one call looks at: Redis does nothing else meanwhile.
 const RECLAIM_CLAIMS: u64 = 64;
+/// Claims in which a call looks for one that has no deadline, and in which `clean` does.
+const RECLAIM_LOOKS: (u64, u64) = (2, 1000);
 
 /// Entries of the ledger that are read at a time.
 const LEDGER_PAGE: u64 = 10_000;
@@ -25,17 +27,18 @@ pub struct Reclaimed {
 impl Store {
     /// Returns the claims of dead workers and drains.
     pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from(&self.link.run(), 0).await
+        self.reclaim_from(&self.link.run(), 0, RECLAIM_LOOKS.0)
+            .await
     }
 
     /// The same for all claims, believing absence from presence whatever happened to the server
     /// since.
     pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
-        let mut all = Reclaimed::default();
-        let mut known = HashSet::new();
+        let mut all = self.reclaim_from("", 0, RECLAIM_LOOKS.1).await?;
+        let mut known: HashSet<String> = all.nodes.iter().cloned().collect();
         let (mut skip, mut claims) = (0, self.claims_len().await?);
         loop {
-            let some = self.reclaim_from("", skip).await?;
+            let some = self.reclaim_from("", skip, RECLAIM_LOOKS.0).await?;
             all.messages += some.messages;
             all.records += some.records;
             let new = some.nodes.into_iter();
@@ -59,7 +62,7 @@ impl Store {
         read::length(&self.link.call(&command).await?)
     }
 
-    async fn reclaim_from(&self, run: &str, skip: u64) -> Result<Reclaimed, Error> {
+    async fn reclaim_from(&self, run: &str, skip: u64, looks: u64) -> Result<Reclaimed, Error> {
         let answer = self
             .eval(
                 &scripts::RECLAIM,
@@ -69,6 +72,7 @@ impl Store {
                     self.keys.presence.as_bytes(),
                     RECLAIM_CLAIMS.to_string().as_bytes(),
                     skip.to_string().as_bytes(),
+                    looks.to_string().as_bytes(),
                 ],
             )
             .await?;

@@ -33,7 +33,12 @@ if version and version ~= protocol then return {'protocol', version} end
 
 local now = now_ms()
 local lease = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'until', 'run', 'since')
-local holder, epoch = lease[1] or '', tonumber(lease[2] or '0')
+local holder, epoch = lease[1] or '', counted(KEYS[1], 'epoch', lease[2])
+local lease_until = counted(KEYS[1], 'until', lease[3])
+local since = lease[5] and counted(KEYS[1], 'since', lease[5])
+if math.max(epoch, above) >= LARGEST then
+  error('BADVALUE ' .. KEYS[1] .. ' epoch is at its end: no higher one can be counted', 0)
+end
 local fleet_size = redis.call('ZCARD', KEYS[3])
 redis.call('LLEN', KEYS[6])
 
@@ -50,11 +55,11 @@ local gone = absent(presence, run, watched)
 gone[node] = nil
 
 local takes = holder ~= node
-  and (holder == '' or tonumber(lease[3] or '0') <= now or gone[holder])
+  and (holder == '' or is_past(lease_until, now) or gone[holder])
 local generator = takes and node or holder
 local dead, first, place, changed = {}, {}, nil, takes
 for i, name in ipairs(line) do
-  if name ~= node and (gone[name] or tonumber(seen[i + 1] or '0') + 3 * slow < now) then
+  if name ~= node and (gone[name] or is_past(tonumber(seen[i + 1] or '0') + 3 * slow, now)) then
     dead[#dead + 1] = name
     changed = true
   elseif name ~= generator then
@@ -78,7 +83,7 @@ if takes and holder ~= '' then
   gap = math.max(0, now - tonumber(alive or now))
 elseif takes then
   how = epoch == 0 and 'first' or 'resigned'
-  gap = math.max(0, now - tonumber(lease[5] or now))
+  gap = math.max(0, now - (since or now))
 end
 
 -- First write: one that needs no memory, so that a full server still hears a beat.
@@ -88,11 +93,16 @@ redis.call('HSET', KEYS[2], node, run .. ' ' .. about)
 if joins then redis.call('ZADD', KEYS[3], now, node) end
 if not version then redis.call('HSET', KEYS[5], 'protocol', protocol) end
 for _, name in ipairs(dead) do redis.call('ZREM', KEYS[3], name) end
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now - FORGET_MS, 'LIMIT', 0, 8)) do
-  redis.call('ZREM', KEYS[4], name)
-  redis.call('ZREM', KEYS[3], name)
-  redis.call('HDEL', KEYS[2], name)
+local function forget(from, to)
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], from, to, 'LIMIT', 0, 8)) do
+    redis.call('ZREM', KEYS[4], name)
+    redis.call('ZREM', KEYS[3], name)
+    redis.call('HDEL', KEYS[2], name)
+  end
 end
+forget('-inf', now - FORGET_MS)
+-- Seen under a clock that was ahead. A node that lives is back with its next beat.
+forget(now + LONGEST_TTL_MS, '+inf')
 if changed then
   for _, name in ipairs(first) do
     if name ~= node then redis.call('PUBLISH', calls .. name, '') end

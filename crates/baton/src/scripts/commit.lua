@@ -28,7 +28,7 @@ local held = redis.call('HGET', KEYS[1], slot)
 if not held then return {'lost'} end
 local kind, held_number, run, body = parse_claim(held)
 if kind ~= 'm' or held_number ~= number then return {'lost'} end
-local p, n, a, b, c, pack = parse_range(body)
+local p, n, a, b, c, pack, tail = parse_range(body)
 if not p or a ~= first or last < first or last > b or failed > last - first + 1 then
   return {'lost'}
 end
@@ -42,11 +42,15 @@ end
 local effects, reason = check_effects(8 + failed, 10)
 if not effects then return {'refused', reason} end
 local count = last - first + 1
-local whole = count == n
-local left = whole and 0 or tonumber(redis.call('HGET', KEYS[4], pack) or n) - count
+local whole_pack = count == n
+local left = whole_pack and 0 or (whole_number(KEYS[4], pack) or n) - count
 redis.call('HLEN', KEYS[3])
 redis.call('ZCARD', KEYS[2])
-redis.call('HLEN', KEYS[6])
+local stats = redis.call('HMGET', KEYS[6], 'done', 'failed')
+if counted(KEYS[6], 'done', stats[1]) + count > LARGEST
+  or counted(KEYS[6], 'failed', stats[2]) + count > LARGEST then
+  error('BADVALUE ' .. KEYS[6] .. ' is at its end: nothing more can be counted', 0)
+end
 local audited = ARGV[6] ~= ''
 if audited then redis.call('LLEN', KEYS[8]) end
 local time = redis.call('TIME')
@@ -56,11 +60,11 @@ if last == b then
   redis.call('ZREM', KEYS[2], slot)
 else
   redis.call('HSET', KEYS[1], slot,
-    'm ' .. ARGV[2] .. ' ' .. run .. ' ' .. format_range(p, n, last + 1, b, c))
+    'm ' .. ARGV[2] .. ' ' .. run .. ' ' .. format_range(p, n, last + 1, b, c, tail))
 end
 if left <= 0 then
   redis.call('HDEL', KEYS[3], pack)
-  if not whole then redis.call('HDEL', KEYS[4], pack) end
+  if not whole_pack then redis.call('HDEL', KEYS[4], pack) end
 else
   redis.call('HSET', KEYS[4], pack, string.format('%.0f', left))
 end

@@ -1,17 +1,14 @@
--- Shared: staged effects, checked as a whole before the first of them is written.
+-- Shared: staged effects (needs checked), checked as a whole before the first of them is written.
 -- In ARGV from `at`: how many, then per effect: verb, number of arguments, arguments.
 -- In KEYS from `key`: one key per effect.
 local EFFECT_TYPE = {SET = 'any', DEL = 'any', INCRBY = 'string', HSET = 'hash', HINCRBY = 'hash',
   RPUSH = 'list', SADD = 'set', ZADD = 'zset'}
 
-local LIMIT = 9007199254740991
-
--- A number as Redis writes it: INCRBY refuses leading zeros and '-0'.
-local function whole(text)
-  if not text or #text > 17 then return nil end
-  if text ~= '0' and not string.match(text, '^-?[1-9]%d*$') then return nil end
-  local number = tonumber(text)
-  return math.abs(number) <= LIMIT and number or nil
+-- A number as Redis writes it, with or without a sign: INCRBY refuses leading zeros and '-0'.
+local function signed(text)
+  if not text then return nil end
+  local size = string.match(text, '^-([1-9].*)$')
+  return whole(size or text)
 end
 
 -- The effects as commands, or nil and the reason why one of them would fail.
@@ -47,8 +44,8 @@ local function check_effects(at, key)
       else
         value = sums[counter] or redis.call('GET', name) or '0'
       end
-      local sum = whole(tostring(value)) and whole(by) and tonumber(value) + tonumber(by)
-      if not sum or math.abs(sum) > LIMIT then
+      local sum = signed(tostring(value)) and signed(by) and tonumber(value) + tonumber(by)
+      if not sum or math.abs(sum) > LARGEST then
         return nil, name .. ': not a number that ' .. verb .. ' can add to'
       end
       sums[counter] = string.format('%.0f', sum)

@@ -9,7 +9,7 @@ local function last_id(errors, ids)
   local last = whole_number(ids, 'last')
   local behind = last and redis.call('HEXISTS', errors, last + 1) or redis.call('HLEN', errors)
   if behind > 0 then
-    error(ids .. ' last is behind the ids in ' .. errors .. ': set it to the highest of them', 0)
+    error('BADVALUE ' .. ids .. ' last is behind the ids in ' .. errors .. ': set it to the highest of them', 0)
   end
   return last or 0
 end

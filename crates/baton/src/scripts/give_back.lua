@@ -18,7 +18,7 @@ redis.call('LLEN', KEYS[5])
 must_be(keys.errors_held, 'hash')
 must_be(keys.errors_ids, 'hash')
 local now_s = redis.call('TIME')[1]
-put_back(keys, slot, held, false)
+put_back(keys, slot, held, nil)
 -- A late duplicate of the claim must not take messages for a slot that moved on.
 redis.call('HSET', KEYS[4], slot, ARGV[2] .. ' 0 0 ' .. now_s)
 return {'ok'}

@@ -268,11 +268,11 @@ async fn a_message_that_fails_again_can_be_retried_again() {
 #[tokio::test]
 async fn a_message_that_killed_its_workers_may_try_as_often_again() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(1).await;
-    for number in [1, 2, 3] {
-        let _ = w.take_and_stall(number, 1).await;
-        let _ = w.store.reclaim().await.unwrap();
+    let (g, w) = fleet.with_messages(1).await;
+    for name in ["x", "y", "z"] {
+        let _ = fleet.death(name, 1, &g).await;
     }
+    fleet.age_suspicions().await;
     assert_eq!(w.claim(4, 1).await, baton::protocol::Claim::Empty);
     let record = w.failures().await.remove(0).record;
     assert_eq!(retry(&w, 1, &record).await, Settled::Retried);

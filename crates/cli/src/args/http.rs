@@ -4,7 +4,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use baton_web::PublicUrl;
-use clap::builder::FalseyValueParser;
 
 /// How the page is served.
 #[derive(clap::Args, Debug)]
@@ -18,7 +17,7 @@ pub(crate) struct WebArgs {
     #[arg(long, value_name = "FILE", env = "BATON_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Let visitors take, retry and drop failed messages
-    #[arg(long, env = "BATON_ALLOW_ACTIONS", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_ALLOW_ACTIONS")]
     pub(crate) allow_actions: bool,
     /// A name by which visitors may ask for the page, beside the address itself; may be repeated
     #[arg(

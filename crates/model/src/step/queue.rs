@@ -45,7 +45,7 @@ impl Script<'_> {
             });
         }
         if first + count - 1 <= fence.last {
-            return Some(Reply::Already);
+            return Some(Reply::AlreadyPublished { last: fence.last });
         }
         if first != fence.last + 1 && !self.has(Flaw::NumbersWithHoles) {
             return Some(Reply::Gap { last: fence.last });

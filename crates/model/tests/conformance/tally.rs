@@ -38,7 +38,7 @@ const ALL: [&str; 44] = [
     "GiveBack Lost",
     "Leave Left",
     "Leave Left with the lease",
-    "Publish Already",
+    "Publish AlreadyPublished",
     "Publish Fenced",
     "Publish Full",
     "Publish Gap",

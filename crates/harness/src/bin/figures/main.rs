@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use baton_print::errln;
 use baton_server::PrivateServer;
 
 use report::Report;
@@ -87,7 +88,7 @@ fn main() -> ExitCode {
     match measure() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("figures: {error:#}");
+            errln!("figures: {error:#}");
             ExitCode::FAILURE
         }
     }
