@@ -4,7 +4,7 @@
 // No script can know what became of a download. So this page asks, and it gives the messages back
 // when it is closed without an answer; the server does so when the time is over.
 
-import { act, Refused, session, toast } from "./talk.js";
+import { act, here, Refused, session, toast } from "./talk.js";
 import { byId, count, el, many, say } from "./text.js";
 
 /** How often the time that is left is said anew, in ms. */
@@ -23,7 +23,7 @@ export async function take(look, what) {
     return;
   }
   const path = `/api/errors/take/${take}`;
-  const save = el("a", { href: `${path}/file`, download: begun.file });
+  const save = el("a", { href: here(`${path}/file`), download: begun.file });
   save.click();
   await asked(begun, path, save);
 }
@@ -43,7 +43,7 @@ function asked({ count: number, missing, file, answer_within_s }, path, save) {
   say(byId("taken-note"), "");
   const leave = () => {
     // The page may be gone before an answer comes. Without one the server waits for the time's end.
-    fetch(path, {
+    fetch(here(path), {
       method: "POST",
       keepalive: true,
       headers: { "content-type": "application/json", "x-csrf-token": session.csrf },

@@ -8,6 +8,10 @@ const AGAIN_MS = 3000;
 /** What the server says of this session; asked for anew whenever the stream begins. */
 export const session = { actions: false, csrf: "", login: false, fleet: "", place: "", version: "" };
 
+/** The address of a path here. Who typed a proxy's password into the address has it in that of the
+ * page, and browsers refuse to fetch such an address. */
+export const here = (path) => new URL(path, location.origin);
+
 /** Refused or not reachable, in words; `soFar` is what was done before, if anything, and `status`
  * what the server answered, if it did. */
 export class Refused extends Error {
@@ -22,7 +26,7 @@ export class Refused extends Error {
 async function ask(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, { ...options, redirect: "manual", cache: "no-store" });
+    response = await fetch(here(path), { ...options, redirect: "manual", cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused("the server of this page does not answer");
@@ -64,7 +68,7 @@ export function listen({ begun, seen, lost }) {
       return later();
     }
     begun();
-    stream = new EventSource("/api/events");
+    stream = new EventSource(here("/api/events"));
     stream.addEventListener("seen", (event) => seen(JSON.parse(event.data)));
     // Connecting again goes through the session: the server may have been started anew.
     stream.addEventListener("error", later);

@@ -105,7 +105,7 @@ fn a_read_only_replica_is_refused_and_its_primary_untouched() {
         .unwrap();
     let key = &seed.store.keys().errors;
     wait_until("the replica to follow", || {
-        redis(&replica).llen(key) == Ok(3_u64)
+        redis(&replica).hlen(key) == Ok(3_u64)
     });
     for command in ["getErrors", "clean", "run"] {
         let ended = on(&replica, &[command]);

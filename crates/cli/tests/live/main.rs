@@ -142,7 +142,9 @@ fn g_takes_the_failed_messages_and_shows_them_in_a_window() {
         text: b"an old story".to_vec(),
     };
     let keys = Keys::new(&FleetName::new("default").unwrap());
-    let _: () = demo.redis().lpush(&keys.errors, failed.encode()).unwrap();
+    let mut redis = demo.redis();
+    let id: u64 = redis.hincr(&keys.errors_ids, "last", 1).unwrap();
+    let _: () = redis.hset(&keys.errors, id, failed.encode()).unwrap();
     demo.press("g");
     demo.wait_words("printed and removed");
     demo.wait_words(r"#4711  n1  too \x1b[31mred  an old story");

@@ -166,7 +166,7 @@ fn assert_events(visitor: &Visitor<'_>) {
     assert!(ages.is_sorted() && ages[0] < ages[2], "{ages:?}");
     // The page reads the fleet once per second.
     let took = before.elapsed();
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Taking, dropping and retrying: who may, and on what.
 
+use std::thread;
+
 use serde_json::{Value, json};
 
 use crate::support::{Site, TOKEN};
+use crate::take::drain;
 
 fn look(site: &Site, query: &str) -> Value {
     site.get(&format!("/api/errors{query}")).json()
@@ -258,6 +261,27 @@ fn thousands_are_settled_whole_and_exactly() {
         ["garbage"],
         "as many as there were, not one more"
     );
+}
+
+#[test]
+fn beside_a_drain_every_message_is_counted_once() {
+    let site = Site::acting();
+    site.had(10_000);
+    for action in ["drop", "retry"] {
+        site.fail_many(5000, |_| "no");
+        let seen = look(&site, "?limit=1");
+        let (settled, drained) = thread::scope(|scope| {
+            let drained = scope.spawn(|| drain(&site).len() as u64);
+            let settled = settle(&site, &seen, json!("all"), action);
+            (settled, drained.join().unwrap())
+        });
+        let count = |field: &str| settled[field].as_u64().unwrap();
+        let done = count("dropped") + count("retried");
+        assert_eq!(done + count("missing"), 5000, "{settled}");
+        // What the drain held for a moment and printed, the page had not; nothing is left.
+        assert_eq!(done + drained, 5000, "{settled} {drained}");
+        assert!(site.texts().is_empty());
+    }
 }
 
 #[test]

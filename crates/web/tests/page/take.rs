@@ -211,14 +211,14 @@ fn two_takes_and_a_drain_at_once_get_each_message_once() {
 }
 
 /// What `baton getErrors` does.
-fn drain(site: &Site) -> Vec<u64> {
+pub(crate) fn drain(site: &Site) -> Vec<u64> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
         let target = Target::parse(&site.url).unwrap();
-        let store = Store::open(&target, &site.fleet, "drain", |_| {})
+        let store = Store::open(&target, &site.fleet, &baton::new_name(), |_| {})
             .await
             .unwrap();
         let mut drain = Drain::start(store, Duration::from_secs(30)).await.unwrap();
