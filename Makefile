@@ -20,9 +20,11 @@ demo: setup build ## Build, then watch a fleet at work; Ctrl-C ends it
 	@# Ctrl-C reaches make and this shell too; the trap leaves the ending to the demo.
 	@trap : INT; $(TARGET)/release/baton demo || [ $$? -eq 130 ]
 
-test: setup ## Run every test, on real servers and in a real browser
+test: setup ## Run every test, on real servers, in a real browser, behind a real proxy
 	@scripts/setup-browser
+	@scripts/setup-nginx
 	@scripts/setup-prometheus
+	@scripts/setup-chaos
 	cargo test --workspace
 
 lint: ## Check the format, and deny every warning

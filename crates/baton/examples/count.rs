@@ -2,6 +2,8 @@
 //!
 //! `cargo run --example count -- redis://localhost`
 
+use std::io::Write;
+
 use baton::{Config, Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
 
 struct Numbers;
@@ -32,7 +34,8 @@ async fn main() -> Result<(), baton::Error> {
         .unwrap_or_else(|| "redis://localhost".to_owned());
     let config = Config::new(FleetName::new("count")?);
     let node = Node::new(Target::parse(&url)?, config, Numbers, Count, |event| {
-        println!("{event:?}")
+        // Not `println!`, which panics when the disk is full or the reader is gone.
+        let _ = writeln!(std::io::stdout(), "{event:?}");
     })?;
     node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() })
         .await

@@ -13,14 +13,28 @@ const MAX_CONCURRENCY: usize = 10_000;
 /// Lua number holds exactly.
 const MAX_COUNT: u64 = 1 << 53;
 
-/// What becomes of ticks of the schedule that passed while nobody generated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Most missed time that a generator makes up for, unless it is set.
+const CATCH_UP: Duration = Duration::from_secs(600);
+/// Longest time that a generator can be asked to make up for.
+const LONGEST_CATCH_UP: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// What becomes of ticks of the schedule that passed while no node generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Missed {
-    /// They are made up for at once.
-    #[default]
-    CatchUp,
+    /// The generator makes up for them at once.
+    CatchUp {
+        /// For those of so long a time; older ones are left out, and the generator says how many.
+        at_most: Duration,
+    },
     /// They are left out.
     Skip,
+}
+
+impl Default for Missed {
+    fn default() -> Self {
+        Self::CatchUp { at_most: CATCH_UP }
+    }
 }
 
 /// The settings of a node.
@@ -61,7 +75,7 @@ impl Config {
             lease_ttl: Duration::from_millis(1500),
             claim_ttl: Duration::from_secs(5),
             concurrency: 1,
-            missed: Missed::CatchUp,
+            missed: Missed::default(),
             max_pending: 1_000_000,
             max_errors: 1_000_000,
             audit: false,
@@ -82,6 +96,11 @@ impl Config {
         if self.interval > Duration::ZERO && self.interval < Duration::from_millis(1) {
             return Err(Error::Config(
                 "the interval is zero (full speed) or at least 1 ms".to_owned(),
+            ));
+        }
+        if matches!(self.missed, Missed::CatchUp { at_most } if at_most > LONGEST_CATCH_UP) {
+            return Err(Error::Config(
+                "a generator makes up for at most 366 days".to_owned(),
             ));
         }
         if self.concurrency == 0 || self.concurrency > MAX_CONCURRENCY {

@@ -1,15 +1,17 @@
 //! What the parts of a running node share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::pack_cache::PackCache;
 use crate::protocol::{Slot, Store};
+use crate::witness::Witness;
 use crate::{Config, Error, Event, Meter};
 
 /// Pause before a call is repeated that the server could not take.
@@ -41,6 +43,7 @@ pub(crate) struct Context {
     pub(crate) store: Store,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
+    pub(crate) witness: Witness,
     pub(crate) role: watch::Sender<Role>,
     /// Since when the node is to stop.
     pub(crate) stop: watch::Sender<Option<Instant>>,
@@ -57,7 +60,58 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn emit(&self, event: Event) {
+        self.witness.saw(&event);
         (self.observe)(&event);
+    }
+
+    pub(crate) fn warn(&self, text: String) {
+        self.emit(Event::Warning { text });
+    }
+
+    /// Takes Redis's time from a beat of which this node now knows who holds the lease.
+    pub(crate) fn heard(&self, now_ms: u64, sent: Instant, holder: &str) {
+        let step_ms = self.clock.set(now_ms, sent, Instant::now());
+        // The whole fleet sees it; the generator says it.
+        if let Some(step_ms) = step_ms.filter(|_| holder == self.store.node()) {
+            let by = words(step_ms.unsigned_abs());
+            let way = if step_ms > 0 { "forward" } else { "back" };
+            self.warn(format!(
+                "Redis's clock was set {way} by {by}; the schedule goes on as if it were not"
+            ));
+        }
+    }
+
+    /// Says so if Redis has less than it confirmed to this node. A seal of this node's own is
+    /// evidence, too: the fence only rises, and never passes to another node of the same epoch.
+    pub(crate) async fn look_for_loss(&self, sealed: Option<u64>) -> Result<(), Error> {
+        let fence = loop {
+            match self.store.fence().await {
+                Ok(fence) => break fence,
+                Err(error) if error.is_passing() && sealed.is_some() => {
+                    self.pause_after(&error).await;
+                }
+                // A worker looks again at the next change of the lease, and with its census.
+                Err(error) if error.is_passing() => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        };
+        let fell = sealed.is_some_and(|epoch| {
+            fence.epoch < epoch || (fence.epoch == epoch && fence.node != self.store.node())
+        });
+        self.compare(fence.last, fell);
+        Ok(())
+    }
+
+    /// Says so if Redis's last number is lower than one that it confirmed to this node, or if it
+    /// is known that it lost its data.
+    pub(crate) fn compare(&self, last: u64, lost: bool) {
+        if let Some(highest) = self.witness.notice(last, lost) {
+            self.warn(format!(
+                "Redis lost its data: it had confirmed messages up to #{highest} to this node and \
+                 stands at #{last} now; those that had not ended are gone (see `baton status` for \
+                 what its durability settings allow)"
+            ));
+        }
     }
 
     pub(crate) fn stopping(&self) -> bool {
@@ -100,32 +154,9 @@ impl Context {
     }
 }
 
-/// Redis's clock as this node knows it from its beats. It decides when something happens,
-/// never whether it is safe.
-pub(crate) struct Clock {
-    base: Instant,
-    /// Redis's clock at `base`, in ms.
-    offset_ms: AtomicI64,
-}
-
-impl Clock {
-    pub(crate) fn new() -> Self {
-        Self {
-            base: Instant::now(),
-            offset_ms: AtomicI64::new(0),
-        }
-    }
-
-    /// Takes a reading: Redis said `now_ms` somewhere between the two local moments.
-    pub(crate) fn set(&self, now_ms: u64, sent: Instant, answered: Instant) {
-        let middle = sent + (answered - sent) / 2;
-        let local_ms = (middle - self.base).as_millis() as i64;
-        self.offset_ms
-            .store(now_ms as i64 - local_ms, Ordering::Relaxed);
-    }
-
-    pub(crate) fn now_ms(&self) -> u64 {
-        let local_ms = self.base.elapsed().as_millis() as i64;
-        (local_ms + self.offset_ms.load(Ordering::Relaxed)).max(0) as u64
-    }
+/// A time in words, such as `10m` or `23h 59m 58s`; below a second in milliseconds.
+pub(crate) fn words(ms: u64) -> String {
+    let exact = Duration::from_millis(ms);
+    let whole = Duration::from_secs(exact.as_secs());
+    humantime::format_duration(if ms < 1000 { exact } else { whole }).to_string()
 }

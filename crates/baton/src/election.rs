@@ -38,6 +38,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
         ..About::default()
     };
     let mut generator_seen = None;
+    let mut epoch_seen = 0;
     let mut looks_after_claims = false;
     while !ctx.stopping() {
         about.published = ctx.meter.published();
@@ -77,7 +78,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
                 if ctx.role.borrow().epoch().is_none() {
                     crash::point("after-beat-took-lease");
                 }
-                ctx.clock.set(now_ms, sent, Instant::now());
+                ctx.heard(now_ms, sent, ctx.store.node());
                 let until = sent + ttl - ttl / MARGIN_SHARE;
                 ctx.role.send_replace(Role::Generator { epoch, until });
                 generator_seen = None;
@@ -86,12 +87,12 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
             }
             Ok(Beat::Worker {
                 generator,
+                epoch,
                 next,
                 now_ms,
                 place,
-                ..
             }) => {
-                ctx.clock.set(now_ms, sent, Instant::now());
+                ctx.heard(now_ms, sent, &generator);
                 ctx.role
                     .send_if_modified(|role| std::mem::replace(role, Role::Worker) != Role::Worker);
                 if generator_seen.as_ref() != Some(&generator) {
@@ -99,6 +100,10 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
                         generator: generator.clone(),
                     });
                     generator_seen = Some(generator);
+                }
+                // A server that lost its data has a new lease.
+                if std::mem::replace(&mut epoch_seen, epoch) != epoch {
+                    ctx.look_for_loss(None).await?;
                 }
                 // One standby is enough; the second in line is first as soon as that one dies.
                 looks_after_claims = place == 1;

@@ -47,6 +47,9 @@ impl Error {
     }
 }
 
+/// How a server begins that has as many clients as it may have; it may have room later.
+pub(crate) const TOO_MANY_CLIENTS: &str = "ERR max number of clients";
+
 /// Codes with which Redis says that it did not execute a call but may do so later.
 const NOT_EXECUTED: [&str; 12] = [
     "MOVED",
@@ -71,20 +74,35 @@ pub(crate) fn classify(error: redis::RedisError) -> Error {
             _ => Error::ReplyLost(error),
         };
     };
-    // Redis 6.2 wraps the code of an error inside a script: "ERR Error running script …: -OOM …".
-    let wrapped = |word: &str| {
-        error
-            .detail()
-            .is_some_and(|text| text.contains(&format!("-{word} ")))
-    };
-    if NOT_EXECUTED.contains(&code) || NOT_EXECUTED.iter().any(|word| wrapped(word)) {
-        return Error::Unavailable(plain(&error));
+    let words = plain(&error);
+    match NOT_EXECUTED.contains(&code) || says_not_executed(&words) {
+        true => Error::Unavailable(words),
+        false => Error::Refused(words),
     }
-    Error::Refused(plain(&error))
 }
 
-/// The error's own words, without the client library's preamble.
+/// Whether the words of an error say that a call was not executed but may be later. Redis 6.2 wraps
+/// the code of an error inside a script: "ERR Error running script …: -OOM …".
+pub(crate) fn says_not_executed(words: &str) -> bool {
+    let says = |code: &&str| {
+        let begins = words
+            .strip_prefix(code)
+            .is_some_and(|rest| rest.starts_with(' '));
+        begins || words.contains(&format!("-{code} "))
+    };
+    words.starts_with(TOO_MANY_CLIENTS) || NOT_EXECUTED.iter().any(says)
+}
+
+/// What a script of ours says itself, of a value that it cannot work with.
+const BAD_VALUE: &str = "BADVALUE ";
+
+/// The error's own words, without the client library's preamble and without what a server says
+/// around the words of a script.
 pub(crate) fn plain(error: &redis::RedisError) -> String {
+    if let Some((_, words)) = error.detail().and_then(|text| text.split_once(BAD_VALUE)) {
+        let words = words.split(" script: ").next().unwrap_or_default();
+        return format!("{BAD_VALUE}{words}");
+    }
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         (Some(code), None) => code.to_owned(),
@@ -111,6 +129,8 @@ mod tests {
         let wrapped =
             "-ERR Error running script (call to f_1): @user_script:3: -OOM command not allowed\r\n";
         assert!(matches!(server_error(wrapped), Error::Unavailable(_)));
+        let full = "-ERR max number of clients reached\r\n";
+        assert!(matches!(server_error(full), Error::Unavailable(_)));
     }
 
     #[test]

@@ -13,16 +13,18 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use tokio::time::Instant;
 
-use crate::context::{Context, Role};
+use crate::context::{self, Context, Role};
+use crate::outbox::{Outbox, Prepared};
 use crate::protocol::{Publish, PublishCall, Seal};
-use crate::{Digest, Error, Event, Missed, PackBuilder, Source, crash};
+use crate::schedule::Schedule;
+use crate::{Cursor, Digest, Error, Event, Missed, PackBuilder, Source, crash};
 
 /// Most packs under way at once.
 const WINDOW: usize = 8;
-/// What is kept after Redis confirmed it: bytes and time.
-const KEPT: (usize, Duration) = (8 << 20, Duration::from_secs(3));
 /// Pauses of a generator whose queue is full: the first, and the longest.
 const FULL_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+/// How often a generator that cannot keep up says what it leaves out.
+const LEFT_OUT_EVERY: Duration = Duration::from_secs(10);
 
 /// Generates whenever this node holds the lease, until it stops.
 pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<(), Error> {
@@ -35,8 +37,11 @@ pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<
         let Some(epoch) = ctx.role.borrow().epoch() else {
             continue;
         };
-        let reign = Reign::new(ctx, &mut source, epoch);
-        let (by, fenced) = match reign.run().await? {
+        let mut reign = Reign::new(ctx, &mut source, epoch);
+        let end = reign.run().await?;
+        reign.say_left_out(true);
+        let sealed = reign.sealed;
+        let (by, fenced) = match end {
             End::Stopped => return Ok(()),
             End::Lapsed => (None, epoch),
             End::Fenced { node, epoch } => (Some(node).filter(|node| !node.is_empty()), epoch),
@@ -47,6 +52,13 @@ pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<
         ctx.above.fetch_max(epoch.max(fenced), Ordering::Relaxed);
         ctx.beat_now.notify_one();
         ctx.emit(Event::Fenced { epoch, by });
+        if sealed {
+            tokio::select! {
+                biased;
+                () = ctx.stopped() => return Ok(()),
+                looked = ctx.look_for_loss(Some(epoch)) => looked?,
+            }
+        }
         tokio::select! {
             biased;
             () = ctx.stopped() => return Ok(()),
@@ -67,32 +79,18 @@ enum End {
     },
 }
 
-/// A pack on its way.
-struct Prepared {
-    first: u64,
-    count: u64,
-    cursor_ms: u64,
-    digest: Option<Digest>,
-    pack: Vec<u8>,
-    /// The text of a single message, for the log.
-    text: Option<Vec<u8>>,
-    announced: bool,
-}
-
 /// The time in which this node generates under one epoch.
 struct Reign<'a, S> {
     ctx: &'a Arc<Context>,
     source: &'a mut S,
     epoch: u64,
-    /// The number of the next new message.
-    next: u64,
-    /// Which tick is next, in ms on Redis's clock.
-    cursor_ms: u64,
-    /// Refused or unanswered, to be sent (again), in order.
-    unsent: VecDeque<Prepared>,
-    /// Confirmed a moment ago.
-    kept: VecDeque<(Instant, Prepared)>,
-    kept_bytes: usize,
+    /// Whether the fence was raised.
+    sealed: bool,
+    outbox: Outbox,
+    schedule: Schedule,
+    /// Left out of the schedule and not said yet, and when that was last said.
+    left_out: u64,
+    left_out_said: Option<Instant>,
     full_pause: Duration,
     warned: bool,
     text: Vec<u8>,
@@ -105,11 +103,11 @@ impl<'a, S: Source> Reign<'a, S> {
             ctx,
             source,
             epoch,
-            next: 0,
-            cursor_ms: 0,
-            unsent: VecDeque::new(),
-            kept: VecDeque::new(),
-            kept_bytes: 0,
+            sealed: false,
+            outbox: Outbox::default(),
+            schedule: Schedule::new(ctx.config.interval, ctx.config.missed),
+            left_out: 0,
+            left_out_said: None,
             full_pause: FULL_PAUSE.0,
             warned: false,
             text: Vec::new(),
@@ -117,7 +115,7 @@ impl<'a, S: Source> Reign<'a, S> {
         }
     }
 
-    async fn run(mut self) -> Result<End, Error> {
+    async fn run(&mut self) -> Result<End, Error> {
         if let Some(end) = self.seal().await? {
             return Ok(end);
         }
@@ -144,8 +142,7 @@ impl<'a, S: Source> Reign<'a, S> {
                     while let Some((prepared, answer)) = under_way.next().await {
                         again.extend(self.take(prepared, answer).err().map(|refused| refused.0));
                     }
-                    again.append(&mut self.unsent);
-                    self.unsent = again;
+                    self.outbox.take_back(again);
                     if let Some(end) = self.settle(trouble).await? {
                         return Ok(end);
                     }
@@ -165,11 +162,11 @@ impl<'a, S: Source> Reign<'a, S> {
             }
             crash::point("before-seal");
             match self.ctx.store.seal(self.epoch).await {
-                Ok(Seal::Sealed { last, cursor_ms }) => {
+                Ok(Seal::Sealed { last, cursor }) => {
                     crash::point("after-seal");
-                    self.next = last + 1;
-                    self.cursor_ms = cursor_ms;
+                    self.sealed = true;
                     self.ctx.emit(Event::Generator { epoch: self.epoch });
+                    self.go_on(last, cursor);
                     return Ok(None);
                 }
                 Ok(Seal::Fenced { node, epoch }) => return Ok(Some(End::Fenced { node, epoch })),
@@ -177,6 +174,21 @@ impl<'a, S: Source> Reign<'a, S> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Goes on where the fleet stands.
+    fn go_on(&mut self, last: u64, cursor: Option<Cursor>) {
+        let ctx = self.ctx;
+        ctx.compare(last, false);
+        if cursor.is_none() {
+            let key = &ctx.store.keys().fence;
+            ctx.warn(format!(
+                "the field cursor of {key} is no time: the schedule begins anew"
+            ));
+        }
+        self.outbox = Outbox::after(last);
+        self.schedule
+            .resume(cursor.and_then(|cursor| ctx.clock.steady(cursor)));
     }
 
     /// Whether and how this reign is over.
@@ -194,7 +206,7 @@ impl<'a, S: Source> Reign<'a, S> {
     }
 
     /// Hears the answers to what is under way, so that what took effect is told.
-    async fn finish<F>(mut self, mut under_way: FuturesOrdered<F>, end: End) -> Result<End, Error>
+    async fn finish<F>(&mut self, mut under_way: FuturesOrdered<F>, end: End) -> Result<End, Error>
     where
         F: Future<Output = (Prepared, Result<Publish, Error>)>,
     {
@@ -206,7 +218,7 @@ impl<'a, S: Source> Reign<'a, S> {
 
     /// The next pack to send: one that has to be repeated, or a new one if it is due.
     async fn next_pack(&mut self) -> Option<Prepared> {
-        if let Some(prepared) = self.unsent.pop_front() {
+        if let Some(prepared) = self.outbox.pop() {
             return Some(prepared);
         }
         let wanted = self.due_messages().min(self.ctx.config.max_pending);
@@ -219,79 +231,79 @@ impl<'a, S: Source> Reign<'a, S> {
         while builder.count() < wanted && !builder.is_full() {
             self.text.clear();
             self.source
-                .generate(self.next + builder.count(), &mut self.text)
+                .generate(self.outbox.next + builder.count(), &mut self.text)
                 .await;
             if let Some(digest) = &mut digest {
                 digest.add(builder.count(), &self.text);
             }
             builder.push(&self.text);
         }
-        let (first, count) = (self.next, builder.count());
-        self.next += count;
-        self.advance(count);
+        let count = builder.count();
+        let first = self.outbox.number(count);
+        self.schedule.advance(count);
+        if self.allowed() == 0 {
+            // Whoever raises the limit has missed nothing until then.
+            self.schedule.begin_anew();
+        }
         Some(Prepared {
             first,
             count,
-            cursor_ms: self.cursor_ms,
+            cursor: self.ctx.clock.cursor(self.schedule.next()),
             digest,
             pack: self.builder.finish(self.ctx.clock.now_ms()),
             text: (count == 1).then(|| self.text.clone()),
             announced: false,
+            maybe_there: false,
         })
+    }
+
+    /// How many more messages the fleet may publish.
+    fn allowed(&self) -> u64 {
+        match self.ctx.config.messages {
+            Some(total) => (total + 1).saturating_sub(self.outbox.next),
+            None => u64::MAX,
+        }
     }
 
     /// How many new messages are due now.
     fn due_messages(&mut self) -> u64 {
-        let allowed = match self.ctx.config.messages {
-            Some(total) => (total + 1).saturating_sub(self.next),
-            None => u64::MAX,
-        };
-        let interval_ms = self.interval_ms();
-        if interval_ms == 0 {
-            return allowed;
-        }
-        let now_ms = self.ctx.clock.now_ms();
-        // Before the first tick, and after a schedule with longer steps or a clock set back.
-        if self.cursor_ms == 0 {
-            self.cursor_ms = now_ms;
-        }
-        self.cursor_ms = self.cursor_ms.min(now_ms + interval_ms);
-        let Some(late_ms) = now_ms.checked_sub(self.cursor_ms) else {
+        let allowed = self.allowed();
+        if allowed == 0 {
             return 0;
-        };
-        match self.ctx.config.missed {
-            Missed::CatchUp => allowed.min(late_ms / interval_ms + 1),
-            Missed::Skip => {
-                self.cursor_ms += late_ms / interval_ms * interval_ms;
-                allowed.min(1)
-            }
         }
+        let due = self.schedule.due(self.ctx.clock.steady_ms());
+        self.left_out = self.left_out.saturating_add(due.left_out);
+        self.say_left_out(false);
+        due.count.min(allowed)
     }
 
-    /// Moves the schedule on by the messages that were made.
-    fn advance(&mut self, count: u64) {
-        self.cursor_ms = match self.interval_ms() {
-            0 => 0,
-            interval_ms => self.cursor_ms + count * interval_ms,
+    /// Says what was left out: at once, but not again and again, unless the reign ends.
+    fn say_left_out(&mut self, at_once: bool) {
+        let lately = |at: Instant| at.elapsed() < LEFT_OUT_EVERY;
+        let wait = self.left_out_said.is_some_and(lately) && !at_once;
+        if self.left_out == 0 || wait {
+            return;
+        }
+        self.left_out_said = Some(Instant::now());
+        let count = std::mem::take(&mut self.left_out);
+        let config = &self.ctx.config;
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let time = context::words(millis(config.interval).saturating_mul(count));
+        let Missed::CatchUp { at_most } = config.missed else {
+            return;
         };
-    }
-
-    fn interval_ms(&self) -> u64 {
-        self.ctx.config.interval.as_millis() as u64
+        let at_most = context::words(millis(at_most));
+        self.ctx.warn(format!(
+            "left out {count} missed messages of {time}: no more than {at_most} are made up for"
+        ));
     }
 
     /// When to look for new messages again, unless an answer comes before.
     fn next_due(&self, room: bool) -> Instant {
         let far = Duration::from_secs(3600);
-        let finished = self
-            .ctx
-            .config
-            .messages
-            .is_some_and(|total| self.next > total);
-        let wait = match self.interval_ms() {
-            _ if finished || !room => far,
-            0 => far,
-            _ => Duration::from_millis(self.cursor_ms.saturating_sub(self.ctx.clock.now_ms())),
+        let wait = match self.schedule.wait(self.ctx.clock.steady_ms()) {
+            Some(wait) if room && self.allowed() > 0 => wait,
+            _ => far,
         };
         // An idle reign still looks whether it is over.
         let until = match *self.ctx.role.borrow() {
@@ -307,8 +319,13 @@ impl<'a, S: Source> Reign<'a, S> {
         mut prepared: Prepared,
         answer: Result<Publish, Error>,
     ) -> Result<(), Box<(Prepared, Trouble)>> {
+        let accepted = match &answer {
+            Ok(Publish::Ok) => true,
+            Ok(Publish::Already { last }) => self.outbox.is_there(&prepared, *last),
+            _ => false,
+        };
         let trouble = match answer {
-            Ok(Publish::Ok | Publish::Already) => {
+            Ok(_) if accepted => {
                 self.full_pause = FULL_PAUSE.0;
                 self.warned = false;
                 if !prepared.announced {
@@ -318,36 +335,29 @@ impl<'a, S: Source> Reign<'a, S> {
                     self.ctx.emit(Event::Published {
                         epoch: self.epoch,
                         first: prepared.first,
-                        last: prepared.first + prepared.count - 1,
+                        last: prepared.last(),
                         text: prepared.text.take(),
                     });
                 }
-                self.keep(prepared);
+                self.outbox.confirm(prepared);
                 return Ok(());
             }
+            Ok(Publish::Ok) => return Ok(()),
+            Ok(Publish::Already { last }) => Trouble::Foreign { last },
+            // The last number lies within this pack, whose messages come and go together.
+            Ok(Publish::Gap { last }) if last >= prepared.first => Trouble::Foreign { last },
             Ok(Publish::Fenced { node, epoch }) => Trouble::Fenced { node, epoch },
             Ok(Publish::Gap { last }) => Trouble::Gap { last },
             Ok(Publish::Full { .. }) => Trouble::Full,
-            Err(error) => Trouble::Error(error),
+            Err(error) => {
+                prepared.maybe_there |= matches!(error, Error::ReplyLost(_));
+                Trouble::Error(error)
+            }
         };
         Err(Box::new((prepared, trouble)))
     }
 
-    /// Keeps a confirmed pack for a moment.
-    fn keep(&mut self, prepared: Prepared) {
-        let (most_bytes, longest) = KEPT;
-        self.kept_bytes += prepared.pack.len();
-        self.kept.push_back((Instant::now(), prepared));
-        while let Some((at, oldest)) = self.kept.front() {
-            if self.kept_bytes <= most_bytes && at.elapsed() <= longest {
-                break;
-            }
-            self.kept_bytes -= oldest.pack.len();
-            self.kept.pop_front();
-        }
-    }
-
-    /// Makes good what went wrong, so that `unsent` can be sent again.
+    /// Makes good what went wrong, so that what was refused can be sent again.
     async fn settle(&mut self, trouble: Trouble) -> Result<Option<End>, Error> {
         match trouble {
             Trouble::Fenced { node, epoch } => return Ok(Some(End::Fenced { node, epoch })),
@@ -357,47 +367,43 @@ impl<'a, S: Source> Reign<'a, S> {
                 tokio::time::sleep(pause).await;
             }
             Trouble::Gap { last } => self.close_gap(last),
+            Trouble::Foreign { last } => self.go_on_after(last),
             Trouble::Error(error) if error.is_passing() => self.pause_after(&error).await,
             Trouble::Error(error) => return Err(error),
         }
         Ok(None)
     }
 
-    /// The server's last number is lower than ours: it lost writes that it had confirmed.
-    /// Sends again what is still kept, and numbers anew what comes after a real hole.
+    /// Redis lost writes that it had confirmed: closes the gap as far as that can be.
     fn close_gap(&mut self, last: u64) {
-        let kept = std::mem::take(&mut self.kept)
-            .into_iter()
-            .map(|(_, prepared)| prepared);
-        self.kept_bytes = 0;
-        let mut again: VecDeque<Prepared> = kept.filter(|prepared| prepared.first > last).collect();
-        again.append(&mut self.unsent);
-        let oldest = again.front().map_or(self.next, |prepared| prepared.first);
-        if oldest > last + 1 {
-            self.ctx.emit(Event::Warning {
-                text: format!(
-                    "Redis lost messages #{}–#{} after it had confirmed them; its durability \
-                     settings allow that (see `baton status`)",
-                    last + 1,
-                    oldest - 1
-                ),
-            });
-        }
-        self.next = last + 1;
-        for prepared in &mut again {
-            prepared.first = self.next;
-            self.next += prepared.count;
-        }
-        self.unsent = again;
+        let Some((first_lost, last_lost)) = self.outbox.close_gap(last) else {
+            return;
+        };
+        // Said here, and more exactly than anywhere else.
+        let _ = self.ctx.witness.notice(last, true);
+        self.ctx.warn(format!(
+            "Redis lost messages #{first_lost}–#{last_lost} after it had confirmed them; its \
+             durability settings allow that (see `baton status`)"
+        ));
+    }
+
+    /// Another hand has moved the fleet's last number: goes on after it.
+    fn go_on_after(&mut self, last: u64) {
+        let own = self.outbox.confirmed();
+        let key = &self.ctx.store.keys().fence;
+        self.ctx.warn(format!(
+            "the field last of {key} is {last}, but the last message of the fleet is #{own}: \
+             another hand wrote it. Messages go on with #{}, those between do not exist",
+            last.max(own) + 1
+        ));
+        self.outbox.go_on_after(last);
     }
 
     /// Waits until a call may be repeated; says once what is wrong with a server that answers.
     async fn pause_after(&mut self, error: &Error) {
         if let (Error::Unavailable(why), false) = (error, self.warned) {
             self.warned = true;
-            self.ctx.emit(Event::Warning {
-                text: format!("cannot publish for now: {why}"),
-            });
+            self.ctx.warn(format!("cannot publish for now: {why}"));
         }
         tokio::select! {
             () = self.ctx.pause_after(error) => {}
@@ -408,8 +414,17 @@ impl<'a, S: Source> Reign<'a, S> {
 
 /// Why a pack was not accepted.
 enum Trouble {
-    Fenced { node: String, epoch: u64 },
-    Gap { last: u64 },
+    Fenced {
+        node: String,
+        epoch: u64,
+    },
+    Gap {
+        last: u64,
+    },
+    /// The fleet's last number is higher than any that this generator sent.
+    Foreign {
+        last: u64,
+    },
     Full,
     Error(Error),
 }
@@ -423,7 +438,7 @@ async fn publish(
         epoch,
         first: prepared.first,
         count: prepared.count,
-        cursor_ms: prepared.cursor_ms,
+        cursor: prepared.cursor,
         max_pending: ctx.config.max_pending,
         digest: prepared.digest,
         pack: &prepared.pack,

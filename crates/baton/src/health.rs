@@ -112,7 +112,8 @@ impl Signs {
         });
     }
 
-    pub(crate) fn health(&self, now: Instant) -> Health {
+    /// How the fleet is; `trouble` is why the latest reading went wrong, if it did.
+    pub(crate) fn health(&self, now: Instant, trouble: Option<&str>) -> Health {
         let Limits {
             lease_ttl,
             claim_ttl,
@@ -123,8 +124,11 @@ impl Signs {
         };
         let unread = beyond(self.read, now, lease_ttl, "the fleet could not be read");
         let troubles = match (&self.last, unread) {
-            // What else is wrong, nobody knows.
-            (_, Some(unread)) => vec![unread],
+            // Whatever else is wrong cannot be known.
+            (_, Some(unread)) => vec![match trouble {
+                Some(trouble) => format!("{unread}: {trouble}"),
+                None => unread,
+            }],
             (None, None) => Vec::new(),
             (Some(last), None) => {
                 let unheld = "no generator has renewed the lease";
@@ -189,7 +193,7 @@ mod tests {
         for (second, snapshot) in readings {
             signs.read(snapshot, at(*second));
         }
-        signs.health(at(look)).troubles
+        signs.health(at(look), None).troubles
     }
 
     #[test]
@@ -206,6 +210,16 @@ mod tests {
         assert_eq!(
             troubles(LIMITS, &[], 4),
             ["the fleet could not be read for 4.0 s"]
+        );
+    }
+
+    #[test]
+    fn a_fleet_that_cannot_be_read_has_the_reason_with_it() {
+        let signs = Signs::new(LIMITS, EVERY);
+        let late = signs.read + Duration::from_secs(4);
+        assert_eq!(
+            signs.health(late, Some("WRONGPASS")).troubles,
+            ["the fleet could not be read for 4.0 s: WRONGPASS"]
         );
     }
 

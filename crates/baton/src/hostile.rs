@@ -88,12 +88,20 @@ fn read_all(answer: &Value) {
         assert!(epoch.max(now_ms) <= MOST && next.as_millis() <= MOST.into());
     }
     known(read::leave(answer));
+    known(read::free(answer));
     known(read::forget(answer));
-    if let Some(Seal::Sealed { last, cursor_ms }) = known(read::seal(answer)) {
-        assert!(last.max(cursor_ms) <= MOST);
+    if let Some(Seal::Sealed { last, cursor }) = known(read::seal(answer)) {
+        let cursor = cursor.unwrap_or_default();
+        assert!(last.max(cursor.due_ms).max(cursor.known_ms) <= MOST);
     }
-    if let Some(Publish::Gap { last: number } | Publish::Full { open: number }) =
-        known(read::publish(answer))
+    if let Some(fence) = known(read::fence(answer)) {
+        assert!(fence.epoch.max(fence.last) <= MOST);
+    }
+    if let Some(
+        Publish::Already { last: number }
+        | Publish::Gap { last: number }
+        | Publish::Full { open: number },
+    ) = known(read::publish(answer))
     {
         assert!(number <= MOST);
     }
@@ -338,6 +346,7 @@ mod tests {
         };
         understood("beat", &|answer| read::beat(fleet, answer).is_ok());
         understood("leave", &|answer| read::leave(answer).is_ok());
+        understood("free", &|answer| read::free(answer).is_ok());
         understood("forget", &|answer| read::forget(answer).is_ok());
         let reads = |answer: &Value, reads: &dyn Fn(&[Value]) -> bool| match answer {
             Value::Array(answers) => reads(answers),

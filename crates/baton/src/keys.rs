@@ -52,7 +52,8 @@ pub struct Keys {
     pub meta: String,
     /// LIST of how the lease changed hands, newest first.
     pub takeovers: String,
-    /// HASH: `node` and `epoch` that may publish, `last` sequence number, `cursor` of the schedule.
+    /// HASH: `node` and `epoch` that may publish, `last` sequence number, `cursor` of the
+    /// schedule.
     pub fence: String,
     /// LIST of ranges that wait for a worker.
     pub queue: String,

@@ -5,6 +5,8 @@
 //! [`Node`] in every copy:
 //!
 //! ```no_run
+//! use std::io::Write;
+//!
 //! use baton::{Config, Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
 //!
 //! struct Hello;
@@ -31,7 +33,9 @@
 //! # async fn run() -> Result<(), baton::Error> {
 //! let config = Config::new(FleetName::new("hello")?);
 //! let target = Target::parse("redis://localhost")?;
-//! let node = Node::new(target, config, Hello, Count, |event| println!("{event:?}"))?;
+//! // Called on the node's own thread: it may neither block nor panic.
+//! let observe = |event: &baton::Event| drop(writeln!(std::io::stderr(), "{event:?}"));
+//! let node = Node::new(target, config, Hello, Count, observe)?;
 //! node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
 //! # }
 //! ```
@@ -43,6 +47,7 @@
 
 mod audit;
 mod bell;
+mod clock;
 mod config;
 mod context;
 #[doc(hidden)]
@@ -67,11 +72,13 @@ mod link;
 mod meter;
 mod metrics;
 mod node;
+mod outbox;
 mod outcome;
 mod pace;
 mod pack;
 mod pack_cache;
 pub mod protocol;
+mod schedule;
 mod scripts;
 mod server;
 pub mod show;
@@ -79,9 +86,11 @@ mod snapshot;
 mod target;
 mod trend;
 mod watch;
+mod witness;
 mod worker;
 
 pub use audit::{Audit, Finding};
+pub use clock::Cursor;
 pub use config::{Config, Missed};
 pub use drain::{Drain, Take, Taken};
 pub use effects::Effects;

@@ -1,48 +1,50 @@
-//! The one owner of the connection to Redis.
+//! The one owner of the connections to Redis.
 //!
-//! A [`Link`] keeps one connection alive: it connects, announces the node's presence on it
-//! (a subscription that the kernel ends when the process dies), and connects again with
-//! growing pauses when it breaks. It never repeats a call by itself: after a lost answer the
-//! outcome is unknown, and only the caller knows the ids with which the call is idempotent.
+//! A [`Link`] keeps two connections alive. The *presence* connection carries the subscription
+//! that tells others that this process lives (the kernel ends it when the process dies), and the
+//! beats, which prove regularly that it works. The *data* connection carries everything else: a
+//! server cuts a subscribed connection off when answers pile up on it (its setting
+//! `client-output-buffer-limit pubsub`, 32 MB by default), and answers of ours may be larger.
+//!
+//! The link is up while both are; when either breaks, both are replaced ([`supervisor`]). The link
+//! never repeats a call by itself: after a lost answer the outcome is unknown, and only the caller
+//! knows the ids with which the call is idempotent.
+
+mod backoff;
+mod connect;
+mod first_words;
+mod supervisor;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, Value};
-use tokio::sync::{Notify, mpsc, watch};
+use redis::{Cmd, Value};
+use tokio::sync::{Mutex, Notify, mpsc, watch};
+use tokio::time::Instant;
 
 use crate::error::{classify, plain};
 use crate::protocol::answer::unexpected;
 use crate::server::ServerInfo;
 use crate::{Error, Target};
+pub(crate) use backoff::{Backoff, Said};
+use connect::Connector;
+use supervisor::Supervisor;
 
-/// Longest wait for a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Longest wait for an answer. A server that is silent for longer counts as gone: the
-/// connection is given up, and whatever was under way is of unknown outcome.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Pauses between attempts to connect: the first, and the longest.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// Pauses between attempts to open a blocking connection: the first, and the longest.
+const BLOCKING_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// What happened to the connection, for the log.
+/// What happened to the connections, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkState {
-    /// The connection is gone; the reason in words.
+    /// This process cannot use Redis; the reason in words. Each new reason is told once.
     Lost(String),
-    /// The connection is there again.
+    /// It can again.
     Regained,
 }
 
-#[derive(Clone)]
-struct Up {
-    connection: MultiplexedConnection,
-    server: Arc<ServerInfo>,
-    /// Counts connections, so that an old one's end does not take down a new one.
-    number: u64,
-}
-
-/// What a connection subscribes to.
+/// What a presence connection subscribes to.
 pub(crate) struct Channels {
     /// Where the subscription itself says that this process lives. Nothing is published there.
     pub(crate) presence: String,
@@ -50,15 +52,72 @@ pub(crate) struct Channels {
     pub(crate) call: String,
 }
 
-struct Shared {
-    client: redis::Client,
-    channels: Channels,
-    called: Arc<Notify>,
-    up: watch::Sender<Option<Up>>,
-    broken: mpsc::UnboundedSender<(u64, String)>,
+/// Over which of its connections a link sends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Over {
+    /// Everything but the calls of [`Over::Presence`].
+    Data,
+    /// Small calls about this process's own presence: the beat, and the goodbye.
+    Presence,
 }
 
-/// A connection that comes back. Clones share it; it closes when the last is dropped.
+/// One connection.
+#[derive(Clone)]
+struct Line {
+    /// Counts connections, so that the end of an old one does not take down a new one.
+    id: u64,
+    connection: MultiplexedConnection,
+}
+
+/// Both connections, and what the server says about itself.
+#[derive(Clone)]
+struct Up {
+    data: Line,
+    /// None for a link without presence.
+    presence: Option<Line>,
+    server: Arc<ServerInfo>,
+    since: Instant,
+    /// How many calls have succeeded on either.
+    answered: Arc<AtomicU64>,
+}
+
+impl Up {
+    fn has(&self, id: u64) -> bool {
+        self.data.id == id || self.presence.as_ref().is_some_and(|line| line.id == id)
+    }
+}
+
+#[derive(Clone)]
+enum State {
+    Up(Up),
+    /// Why there is no connection.
+    Down(Arc<str>),
+}
+
+/// What the supervisor hears.
+enum News {
+    /// A connection broke.
+    Broke {
+        id: u64,
+        why: String,
+        /// Whether no data call was under way.
+        idle: bool,
+    },
+    /// The server did not execute a call about this process's presence, and says why.
+    Unwilling(String),
+    /// It executes them again.
+    Willing,
+}
+
+struct Shared {
+    connector: Connector,
+    state: watch::Sender<State>,
+    /// Whether the last call about this process's presence was not executed.
+    unwilling: AtomicBool,
+    blocking_backoff: Mutex<Option<Backoff>>,
+}
+
+/// Connections that come back. Clones share them; they close when the last is dropped.
 #[derive(Clone)]
 pub(crate) struct Link {
     shared: Arc<Shared>,
@@ -74,50 +133,41 @@ impl Drop for AbortOnDrop {
 }
 
 impl Link {
-    /// Connects once. `observe` hears when the connection breaks and when it is back.
+    /// Connects once. Without channels there is no presence connection: enough for a process that
+    /// only looks. `observe` hears when the link is lost and regained.
     pub(crate) async fn open(
         target: &Target,
-        channels: Channels,
+        channels: Option<Channels>,
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
-        let (broken, mut breaks) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
+        let (news, heard) = mpsc::unbounded_channel();
+        let connector = Connector {
             client: target.client()?,
             channels,
-            called: Arc::default(),
-            up: watch::Sender::new(None),
-            broken,
+            called: Arc::new(Notify::new()),
+            under_way: Arc::default(),
+            news,
+        };
+        let first = connector.connect(0).await?;
+        let shared = Arc::new(Shared {
+            connector,
+            state: watch::Sender::new(State::Up(first)),
+            unwilling: AtomicBool::new(false),
+            blocking_backoff: Mutex::new(None),
         });
-        let first = shared.connect(1).await?;
-        shared.up.send_replace(Some(first));
-        let supervised = Arc::clone(&shared);
-        let supervisor = tokio::spawn(async move {
-            let mut number = 1;
-            while let Some((broken, why)) = breaks.recv().await {
-                if broken != number {
-                    continue;
-                }
-                supervised.up.send_replace(None);
-                observe(LinkState::Lost(why));
-                number += 1;
-                let next = supervised.connect_patiently(number).await;
-                supervised.up.send_replace(Some(next));
-                observe(LinkState::Regained);
-            }
-        });
+        let supervisor = Supervisor::new(Arc::clone(&shared), heard, observe, 0);
         Ok(Self {
             shared,
-            _supervisor: Arc::new(AbortOnDrop(supervisor.abort_handle())),
+            _supervisor: Arc::new(AbortOnDrop(tokio::spawn(supervisor.run()).abort_handle())),
         })
     }
 
-    /// What the server said about itself when this connection was made.
+    /// What the server said about itself when the connections were made.
     pub(crate) fn server(&self) -> Option<Arc<ServerInfo>> {
-        self.shared
-            .up
-            .borrow()
-            .as_ref()
-            .map(|up| Arc::clone(&up.server))
+        match &*self.shared.state.borrow() {
+            State::Up(up) => Some(Arc::clone(&up.server)),
+            State::Down(_) => None,
+        }
     }
 
     /// The run of the server, in the short form that claims carry; empty while there is none.
@@ -127,20 +177,26 @@ impl Link {
             .unwrap_or_default()
     }
 
-    /// Waits until somebody calls this process.
+    /// Waits until another process calls this one.
     pub(crate) async fn called(&self) {
-        self.shared.called.notified().await;
+        self.shared.connector.called.notified().await;
     }
 
-    /// Waits until there is a connection.
+    /// Waits until the link is up.
     pub(crate) async fn wait_up(&self) {
         // An error would mean that the sender is gone, which `self` keeps alive.
-        let _ = self.shared.up.subscribe().wait_for(Option::is_some).await;
+        let is_up = |state: &State| matches!(state, State::Up(_));
+        let _ = self.shared.state.subscribe().wait_for(is_up).await;
     }
 
-    /// Sends one command and waits for its answer.
+    /// Sends one command over the data connection and waits for its answer.
     pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, Error> {
-        let sent = self.send(async |connection| {
+        self.call_over(Over::Data, command).await
+    }
+
+    /// The same over one of the connections.
+    pub(crate) async fn call_over(&self, over: Over, command: &Cmd) -> Result<Value, Error> {
+        let sent = self.send(over, async |connection| {
             let answer = connection.send_packed_command(command).await;
             answer.and_then(Value::extract_error)
         });
@@ -157,7 +213,7 @@ impl Link {
         for command in commands {
             pipeline.add_command(command);
         }
-        let sent = self.send(async |connection| {
+        let sent = self.send(Over::Data, async |connection| {
             let answers = connection.send_packed_commands(&pipeline, 0, 2).await?;
             <[Value; 2]>::try_from(answers)
                 .map_err(|_| redis::RedisError::from((redis::ErrorKind::Parse, "two answers")))
@@ -166,25 +222,42 @@ impl Link {
         Ok(answers.map(|answer| answer.extract_error().map_err(classify)))
     }
 
-    /// Sends something over the connection, and gives that up if it does not answer.
+    /// Sends something over one of the connections, and gives both up if it does not answer.
     async fn send<T>(
         &self,
+        over: Over,
         send: impl AsyncFnOnce(&mut MultiplexedConnection) -> redis::RedisResult<T>,
     ) -> Result<T, Error> {
-        let Some(up) = self.shared.up.borrow().clone() else {
-            return Err(Error::Unavailable("not connected".to_owned()));
-        };
-        let mut connection = up.connection;
-        send(&mut connection).await.map_err(|error| {
-            let moved = matches!(error.code(), Some("READONLY" | "MOVED"));
-            let why = plain(&error);
-            let error = classify(error);
-            if moved || matches!(error, Error::ReplyLost(_)) {
-                // The supervisor may be gone at the very end of the process.
-                let _ = self.shared.broken.send((up.number, why));
+        let state = self.shared.state.borrow().clone();
+        let up = match state {
+            State::Up(up) => up,
+            State::Down(why) => {
+                return Err(Error::Unavailable(format!("not connected: {why}")));
             }
-            error
-        })
+        };
+        let line = match over {
+            Over::Data => Some(up.data),
+            Over::Presence => up.presence,
+        };
+        let Some(Line { id, mut connection }) = line else {
+            return Err(Error::Refused(
+                "this connection only looks: it has no presence".to_owned(),
+            ));
+        };
+        let sent = {
+            let _counted = UnderWay::count(over, &self.shared.connector.under_way);
+            send(&mut connection).await
+        };
+        match sent {
+            Ok(answer) => {
+                up.answered.fetch_add(1, Ordering::Relaxed);
+                if let Over::Presence = over {
+                    self.shared.willing();
+                }
+                Ok(answer)
+            }
+            Err(error) => Err(self.shared.failed(over, id, error)),
+        }
     }
 
     /// Runs commands in one transaction and returns their answers.
@@ -196,7 +269,7 @@ impl Link {
             pipeline.add_command(command.clone());
         }
         pipeline.cmd("EXEC");
-        let sent = self.send(async |connection| {
+        let sent = self.send(Over::Data, async |connection| {
             let answers = connection.send_packed_commands(&pipeline, 0, commands.len() + 2);
             // An error in one of them is the error of all.
             Value::Array(answers.await?).extract_error()
@@ -210,82 +283,79 @@ impl Link {
         }
     }
 
-    /// A second connection, for calls that block on the server for up to `longest`.
+    /// One more connection, for calls that block on the server for up to `longest`. While such
+    /// connections cannot be had, attempts are spaced out.
     pub(crate) async fn blocking(&self, longest: Duration) -> Result<MultiplexedConnection, Error> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(longest + ANSWER_TIMEOUT));
-        let client = &self.shared.client;
-        client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(classify)
+        let mut backoff = self.shared.blocking_backoff.lock().await;
+        if let Some(backoff) = &mut *backoff {
+            tokio::time::sleep(backoff.pause()).await;
+        }
+        match self.shared.connector.blocking(longest).await {
+            Ok(connection) => {
+                *backoff = None;
+                Ok(connection)
+            }
+            // The link is up with the same credentials: a refusal may pass.
+            Err(Error::Refused(why)) => {
+                backoff.get_or_insert_with(new_blocking_backoff);
+                Err(Error::Unavailable(why))
+            }
+            Err(error) => {
+                backoff.get_or_insert_with(new_blocking_backoff);
+                Err(error)
+            }
+        }
     }
+}
+
+fn new_blocking_backoff() -> Backoff {
+    Backoff::new(BLOCKING_BACKOFF.0, BLOCKING_BACKOFF.1)
 }
 
 impl Shared {
-    async fn connect(&self, number: u64) -> Result<Up, Error> {
-        let (broken, called) = (self.broken.clone(), Arc::clone(&self.called));
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(ANSWER_TIMEOUT))
-            .set_push_sender(move |push: PushInfo| -> Result<(), &'static str> {
-                match push.kind {
-                    PushKind::Disconnection => {
-                        let _ = broken.send((number, "the connection was closed".to_owned()));
-                    }
-                    PushKind::Message => called.notify_one(),
-                    _ => {}
-                }
-                Ok(())
-            });
-        let client = &self.client;
-        let mut connection = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(unreachable)?;
-        let info: String = redis::cmd("INFO")
-            .query_async(&mut connection)
-            .await
-            .map_err(classify)?;
-        let server = ServerInfo::parse(&info);
-        if server.loading {
-            return Err(Error::Unavailable(
-                "the server is still loading its data".to_owned(),
-            ));
+    /// A call over one of the connections failed: says so to the supervisor where that matters.
+    fn failed(&self, over: Over, id: u64, error: redis::RedisError) -> Error {
+        let moved = matches!(error.code(), Some("READONLY" | "MOVED"));
+        let why = plain(&error);
+        let error = classify(error);
+        // The supervisor may be gone at the very end of the process.
+        let news = &self.connector.news;
+        if moved || matches!(error, Error::ReplyLost(_)) {
+            let idle = false;
+            let _ = news.send(News::Broke { id, why, idle });
+        } else if let (Over::Presence, Error::Unavailable(why)) = (over, &error) {
+            self.unwilling.store(true, Ordering::Relaxed);
+            let _ = news.send(News::Unwilling(why.clone()));
         }
-        let Channels { presence, call } = &self.channels;
-        connection
-            .subscribe(&[presence, call])
-            .await
-            .map_err(classify)?;
-        Ok(Up {
-            connection,
-            server: Arc::new(server),
-            number,
-        })
+        error
     }
 
-    async fn connect_patiently(&self, number: u64) -> Up {
-        let (mut pause, longest) = BACKOFF;
-        loop {
-            if let Ok(up) = self.connect(number).await {
-                return up;
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(longest);
+    fn willing(&self) {
+        if self.unwilling.swap(false, Ordering::Relaxed) {
+            let _ = self.connector.news.send(News::Willing);
         }
     }
 }
 
-/// Sorts an error of connecting: nothing was sent that could matter, so a broken or refused
-/// connection is simply *not available*.
-fn unreachable(error: redis::RedisError) -> Error {
-    match classify(error) {
-        Error::ReplyLost(error) if error.kind() == redis::ErrorKind::Parse => {
-            Error::Refused("what answers there does not speak Redis's protocol".to_owned())
+/// Counts a data call for as long as it waits for its answer.
+struct UnderWay<'a>(Option<&'a AtomicUsize>);
+
+impl<'a> UnderWay<'a> {
+    fn count(over: Over, calls: &'a AtomicUsize) -> Self {
+        match over {
+            Over::Data => {
+                calls.fetch_add(1, Ordering::Relaxed);
+                Self(Some(calls))
+            }
+            Over::Presence => Self(None),
         }
-        Error::ReplyLost(error) => Error::Unavailable(plain(&error)),
-        other => other,
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(calls) = self.0 {
+            calls.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What a node counts about itself: for its beats, for `/metrics`, for whoever asks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -123,9 +124,21 @@ pub struct Meter {
     lost: AtomicU64,
     latency: Clocked,
     handling: Clocked,
+    redis_trouble: Mutex<Option<String>>,
 }
 
 impl Meter {
+    /// Why it cannot use Redis at this moment; none if it can.
+    pub fn redis_trouble(&self) -> Option<String> {
+        let trouble = self.redis_trouble.lock();
+        trouble.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_redis_trouble(&self, reason: Option<String>) {
+        let trouble = self.redis_trouble.lock();
+        *trouble.unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
     /// Messages it has published.
     pub fn published(&self) -> u64 {
         self.published.load(Ordering::Relaxed)

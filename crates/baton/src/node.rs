@@ -11,10 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::bell::Bell;
-use crate::context::{Clock, Context, Role};
-use crate::link::LinkState;
+use crate::clock::Clock;
+use crate::context::{Context, Role};
+use crate::link::{Backoff, LinkState, Said};
 use crate::pack_cache::PackCache;
 use crate::protocol::Store;
+use crate::witness::Witness;
 use crate::worker::Lane;
 use crate::{
     Config, Error, Event, Handler, Meter, Source, Target, crash, election, generator, keep,
@@ -87,6 +89,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             store,
             config: self.config,
             clock: Clock::new(),
+            witness: Witness::default(),
             role: watch::Sender::new(Role::Unknown),
             stop: watch::Sender::new(None),
             beat_now: Notify::new(),
@@ -133,35 +136,44 @@ impl<S: Source, H: Handler> Node<S, H> {
 
     /// Connects, however long it takes, and makes sure that a fleet can live here.
     async fn join(&self) -> Result<Store, Error> {
-        let (mut pause, longest) = BACKOFF;
-        let mut told = false;
+        let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
+        let mut said = Said::default();
         loop {
-            let observe = Arc::clone(&self.observe);
-            let hear = move |state| observe(&redis_event(state));
+            let (observe, meter) = (Arc::clone(&self.observe), Arc::clone(&self.meter));
+            let observe = move |state| hear(&observe, &meter, state);
             let joined = async {
-                let store = Store::open(&self.target, &self.config.fleet, &self.name, hear).await?;
+                let store =
+                    Store::open(&self.target, &self.config.fleet, &self.name, observe).await?;
                 store.preflight(self.config.allow_eviction).await?;
                 Ok::<_, Error>(store)
             };
             match joined.await {
                 Ok(store) => {
-                    if told {
-                        (self.observe)(&redis_event(LinkState::Regained));
+                    if !said.is_empty() {
+                        hear(&self.observe, &self.meter, LinkState::Regained);
                     }
                     return Ok(store);
                 }
                 Err(error) if error.is_passing() => {
-                    if !std::mem::replace(&mut told, true) {
-                        let reason = format!("{}: {error}", self.target);
-                        (self.observe)(&redis_event(LinkState::Lost(reason)));
+                    let reason = format!("{}: {error}", self.target);
+                    if said.is_new(&reason) {
+                        hear(&self.observe, &self.meter, LinkState::Lost(reason));
                     }
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(longest);
+                    tokio::time::sleep(backoff.pause()).await;
                 }
                 Err(error) => return Err(error),
             }
         }
     }
+}
+
+/// Tells what happened to the connections, and keeps the reason for whoever asks how this node is.
+fn hear(observe: &Observe, meter: &Meter, state: LinkState) {
+    meter.set_redis_trouble(match &state {
+        LinkState::Lost(reason) => Some(reason.clone()),
+        LinkState::Regained => None,
+    });
+    observe(&redis_event(state));
 }
 
 fn redis_event(state: LinkState) -> Event {
@@ -202,6 +214,8 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
             Err(error) if error.is_passing() => continue,
             Err(error) => return Err(error),
         };
+        // A worker may hear of lost data from nothing else.
+        ctx.compare(census.published, false);
         let (at, published, processed) = before;
         before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
         let seconds = (before.0 - at).as_secs_f64();

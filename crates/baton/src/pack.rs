@@ -58,7 +58,7 @@ impl Range {
         };
         let end = range.pack + range.count;
         let sound = 1 <= range.pack
-            && range.count <= MOST_MESSAGES
+            && range.count <= PACK_MESSAGES
             && range.pack <= range.first
             && range.first <= range.last
             && range.last < end
@@ -74,7 +74,7 @@ impl Range {
 
 /// Most messages and bytes of a pack that the generator makes. The scripts take no longer range
 /// for one of ours.
-const MOST_MESSAGES: u64 = 1000;
+pub(crate) const PACK_MESSAGES: u64 = 1000;
 const MOST_BYTES: usize = 256 << 10;
 /// From so many messages on a pack ends shortly before 64 KiB, a size class of allocators.
 const MANY_MESSAGES: u64 = 500;
@@ -110,7 +110,7 @@ impl PackBuilder {
     /// where an allocator's next larger class would be half empty.
     pub fn is_full(&self) -> bool {
         let bytes = self.texts.len();
-        self.count >= MOST_MESSAGES
+        self.count >= PACK_MESSAGES
             || bytes >= MOST_BYTES
             || (self.count >= MANY_MESSAGES && bytes >= CLASS_BYTES)
     }

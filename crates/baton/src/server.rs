@@ -24,6 +24,15 @@ pub struct ServerInfo {
     /// Still reading its data from disk.
     #[serde(skip)]
     pub(crate) loading: bool,
+    /// Whether it is one of a cluster.
+    #[serde(skip)]
+    pub(crate) cluster: bool,
+    /// Whether its last background save, or its last write to the append-only file, failed.
+    #[serde(skip)]
+    pub(crate) cannot_persist: bool,
+    /// Its version as numbers, such as 7 and 0; 0 if it does not tell.
+    #[serde(skip)]
+    pub(crate) release: (u32, u32),
 }
 
 impl ServerInfo {
@@ -53,6 +62,10 @@ impl ServerInfo {
             maxmemory_policy: field("maxmemory_policy").to_owned(),
             maxmemory: field("maxmemory").parse().unwrap_or_default(),
             loading: field("loading") == "1",
+            cluster: field("cluster_enabled") == "1",
+            cannot_persist: field("rdb_last_bgsave_status") == "err"
+                || field("aof_last_write_status") == "err",
+            release: release(field("redis_version")),
         }
     }
 
@@ -60,6 +73,19 @@ impl ServerInfo {
     /// has a time to live, so the `volatile-*` policies never touch one.
     pub fn evicts(&self) -> bool {
         self.maxmemory_policy.starts_with("allkeys-")
+    }
+
+    /// Why no fleet can live here and none can be looked at, if so.
+    pub(crate) fn unsupported(&self) -> Option<String> {
+        self.cluster.then(|| {
+            format!(
+                "this is a server in cluster mode ({}, cluster_enabled:1), which this version of \
+                 baton does not support: the keys of a fleet would lie on several servers. Use a \
+                 server with `cluster-enabled no`, alone or behind a failover that keeps its \
+                 address",
+                self.version
+            )
+        })
     }
 
     /// What of its settings can lose messages, in plain words.
@@ -91,6 +117,13 @@ impl ServerInfo {
             )),
             _ => {}
         }
+        if self.cannot_persist {
+            warnings.push(
+                "the server could not save its data the last time: it may refuse every write with \
+                 MISCONF until it can; its log has the reason"
+                    .to_owned(),
+            );
+        }
         if self.replicas > 0 {
             warnings.push(format!(
                 "{} replicas follow asynchronously: a failover can lose the last writes",
@@ -103,6 +136,13 @@ impl ServerInfo {
         }
         warnings
     }
+}
+
+/// The first two numbers of a version.
+fn release(version: &str) -> (u32, u32) {
+    let mut numbers = version.split('.').map(|number| number.parse());
+    let mut next = || numbers.next().and_then(Result::ok).unwrap_or_default();
+    (next(), next())
 }
 
 #[cfg(test)]
@@ -137,6 +177,25 @@ mod tests {
             ..ServerInfo::default()
         };
         assert_eq!(safe.warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_server_of_a_cluster_is_named_as_one_that_cannot_be_used() {
+        let server = ServerInfo::parse("redis_version:7.0.15\r\ncluster_enabled:1\r\n");
+        let why = server.unsupported().unwrap();
+        assert!(why.contains("cluster mode (Redis 7.0.15"), "{why}");
+        assert_eq!(ServerInfo::parse("cluster_enabled:0").unsupported(), None);
+        assert_eq!(server.release, (7, 0));
+    }
+
+    #[test]
+    fn a_server_that_cannot_save_is_a_warning() {
+        for line in ["rdb_last_bgsave_status:err", "aof_last_write_status:err"] {
+            let warnings = ServerInfo::parse(line).warnings().join("\n");
+            assert!(warnings.contains("MISCONF"), "{warnings}");
+        }
+        let well = ServerInfo::parse("rdb_last_bgsave_status:ok\r\naof_last_write_status:ok");
+        assert!(!well.warnings().join("\n").contains("MISCONF"));
     }
 
     #[test]

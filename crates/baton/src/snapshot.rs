@@ -52,11 +52,24 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
 }
 
+/// The longest time to live of a lease. One that ends later was written under a clock that was
+/// ahead: the scripts take it for over.
+const LONGEST_LEASE_MS: u64 = 3_600_000;
+
+impl Snapshot {
+    /// Whether the lease ends at a time that only a clock that was ahead can have written.
+    pub fn lease_is_ahead(&self) -> bool {
+        self.generator.until_ms > self.now_ms.saturating_add(LONGEST_LEASE_MS)
+    }
+}
+
 /// Who generates.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GeneratorStatus {
     /// The node, if the lease has a live holder.
     pub node: Option<String>,
+    /// Who has the lease, alive or not.
+    pub holder: Option<String>,
     /// Fencing number of the lease.
     pub epoch: u64,
     /// Since when, in ms on Redis's clock.
@@ -247,8 +260,9 @@ fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>)
             .iter()
             .any(|listed| &listed.node == node && listed.present)
     };
-    let generator = lease
-        .node
+    let holder = lease.node;
+    let generator = holder
+        .clone()
         .filter(|node| lease.until_ms > now_ms && live(node));
     let mut nodes: Vec<NodeStatus> = nodes
         .into_iter()
@@ -285,6 +299,7 @@ fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>)
     let generator = GeneratorStatus {
         since_ms: generator.as_ref().map(|_| lease.since_ms),
         node: generator,
+        holder,
         epoch: lease.epoch,
         until_ms: lease.until_ms,
     };

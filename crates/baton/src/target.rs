@@ -62,6 +62,26 @@ impl Target {
         self
     }
 
+    /// The port, if the target is a port of this machine's IPv4 loopback interface.
+    pub fn loopback_port(&self) -> Option<u16> {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) if host == "localhost" || host == "127.0.0.1" => {
+                Some(*port)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same target at the address 127.0.0.1. The name `localhost` may also mean ::1, where
+    /// another server may listen.
+    pub fn on_ipv4_loopback(mut self) -> Self {
+        if let Some(port) = self.loopback_port() {
+            let address = ConnectionAddr::Tcp("127.0.0.1".to_owned(), port);
+            self.info = self.info.set_addr(address);
+        }
+        self
+    }
+
     /// A client for it, for what this library has no call for. Opens no connection.
     pub fn client(&self) -> Result<redis::Client, Error> {
         if matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
@@ -143,6 +163,26 @@ mod tests {
                 "{url}: {error}"
             );
             assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_loopback_interface_is_known_by_name_and_by_address() {
+        for (url, port, there) in [
+            ("redis://localhost", Some(6379), "redis://127.0.0.1:6379"),
+            (
+                "redis://127.0.0.1:7000/2",
+                Some(7000),
+                "redis://127.0.0.1:7000 db 2",
+            ),
+            ("redis://[::1]:7000", None, "redis://[::1]:7000"),
+            ("rediss://localhost", None, "rediss://localhost:6379"),
+            ("redis://example", None, "redis://example:6379"),
+            ("unix:///tmp/x.sock", None, "unix:///tmp/x.sock"),
+        ] {
+            let target = Target::parse(url).unwrap();
+            assert_eq!(target.loopback_port(), port, "{url}");
+            assert_eq!(target.on_ipv4_loopback().to_string(), there);
         }
     }
 

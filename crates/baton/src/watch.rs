@@ -38,15 +38,37 @@ pub struct Seen {
 /// Reads a fleet again and again until it is dropped. It survives that Redis goes away, also
 /// at its start: the latest snapshot stays, and [`Seen::trouble`] says why it is not newer.
 pub struct Watch {
-    place: String,
+    target: Target,
+    fleet: FleetName,
     seen: watch::Receiver<Arc<Seen>>,
     store: Arc<Mutex<Option<Store>>>,
     task: tokio::task::AbortHandle,
 }
 
 impl Watch {
-    /// Starts to watch.
+    /// Starts to watch. It needs no right in Redis but to read.
     pub fn start(target: Target, fleet: FleetName, every: Duration, limits: Limits) -> Self {
+        Self::start_as(target, fleet, every, limits, false)
+    }
+
+    /// Starts to watch for a program that also acts through [`Watch::store`]: the store is
+    /// present, so that what it claims returns at once when the program dies.
+    pub fn start_present(
+        target: Target,
+        fleet: FleetName,
+        every: Duration,
+        limits: Limits,
+    ) -> Self {
+        Self::start_as(target, fleet, every, limits, true)
+    }
+
+    fn start_as(
+        target: Target,
+        fleet: FleetName,
+        every: Duration,
+        limits: Limits,
+        present: bool,
+    ) -> Self {
         let every = every.max(SHORTEST);
         let signs = Signs::new(limits, every);
         let (sender, seen) = watch::channel(Arc::new(Seen {
@@ -55,13 +77,13 @@ impl Watch {
             at: None,
             trouble: None,
             trend: Arc::default(),
-            health: signs.health(Instant::now()),
+            health: signs.health(Instant::now(), None),
         }));
         let store = Arc::default();
-        let place = target.to_string();
         let watcher = Watcher {
-            target,
-            fleet,
+            target: target.clone(),
+            fleet: fleet.clone(),
+            present,
             every,
             store: Arc::clone(&store),
             server: None,
@@ -69,7 +91,8 @@ impl Watch {
             sender,
         };
         Self {
-            place,
+            target,
+            fleet,
             seen,
             store,
             task: tokio::spawn(watcher.run()).abort_handle(),
@@ -77,8 +100,8 @@ impl Watch {
     }
 
     /// Which Redis it reads, without credentials.
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn place(&self) -> String {
+        self.target.to_string()
     }
 
     /// What is known now.
@@ -98,6 +121,12 @@ impl Watch {
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
+
+    /// Opens another connection, for what changes the fleet. It has a name and a presence of its
+    /// own: what it holds is free again when it is gone.
+    pub async fn open_store(&self) -> Result<Store, Error> {
+        Store::open(&self.target, &self.fleet, &new_name(), |_| {}).await
+    }
 }
 
 impl Drop for Watch {
@@ -109,6 +138,7 @@ impl Drop for Watch {
 struct Watcher {
     target: Target,
     fleet: FleetName,
+    present: bool,
     every: Duration,
     store: Arc<Mutex<Option<Store>>>,
     server: Option<(Instant, ServerInfo)>,
@@ -138,7 +168,8 @@ impl Watcher {
                 }
                 Err(error) => seen.trouble = Some(error.to_string()),
             }
-            seen.health = self.signs.health(Instant::now());
+            let trouble = seen.trouble.as_deref();
+            seen.health = self.signs.health(Instant::now(), trouble);
             self.sender.send_replace(Arc::new(seen));
         }
     }
@@ -148,7 +179,11 @@ impl Watcher {
         let store = match open {
             Some(store) => store,
             None => {
-                let store = Store::open(&self.target, &self.fleet, &new_name(), |_| {}).await?;
+                let (target, fleet) = (&self.target, &self.fleet);
+                let store = match self.present {
+                    true => Store::open(target, fleet, &new_name(), |_| {}).await?,
+                    false => Store::view(target, fleet).await?,
+                };
                 self.lock().insert(store).clone()
             }
         };

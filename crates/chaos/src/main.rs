@@ -12,6 +12,7 @@ use baton_chaos::show::Show;
 use baton_chaos::stage::{Settings, clock};
 use baton_chaos::stop::Stop;
 use baton_chaos::{dice::Dice, faults, net};
+use baton_print::{errln as eprintln, outln as println};
 use clap::Parser;
 
 /// Exit code of a run that was interrupted before anything was found.

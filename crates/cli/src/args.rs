@@ -4,19 +4,21 @@ mod connection;
 mod help;
 mod http;
 pub(crate) mod run;
+mod switch;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::builder::FalseyValueParser;
+use baton_print::errln;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use connection::ConnectionArgs;
 pub(crate) use http::WebArgs;
 pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
 
-use crate::{bench, compat, demo};
+use crate::{bench, compat, demo, output};
 
 /// One generator, any number of workers, every message exactly once, on one Redis.
 ///
@@ -112,7 +114,7 @@ pub(crate) enum ServerCommand {
 #[derive(clap::Args)]
 pub(crate) struct FormatArgs {
     /// Print JSON, one object per line
-    #[arg(long, env = "BATON_JSON", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_JSON")]
     pub(crate) json: bool,
 }
 
@@ -121,7 +123,7 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) format: FormatArgs,
     /// Read it again every second until Ctrl-C, whether or not Redis answers
-    #[arg(long, env = "BATON_WATCH", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_WATCH")]
     pub(crate) watch: bool,
 }
 
@@ -142,16 +144,21 @@ pub(crate) enum Refused {
 /// are printed.
 pub(crate) fn parse(argv: Vec<OsString>) -> Result<Args, ExitCode> {
     read(argv).map_err(|refused| match refused {
-        Refused::Parser(error) => {
-            // Help for a reader that is gone helps nobody.
-            drop(error.print());
-            match error.use_stderr() {
-                true => ExitCode::from(2),
-                false => ExitCode::SUCCESS,
-            }
+        Refused::Parser(error) if error.use_stderr() => {
+            // The exit code says it too.
+            let _ = error.print();
+            ExitCode::from(2)
         }
+        Refused::Parser(help) => match help.print().and_then(|()| io::stdout().flush()) {
+            // A reader that is gone has read enough.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                errln!("baton: cannot write to stdout: {}", output::plain(&error));
+                ExitCode::FAILURE
+            }
+            _ => ExitCode::SUCCESS,
+        },
         Refused::Words(words) => {
-            eprint!("{words}");
+            baton_print::err(format_args!("{words}"));
             ExitCode::from(2)
         }
     })
@@ -183,8 +190,8 @@ fn is_typed(matches: &ArgMatches, flag: &str) -> bool {
     matches.value_source(flag) == Some(ValueSource::CommandLine)
 }
 
-/// Lets an empty variable count as none, and keeps the values of variables out of the help:
-/// a URL may hold a password.
+/// Lets an empty variable count as none and every flag that is on or off read its variable in
+/// the same words, and keeps the values of variables out of the help: a URL may hold a password.
 fn tidy(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|arg| {
         let empty = arg
@@ -192,6 +199,10 @@ fn tidy(command: clap::Command) -> clap::Command {
             .and_then(std::env::var_os)
             .is_some_and(|value| value.is_empty());
         let arg = arg.hide_env_values(true);
+        let arg = match arg.get_action() {
+            ArgAction::SetTrue => arg.value_parser(switch::Switch),
+            _ => arg,
+        };
         if empty {
             arg.env(clap::builder::Resettable::Reset)
         } else {

@@ -15,12 +15,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use baton::Target;
 use baton_harness::bench::{self, Plan, Usage};
+use baton_print::errln;
 use baton_server::{Fsync, PrivateServer};
 use clap::ValueEnum;
-use clap::builder::FalseyValueParser;
 
 use crate::args::ConnectionArgs;
 use crate::connect;
+use crate::output::Output;
 use crate::stop::{Cause, Stop, exit_code};
 use crate::usage;
 use progress::Bar;
@@ -77,7 +78,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "FILE", env = "BATON_REPORT")]
     pub(crate) report: Option<PathBuf>,
     /// Print the medians as one JSON object, on the last line
-    #[arg(long, env = "BATON_JSON", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_JSON")]
     pub(crate) json: bool,
 }
 
@@ -111,8 +112,10 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &BenchArgs) -> anyhow::Resu
         Some(target) => (None, target, connect::environment(connection)?),
         None => {
             let server = private_server(args.persistence)?;
-            let target = Target::parse(&server.url())?;
-            let env = vec![("REDIS_URL".to_owned(), server.url())];
+            let url = server.url_with_password();
+            let target = Target::parse(&url)?;
+            // Other users can read a command line, but not this.
+            let env = vec![("REDIS_URL".to_owned(), url)];
             (Some(server), target, env)
         }
     };
@@ -132,25 +135,29 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &BenchArgs) -> anyhow::Resu
         std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.json {
-        println!("{}", summary.json());
+        crate::print(
+            &Output::stdout(),
+            format!("{}\n", summary.json()).as_bytes(),
+        )?;
     } else {
-        print!("{summary}");
+        crate::print(&Output::stdout(), summary.to_string().as_bytes())?;
     }
     let findings = summary.findings().count();
     if findings == 0 {
         return Ok(ExitCode::SUCCESS);
     }
     for finding in summary.findings().take(MOST_FINDINGS) {
-        eprintln!("baton: {finding}");
+        errln!("baton: {finding}");
     }
     if findings > MOST_FINDINGS {
-        eprintln!("baton: and {} findings more", findings - MOST_FINDINGS);
+        errln!("baton: and {} findings more", findings - MOST_FINDINGS);
     }
     Ok(ExitCode::FAILURE)
 }
 
 fn private_server(persistence: Persistence) -> anyhow::Result<PrivateServer> {
-    let builder = PrivateServer::builder();
+    // A port as most servers have it, not a socket; so it wants a password.
+    let builder = PrivateServer::builder().random_password()?;
     let builder = match persistence {
         Persistence::None => builder,
         Persistence::Everysec => builder.appendonly(Fsync::EverySec),

@@ -1,4 +1,4 @@
-//! `baton clean`: puts back at once what the dead held, and forgets the dead.
+//! `baton clean`: puts back at once what the dead held, their lease too, and forgets the dead.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -25,6 +25,7 @@ pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {
             records += back.records;
             holders.extend(back.nodes);
         }
+        let freed = store.free().await?;
         let forgotten = store.forget().await?.into_iter().collect();
 
         let mut report = String::new();
@@ -37,6 +38,10 @@ pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {
         }
         if report.is_empty() {
             report.push_str("nothing to put back: no dead node held a message\n");
+        }
+        if let Some(holder) = freed {
+            let holder = Escaped(holder.as_bytes());
+            let _ = writeln!(report, "freed the lease that {holder} had");
         }
         let _ = match list(&forgotten).as_str() {
             "" => writeln!(report, "no dead node to forget"),

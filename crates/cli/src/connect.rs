@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use baton::Target;
 use baton::protocol::Store;
-use baton_server::{Embedded, Started};
+use baton_print::errln;
+use baton_server::{Embedded, Heard, Started};
 
 use crate::args::ConnectionArgs;
 use crate::usage::Usage;
@@ -18,6 +19,10 @@ use crate::usage::Usage;
 const DEFAULT_PORT: u16 = 6379;
 /// How long a command that is not a node waits for a connection.
 const PATIENCE: Duration = Duration::from_millis(4500);
+/// How long a connection may take before a person wants to know what is waited for.
+const SILENCE: Duration = Duration::from_millis(1500);
+/// How long a command that looks again and again waits for a refusal before it begins.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a server on this machine may take to accept a connection.
 const LOCAL_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -31,51 +36,88 @@ enum Said<'a> {
 
 /// The server for a node. Starts one if nothing was said, none answers, and it may.
 pub(crate) fn for_node(args: &ConnectionArgs) -> anyhow::Result<Target> {
-    if let Some(target) = given(args)? {
-        return Ok(dress(target, args, password(args)?));
+    if let Some(target) = named(args)? {
+        return Ok(target);
     }
     let port = args.embedded_port;
     match local(port) {
-        Some(url) => local_target(args, &url),
-        None if args.no_embedded => {
-            let target = Target::parse(&format!("redis://localhost:{port}"))?;
-            Ok(dress(target, args, password(args)?))
+        Local::At(url) => dress(Target::parse(&url)?, args),
+        _ if args.no_embedded => dress(Target::parse(&format!("redis://localhost:{port}"))?, args),
+        heard => {
+            if let Local::Silent = heard {
+                errln!(
+                    "baton: a program listens on 127.0.0.1:{port} and answers nothing; trying to \
+                     start a server there"
+                );
+            }
+            dress(start_embedded(port)?, args)
         }
-        None => Ok(dress(start_embedded(port)?, args, None)),
     }
 }
 
 /// The server for a command that ends by itself. Starts none.
 pub(crate) fn for_command(args: &ConnectionArgs) -> anyhow::Result<Target> {
-    if let Some(target) = given(args)? {
-        return Ok(dress(target, args, password(args)?));
+    if let Some(target) = named(args)? {
+        return Ok(target);
     }
     let port = args.embedded_port;
-    let Some(url) = local(port) else {
-        bail!(
+    match local(port) {
+        Local::At(url) => dress(Target::parse(&url)?, args),
+        Local::Silent => bail!(
+            "a program listens on 127.0.0.1:{port}, but it gave no answer that a Redis would give \
+             within a second; name another with --redis URL or REDIS_URL"
+        ),
+        Local::Nothing => bail!(
             "no Redis answers on localhost:{port}; name one with --redis URL or REDIS_URL, \
              or start a fleet with `baton run`, which brings its own"
-        );
-    };
-    local_target(args, &url)
+        ),
+    }
 }
 
-/// A connection for a command that ends by itself. `node` is the name it has while it lives.
+/// A connection for a command that ends by itself, with a name that others see while it lives.
 pub(crate) async fn open(args: &ConnectionArgs, target: &Target) -> anyhow::Result<Store> {
     let name = baton::new_name();
-    let store = Store::open(target, &args.fleet, &name, |_| {});
-    match tokio::time::timeout(PATIENCE, store).await {
+    in_time(target, Store::open(target, &args.fleet, &name, |_| {})).await
+}
+
+/// A connection for a command that only looks.
+pub(crate) async fn view(args: &ConnectionArgs, target: &Target) -> anyhow::Result<Store> {
+    in_time(target, Store::view(target, &args.fleet)).await
+}
+
+async fn in_time(
+    target: &Target,
+    store: impl Future<Output = Result<Store, baton::Error>>,
+) -> anyhow::Result<Store> {
+    let mut store = std::pin::pin!(tokio::time::timeout(PATIENCE, store));
+    let store = tokio::select! {
+        store = &mut store => store,
+        () = tokio::time::sleep(SILENCE) => {
+            errln!("baton: no answer from {target} yet; waiting for it");
+            store.await
+        }
+    };
+    match store {
         Ok(store) => store.with_context(|| format!("cannot use {target}")),
         Err(_) => bail!("cannot use {target}: no answer within {PATIENCE:?}"),
     }
 }
 
+/// Ends a command that looks again and again where the server will never let it in: in cluster
+/// mode, or with another password. A server that is only away may come.
+pub(crate) async fn refuse_at_once(args: &ConnectionArgs, target: &Target) -> anyhow::Result<()> {
+    let view = Store::view(target, &args.fleet);
+    match tokio::time::timeout(REFUSAL_PATIENCE, view).await {
+        Ok(Err(error)) if !error.is_passing() => {
+            Err(error).with_context(|| format!("cannot use {target}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The server that was named, if one was; localhost is not tried, and none is started.
 pub(crate) fn named(args: &ConnectionArgs) -> anyhow::Result<Option<Target>> {
-    match given(args)? {
-        Some(target) => Ok(Some(dress(target, args, password(args)?))),
-        None => Ok(None),
-    }
+    given(args)?.map(|target| dress(target, args)).transpose()
 }
 
 /// Variables that let a copy of this program find the server that was named.
@@ -100,6 +142,24 @@ pub(crate) fn environment(args: &ConnectionArgs) -> Result<Vec<(String, String)>
     }
     let owned = |(name, value): (&str, String)| (name.to_owned(), value);
     Ok(variables.into_iter().map(owned).collect())
+}
+
+/// Refuses a server that was typed beside a command for the one that runs here, unless it is
+/// that one: a flag that is ignored lets people stop the wrong server.
+pub(crate) fn check_embedded(args: &ConnectionArgs) -> Result<(), Usage> {
+    let typed = args.typed;
+    if !(typed.redis || typed.addr || typed.host || typed.port) {
+        return Ok(());
+    }
+    let port = args.embedded_port;
+    match given(args)? {
+        Some(target) if target.loopback_port() == Some(port) => Ok(()),
+        Some(target) => Err(Usage(format!(
+            "`baton server` looks after the server that `baton run` starts on 127.0.0.1:{port}, \
+             and after no other; {target} is not it"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The server that runs here when there is no other.
@@ -223,36 +283,65 @@ pub(crate) fn url(host: &str, port: u16) -> String {
     }
 }
 
-/// The address of a server that answers on this machine. The exact one, and not the name
-/// `localhost`: two servers may stand behind it, and a fleet must meet at one.
-fn local(port: u16) -> Option<String> {
-    if baton_server::answers(port) {
-        return Some(format!("redis://127.0.0.1:{port}"));
+/// What there is on this machine.
+enum Local {
+    /// A server, at exactly this URL. Not the name `localhost`: two servers may stand behind
+    /// it, and a fleet must meet at one.
+    At(String),
+    /// A program that listens and answers nothing.
+    Silent,
+    Nothing,
+}
+
+fn local(port: u16) -> Local {
+    let heard = baton_server::hear(port);
+    if heard == Heard::Server {
+        return Local::At(format!("redis://127.0.0.1:{port}"));
     }
     let address = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
-    TcpStream::connect_timeout(&address, LOCAL_PATIENCE)
-        .is_ok()
-        .then(|| url("::1", port))
-}
-
-fn local_target(args: &ConnectionArgs, url: &str) -> anyhow::Result<Target> {
-    let mut password = password(args)?;
-    // The server that was started here has no password, and refuses to be given one.
-    if password.is_some() && embedded(args.embedded_port)?.status().is_running() {
-        password = None;
+    match (TcpStream::connect_timeout(&address, LOCAL_PATIENCE), heard) {
+        (Ok(_), _) => Local::At(url("::1", port)),
+        (Err(_), Heard::Silence) => Local::Silent,
+        _ => Local::Nothing,
     }
-    Ok(dress(Target::parse(url)?, args, password))
 }
 
-/// The target with the database and the password that were said beside it.
-fn dress(target: Target, args: &ConnectionArgs, password: Option<String>) -> Target {
+/// The target with the database that was said beside it, and with a password: its URL's, or
+/// that of the server that was started here, or the one that was said.
+fn dress(target: Target, args: &ConnectionArgs) -> anyhow::Result<Target> {
+    let said = password(args)?;
     let target = match args.db {
         Some(db) => target.with_db(db),
         None => target,
     };
-    match password {
-        Some(password) => target.with_default_password(&password),
-        None => target,
+    let own = target.loopback_port().map(own_password);
+    Ok(match own.unwrap_or(Own::Other) {
+        Own::Password(password) => target.on_ipv4_loopback().with_default_password(&password),
+        // It has no password, and refuses to be given one.
+        Own::Open => target,
+        Own::Other => match said {
+            Some(password) => target.with_default_password(&password),
+            None => target,
+        },
+    })
+}
+
+/// What the server on a port of this machine wants if it was started here.
+enum Own {
+    Password(String),
+    Open,
+    /// It was not started here, or not by this user.
+    Other,
+}
+
+fn own_password(port: u16) -> Own {
+    let Ok(embedded) = embedded(port) else {
+        return Own::Other;
+    };
+    match embedded.password() {
+        Some(password) => Own::Password(password),
+        None if embedded.is_open() => Own::Open,
+        None => Own::Other,
     }
 }
 
@@ -285,16 +374,17 @@ fn start_embedded(port: u16) -> anyhow::Result<Target> {
                 || "a server".to_owned(),
                 |program| program.display().to_string(),
             );
-            eprintln!(
+            errln!(
                 "baton: no Redis answered on localhost:{port}, so one was started: {program} on \
                  127.0.0.1:{port}\n\
-                 baton: its data is in {}; it goes on when this node ends\n\
+                 baton: its data is in {}; it goes on when this node ends, and lets in no other \
+                 user\n\
                  baton: `baton server status` looks at it, `baton server stop` ends it",
                 status.data_dir.display()
             );
         }
         Started::Joined => {
-            eprintln!("baton: using the server that another copy just started on 127.0.0.1:{port}")
+            errln!("baton: using the server that another copy just started on 127.0.0.1:{port}")
         }
     }
     Ok(Target::parse(&embedded.url())?)

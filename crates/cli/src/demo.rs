@@ -4,7 +4,6 @@
 mod live;
 mod story;
 
-use std::io::{IsTerminal, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use baton_harness::Fleet;
 use baton_server::{Fsync, PrivateServer};
 
 use crate::stop::{Cause, Stop, exit_code};
+use crate::terminal;
 use story::Story;
 
 /// Flags of the demo: it has none.
@@ -33,7 +33,7 @@ const WORK: Duration = Duration::from_millis(150);
 pub(crate) fn run(_args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals().context("cannot listen to signals")?;
     let program = std::env::current_exe().context("cannot find this program")?;
-    match stdin().is_terminal() && stdout().is_terminal() {
+    match terminal::is_interactive() {
         true => live::run(&stop, program),
         false => tell(&stop, program),
     }
@@ -43,6 +43,8 @@ pub(crate) fn run(_args: &DemoArgs) -> anyhow::Result<ExitCode> {
 fn tell(stop: &Stop, program: PathBuf) -> anyhow::Result<ExitCode> {
     let server = PrivateServer::builder()
         .appendonly(Fsync::EverySec)
+        // In a folder that no other user can enter.
+        .unix_socket()
         .start()?;
     let url = server.url();
     let fleet = Fleet::new(

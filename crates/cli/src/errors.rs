@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use baton::protocol::{ErrorsCommit, Extend, Store};
 use baton::{Drain, FailedMessage, crash};
+use baton_print::errln;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use crate::args::{ConnectionArgs, FormatArgs};
@@ -145,8 +146,8 @@ async fn report(store: &Store, end: End, taken: u64) -> anyhow::Result<ExitCode>
     let removed = count(taken);
     if let End::All = end {
         match taken {
-            0 => eprintln!("baton: no failed messages"),
-            _ => eprintln!("baton: {removed} printed and removed"),
+            0 => errln!("baton: no failed messages"),
+            _ => errln!("baton: {removed} printed and removed"),
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -166,7 +167,7 @@ async fn report(store: &Store, end: End, taken: u64) -> anyhow::Result<ExitCode>
             count(printed)
         ),
         End::Asked(cause) => {
-            eprintln!("baton: interrupted: {removed} printed and removed, {left} remain");
+            errln!("baton: interrupted: {removed} printed and removed, {left} remain");
             Ok(match cause {
                 Cause::Signal(signal) => ExitCode::from(exit_code(signal)),
                 Cause::OutputClosed => ExitCode::FAILURE,
@@ -187,11 +188,11 @@ pub(crate) fn look(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
     let target = connect::for_command(connection)?;
     let output = Output::stdout();
     runtime::block_on(async {
-        let store = connect::open(connection, &target).await?;
+        let store = connect::view(connection, &target).await?;
         // What fails later is not shown, or there might be no end.
         let last = store.errors_last().await?;
         if store.errors_len().await? == 0 {
-            eprintln!("baton: no failed messages");
+            errln!("baton: no failed messages");
         }
         let mut after = Some(0);
         while let Some(id) = after.filter(|id| *id < last) {

@@ -155,6 +155,7 @@ pub fn status(data: &[u8]) {
         fleet: "hostile".to_owned(),
         generator: GeneratorStatus {
             node: Some(text.clone()),
+            holder: Some(text.clone()),
             epoch: u64::MAX,
             since_ms: Some(u64::MAX),
             until_ms: u64::MAX,
@@ -207,9 +208,9 @@ pub fn log(data: &[u8]) {
     let at = || humantime::format_rfc3339_millis(std::time::UNIX_EPOCH);
     for event in &events {
         let (mut words, mut object) = (Vec::new(), Vec::new());
-        log::text::write(&mut words, at(), "n0de", event);
+        log::text::write(&mut words, at(), "n0de", &log::Entry::Event(event));
         check_printable(&String::from_utf8_lossy(&words), 1);
-        log::json::write(&mut object, at(), "n0de", event);
+        log::json::write(&mut object, at(), "n0de", &log::Entry::Event(event));
         let object = String::from_utf8_lossy(&object);
         check_printable(&object, 1);
         let read: Value = serde_json::from_str(&object).unwrap_or_default();

@@ -24,6 +24,7 @@ mod runtime;
 mod server;
 mod status;
 mod stop;
+mod terminal;
 mod time;
 mod top;
 mod usage;
@@ -31,13 +32,23 @@ mod web;
 
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 
 use args::{Args, Command};
 use baton::show::is_unsafe;
+use baton_print::{errln, errln_within};
 use output::Output;
 use usage::Usage;
+
+/// How long the last words of a node wait for their reader.
+const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a server means that answers NOAUTH.
+const WANTS_PASSWORD: &str = "the server wants a password: --password-file or REDIS_PASSWORD gives \
+     it. If another user's `baton run` started this server, it lets in that user alone: name a \
+     Redis of your own with --redis";
 
 /// The whole program, from its command line to its exit code.
 pub fn main() -> ExitCode {
@@ -46,7 +57,12 @@ pub fn main() -> ExitCode {
         Err(code) => return code,
     };
     command(&args).unwrap_or_else(|error| {
-        eprintln!("baton: {}", words(&error));
+        let text = format!("baton: {}", words(&error));
+        match args.command {
+            // A node must end also where its log was piped and the reader stalls.
+            Command::Run(_) => errln_within(&text, STDERR_TIMEOUT),
+            _ => errln!("{text}"),
+        }
         match error.downcast_ref::<Usage>() {
             Some(_) => ExitCode::from(2),
             None => ExitCode::FAILURE,
@@ -104,6 +120,11 @@ fn words(error: &anyhow::Error) -> String {
             words = format!("{words}: {cause}");
         }
     }
+    let words = match words.split_once("NOAUTH ") {
+        // The server's words are about its protocol, not about what to do.
+        Some((place, _)) => format!("{place}{WANTS_PASSWORD}"),
+        None => words,
+    };
     let words = words.replace(|c: char| is_unsafe(c) && c != '\n', "?");
     // The end of a server's log has lines of its own.
     match error.downcast_ref::<baton_server::Error>() {

@@ -2,67 +2,77 @@
 
 pub(crate) mod json;
 pub(crate) mod text;
+mod writer;
 
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use baton::Event;
+use humantime::Rfc3339Timestamp;
 
 use crate::args::LogFormat;
-use crate::output::{self, Output};
-use crate::stop::{Cause, Stop};
+use crate::stop::Stop;
+use writer::Writer;
 
-/// Writes events. A reader that is gone stops the node; any other trouble with the output is
-/// said once, and the node goes on without its log.
+/// Takes events, and lets a thread of its own write them: the output never holds up the node.
+/// A reader that is gone stops the node; an output that fails or stalls costs lines, which the
+/// log counts.
 pub(crate) struct Log {
     format: LogFormat,
-    output: Output,
-    stop: Stop,
     name: Arc<OnceLock<String>>,
-    line: Mutex<Line>,
+    writer: Writer,
 }
 
-#[derive(Default)]
-struct Line {
-    bytes: Vec<u8>,
-    broken: bool,
+/// What a line of the log tells.
+pub(crate) enum Entry<'a> {
+    /// An event of the node.
+    Event(&'a Event),
+    /// How many lines were dropped at this place of the log.
+    Gap(u64),
 }
 
 impl Log {
     /// A log for the node whose name will be in `name` before its first event.
-    pub(crate) fn new(format: LogFormat, stop: Stop, name: Arc<OnceLock<String>>) -> Self {
-        Self {
+    pub(crate) fn start(
+        format: LogFormat,
+        stop: Stop,
+        name: Arc<OnceLock<String>>,
+    ) -> io::Result<Self> {
+        Ok(Self {
             format,
-            output: Output::stdout(),
-            stop,
             name,
-            line: Mutex::default(),
-        }
+            writer: Writer::start(stop)?,
+        })
     }
 
-    /// Writes one event, in one write.
+    /// Takes one event; never waits for the output.
     pub(crate) fn tell(&self, event: &Event) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        if line.broken {
-            return;
-        }
-        line.bytes.clear();
+        self.writer.append(
+            |to| self.render(to, &Entry::Event(event)),
+            |to, lines| self.render(to, &Entry::Gap(lines)),
+        );
+    }
+
+    /// Writes what it has, within a second; there is nothing to tell afterwards.
+    pub(crate) fn close(&self) {
+        self.writer
+            .close(|to, lines| self.render(to, &Entry::Gap(lines)));
+    }
+
+    fn render(&self, to: &mut Vec<u8>, entry: &Entry<'_>) {
+        let write: fn(&mut Vec<u8>, Rfc3339Timestamp, &str, &Entry<'_>) = match self.format {
+            LogFormat::Text => text::write,
+            LogFormat::Json => json::write,
+        };
         let node = self.name.get().map_or("", String::as_str);
-        let at = crate::time::now();
-        match self.format {
-            LogFormat::Text => text::write(&mut line.bytes, at, node, event),
-            LogFormat::Json => json::write(&mut line.bytes, at, node, event),
-        }
-        if let Err(error) = self.output.write(&line.bytes) {
-            line.broken = true;
-            match error.kind() {
-                io::ErrorKind::BrokenPipe => self.stop.ask(Cause::OutputClosed),
-                _ => eprintln!(
-                    "baton: cannot write the log ({}): going on without it",
-                    output::plain(&error)
-                ),
-            }
-        }
+        write(to, crate::time::now(), node, entry);
+    }
+}
+
+impl Drop for Log {
+    /// Also when the node panics, its log is written.
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -157,23 +167,25 @@ mod tests {
         ]
     }
 
-    /// All events in one form, without their times and names.
+    /// All events and a gap in one form.
     pub(super) fn lines(
-        write: impl Fn(&mut Vec<u8>, humantime::Rfc3339Timestamp, &str, &Event),
+        write: impl Fn(&mut Vec<u8>, Rfc3339Timestamp, &str, &Entry<'_>),
     ) -> Vec<String> {
         let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(AT_MS);
-        let line = |event: &Event| {
+        let line = |entry: &Entry<'_>| {
             let mut bytes = Vec::new();
             write(
                 &mut bytes,
                 humantime::format_rfc3339_millis(at),
                 "n0de",
-                event,
+                entry,
             );
             let line = String::from_utf8(bytes).unwrap();
             assert_eq!(line.matches('\n').count(), 1, "{line:?}");
             line.trim_end().to_owned()
         };
-        events().iter().map(line).collect()
+        let events = events();
+        let entries = events.iter().map(Entry::Event).chain([Entry::Gap(12)]);
+        entries.map(|entry| line(&entry)).collect()
     }
 }

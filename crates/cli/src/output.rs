@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use baton_print::{wait, write_all};
+use rustix::event::PollFlags;
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fdatasync, fstat};
 use rustix::io::{Errno, ioctl_fionread};
 
@@ -21,8 +22,6 @@ const EAGER_LOOKS: usize = 200;
 const PAUSE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(20));
 /// How long a halted print waits for the reader to take the line it is at.
 const HALT_PATIENCE: Duration = Duration::from_millis(100);
-/// Pause before another try to write where a write would block.
-const BLOCKED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Standard output.
 pub(crate) struct Output {
@@ -167,31 +166,4 @@ pub(crate) fn plain(error: &io::Error) -> String {
         Some((words, _)) => words.to_owned(),
         None => text,
     }
-}
-
-/// Waits for something to happen to a descriptor; false if nothing did in that time.
-fn wait(fd: &impl AsFd, flags: PollFlags, longest: Duration) -> io::Result<bool> {
-    let timeout = Timespec::try_from(longest).map_err(io::Error::other)?;
-    match poll(&mut [PollFd::new(fd, flags)], Some(&timeout)) {
-        Ok(happened) => Ok(happened > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Writes everything, also where a write would block. False if given up on the way.
-fn write_all(fd: &impl AsFd, mut bytes: &[u8], give_up: impl Fn() -> bool) -> io::Result<bool> {
-    while !bytes.is_empty() {
-        match rustix::io::write(fd, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => bytes = &bytes[written..],
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if give_up() => return Ok(false),
-            Err(Errno::AGAIN) => {
-                wait(fd, PollFlags::OUT, BLOCKED_PAUSE)?;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(true)
 }

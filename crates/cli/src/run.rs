@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use baton::{Handler, Limits, Node, Source, Watch};
+use baton_print::{errln, errln_within};
 use baton_web::{Listener, Own};
 
 use crate::args::{ConnectionArgs, RunArgs};
@@ -13,7 +14,7 @@ use crate::handler::{PretendedWork, RandomText};
 use crate::log::Log;
 use crate::stop::Stop;
 use crate::usage::Usage;
-use crate::{connect, runtime, web};
+use crate::{STDERR_TIMEOUT, connect, runtime, web};
 
 /// Runs a node until it is asked to stop.
 pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result<ExitCode> {
@@ -27,12 +28,14 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
 
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     let name = Arc::new(OnceLock::new());
-    let log = Log::new(args.log, stop.clone(), Arc::clone(&name));
+    let log = Log::start(args.log, stop.clone(), Arc::clone(&name));
+    let log = Arc::new(log.context("cannot start the thread of the log")?);
     let handler = PretendedWork::new(args);
     let source = RandomText::new();
     #[cfg(feature = "chaos")]
     let source = crate::chaos::Texts::around(source);
-    let observe = move |event: &baton::Event| log.tell(event);
+    let told = Arc::clone(&log);
+    let observe = move |event: &baton::Event| told.tell(event);
     let node = Node::new(target, config, source, handler, observe)?;
     // Nobody else has the key to this lock.
     let _ = name.set(node.name().to_owned());
@@ -41,12 +44,15 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let asked = async move {
         stop.asked().await;
     };
-    runtime::block_on(async move {
+    let ended = runtime::block_on(async move {
         let serve = async {
             if let Some((listener, own)) = http {
                 let watch = Watch::start(watched, connection.fleet.clone(), web::EVERY, limits);
                 if let Err(error) = listener.node(watch, own).await {
-                    eprintln!("baton: metrics and health are served no more: {error}");
+                    let text = format!("baton: metrics and health are served no more: {error}");
+                    // On another thread: a reader of stderr that stalls must not hold up a beat.
+                    let say = move || errln_within(&text, STDERR_TIMEOUT);
+                    let _ = tokio::task::spawn_blocking(say).await;
                 }
             }
             // The node does not depend on it.
@@ -56,8 +62,10 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
             ended = node.run(asked) => ended.context(place),
             () = serve => Ok(()),
         }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    });
+    // Before the error, which comes last on a terminal.
+    log.close();
+    ended.map(|()| ExitCode::SUCCESS)
 }
 
 /// Listens for whoever wants to know how this node is.
@@ -66,7 +74,7 @@ fn listen<S: Source, H: Handler>(
     node: &Node<S, H>,
 ) -> anyhow::Result<(Listener, Own)> {
     let listener = Listener::bind(addr).with_context(|| format!("cannot listen on {addr}"))?;
-    eprintln!(
+    errln!(
         "baton: /metrics, /healthz and /readyz on http://{}/",
         listener.addr()?
     );

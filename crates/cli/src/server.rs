@@ -1,6 +1,7 @@
 //! `baton server`: looks after the server that `baton run` starts when there is no other.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -15,6 +16,7 @@ pub(crate) fn run(
     connection: &ConnectionArgs,
     command: &ServerCommand,
 ) -> anyhow::Result<ExitCode> {
+    connect::check_embedded(connection)?;
     let port = connection.embedded_port;
     let embedded = connect::embedded(port)?;
     match command {
@@ -31,7 +33,8 @@ pub(crate) fn run(
                 Stopped::Ended { pid } => println(&format!("stopped the server, pid {pid}"))?,
                 Stopped::NotRunning => println("the server does not run")?,
                 Stopped::NotOurs => bail!(
-                    "the server on port {port} was not started by `baton run`: it is left alone"
+                    "the server on port {port} was not started by `baton run` of this user: it is \
+                     left alone"
                 ),
             }
             Ok(ExitCode::SUCCESS)
@@ -41,6 +44,28 @@ pub(crate) fn run(
 
 fn println(text: &str) -> anyhow::Result<()> {
     crate::print(&Output::stdout(), format!("{text}\n").as_bytes())
+}
+
+/// How to reach the running server with redis-cli. Never the password itself.
+fn access(status: &EmbeddedStatus) -> Option<String> {
+    match (&status.state, &status.password_file) {
+        (EmbeddedState::Running { .. }, Some(file)) => Some(format!(
+            "REDISCLI_AUTH=\"$(cat {})\" redis-cli -p {}",
+            quoted(file),
+            status.port
+        )),
+        (EmbeddedState::Running { .. }, None) => Some(
+            "open to every user of this machine: an older version started it without a password; \
+             `baton server stop` and the next `baton run` give it one"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 fn table(status: &EmbeddedStatus) -> String {
@@ -61,5 +86,8 @@ fn table(status: &EmbeddedStatus) -> String {
     let _ = writeln!(table, "program  {program}");
     let _ = writeln!(table, "data     {}", status.data_dir.display());
     let _ = writeln!(table, "size     {} bytes", status.aof_bytes);
+    if let Some(access) = access(status) {
+        let _ = writeln!(table, "access   {access}");
+    }
     table
 }

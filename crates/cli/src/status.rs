@@ -1,7 +1,7 @@
 //! `baton status`: one reading of the fleet, for people or for programs.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::args::{ConnectionArgs, StatusArgs};
 use crate::output::Output;
 use crate::stop::Stop;
-use crate::{connect, json, runtime};
+use crate::{connect, json, runtime, terminal};
 
 /// Most characters of a text in the table of nodes.
 const CELL_CHARS: usize = 64;
@@ -23,7 +23,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// To the upper left corner, and everything away from there on.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Reads and shows the fleet. Fails if the books are not balanced.
+/// Reads and shows the fleet. Fails if the books are not balanced, or if the lease has a time
+/// that no node can have given it.
 pub(crate) fn run(connection: &ConnectionArgs, args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let target = connect::for_command(connection)?;
     let place = target.to_string();
@@ -31,7 +32,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &StatusArgs) -> anyhow::Res
         return watch(connection, target, args.format.json);
     }
     let snapshot = runtime::block_on(async {
-        let store = connect::open(connection, &target).await?;
+        let store = connect::view(connection, &target).await?;
         Ok(Snapshot::read(&store).await?)
     })?;
     let shown = match args.format.json {
@@ -39,7 +40,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &StatusArgs) -> anyhow::Res
         false => table(&snapshot, &place).into_bytes(),
     };
     crate::print(&Output::stdout(), &shown)?;
-    Ok(match snapshot.balanced {
+    Ok(match snapshot.balanced && !snapshot.lease_is_ahead() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
@@ -50,9 +51,10 @@ fn watch(connection: &ConnectionArgs, target: Target, json: bool) -> anyhow::Res
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     let output = Output::stdout();
     let place = target.to_string();
-    let clear = io::stdout().is_terminal() && !json;
+    let clear = terminal::has_screen() && !json;
     let fleet = connection.fleet.clone();
     runtime::block_on(async {
+        connect::refuse_at_once(connection, &target).await?;
         let limits = Limits::from(&Config::new(fleet.clone()));
         let watch = Watch::start(target, fleet, EVERY, limits);
         let mut readings = watch.subscribe();
@@ -179,7 +181,33 @@ fn generator(status: &Snapshot) -> String {
                 .unwrap_or("-"),
             takeover(status),
         ),
-        None => format!("none at this moment (last epoch {})", generator.epoch),
+        None => {
+            let epoch = generator.epoch;
+            match &generator.holder {
+                Some(holder) => format!(
+                    "none at this moment: {} has the lease (epoch {epoch}) and is not connected; \
+                     {}",
+                    shown(holder),
+                    lease_end(status)
+                ),
+                None => format!("none at this moment (last epoch {epoch})"),
+            }
+        }
+    }
+}
+
+/// When the lease of a holder that is gone ends, in words.
+fn lease_end(status: &Snapshot) -> String {
+    let until = show::moment(status.generator.until_ms).unwrap_or_else(|| "-".to_owned());
+    match () {
+        () if status.lease_is_ahead() => format!(
+            "it ends at {until}, which a clock that was ahead wrote: it counts as over, and the \
+             next node takes it"
+        ),
+        () if status.generator.until_ms > status.now_ms => {
+            format!("it ends at {until}, or at once with `baton clean`")
+        }
+        () => format!("it ended at {until}"),
     }
 }
 

@@ -45,6 +45,12 @@ impl Stop {
         Ok(stop)
     }
 
+    /// A wish that no signal expresses.
+    #[cfg(test)]
+    pub(crate) fn by_request() -> Self {
+        Self(watch::Sender::new(None))
+    }
+
     /// Asks to stop; the first cause stays.
     pub(crate) fn ask(&self, cause: Cause) {
         self.0.send_if_modified(|asked| {
@@ -81,7 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_cause_stays() {
-        let stop = Stop(watch::Sender::new(None));
+        let stop = Stop::by_request();
         stop.ask(Cause::OutputClosed);
         stop.ask(Cause::Signal(SIGTERM));
         assert_eq!(stop.asked().await, Cause::OutputClosed);

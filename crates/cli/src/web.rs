@@ -39,6 +39,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &WebArgs) -> anyhow::Result
     let limits = Limits::from(&Config::new(connection.fleet.clone()));
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     runtime::block_on(async {
+        connect::refuse_at_once(connection, &target).await?;
         let listener =
             Listener::bind(args.http).with_context(|| format!("cannot listen on {}", args.http))?;
         let may = match args.allow_actions {
@@ -54,8 +55,13 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &WebArgs) -> anyhow::Result
             token,
             allow_actions: args.allow_actions,
             hosts: args.allow_host.clone(),
+            public_urls: args.public_url.clone(),
         };
-        let watch = Watch::start(target, connection.fleet.clone(), EVERY, limits);
+        let start = match args.allow_actions {
+            true => Watch::start_present,
+            false => Watch::start,
+        };
+        let watch = start(target, connection.fleet.clone(), EVERY, limits);
         tokio::select! {
             served = listener.page(watch, options) => served.context("cannot serve the page")?,
             _ = stop.asked() => {}

@@ -227,6 +227,11 @@ pub enum Reply {
     },
     /// To a publish: written.
     Published,
+    /// To a publish: the fleet has these numbers.
+    AlreadyPublished {
+        /// The last number.
+        last: Seq,
+    },
     /// An earlier try of this very call did it.
     Already,
     /// To a publish: the last number is another.

@@ -259,7 +259,7 @@ impl World {
         }
         self.events |= match (call, &reply) {
             (_, Reply::Fenced { .. }) => Events::FENCED,
-            (_, Reply::Already) => Events::ALREADY,
+            (_, Reply::Already | Reply::AlreadyPublished { .. }) => Events::ALREADY,
             (_, Reply::Gap { .. }) => Events::GAP,
             (Call::Commit { .. }, Reply::Lost) => Events::LOST,
             (_, Reply::Full { .. }) => Events::FULL,

@@ -172,7 +172,7 @@ pub fn small() -> Vec<(Setting, usize)> {
                 failing: true,
                 ..setting("drains", drains)
             },
-            145_495,
+            157_115,
         ),
         (
             Setting {
@@ -182,7 +182,7 @@ pub fn small() -> Vec<(Setting, usize)> {
                 failing: true,
                 ..setting("settles", settles)
             },
-            65_751,
+            66_044,
         ),
         (
             Setting {

@@ -1,6 +1,5 @@
 //! Applies each mutant in turn and shows which of our checks kills it.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,6 +7,7 @@ use anyhow::{Result, ensure};
 use baton_mutants::killer::{Killer, Word};
 use baton_mutants::mutant::Mutant;
 use baton_mutants::tree::{Tree, top};
+use baton_print::outln;
 use clap::Parser;
 
 /// Applies deliberate breaks one by one and shows which check notices. Ends with 1 if one
@@ -39,7 +39,7 @@ fn main() -> Result<ExitCode> {
     mutants.retain(|mutant| args.names.is_empty() || args.names.contains(&mutant.name));
     if args.list {
         for Mutant { name, about, .. } in &mutants {
-            println!("{name}: {about}");
+            outln!("{name}: {about}");
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -73,12 +73,12 @@ fn main() -> Result<ExitCode> {
     }
 
     let names: Vec<&str> = killers.iter().map(|killer| killer.name()).collect();
-    println!("| mutant | {} |", names.join(" | "));
-    println!("|---|{}", "---|".repeat(killers.len()));
+    outln!("| mutant | {} |", names.join(" | "));
+    outln!("|---|{}", "---|".repeat(killers.len()));
     let mut survivors = 0;
     for mutant in &mutants {
         let built = tree.build(Some(mutant))?;
-        print!("| `{}`: {} |", mutant.name, mutant.about);
+        baton_print::out(format_args!("| `{}`: {} |", mutant.name, mutant.about));
         let mut killed = false;
         for killer in &killers {
             let log = folder.join(format!("{}-{}.log", mutant.name, killer.name()));
@@ -90,13 +90,12 @@ fn main() -> Result<ExitCode> {
                 Word::NotTried => "",
                 Word::Unclear => "?",
             };
-            print!(" {word} |");
-            std::io::stdout().flush()?;
+            baton_print::out(format_args!(" {word} |"));
         }
-        println!("{}", if killed { "" } else { " **survives**" });
+        outln!("{}", if killed { "" } else { " **survives**" });
         survivors += u32::from(!killed);
     }
-    println!();
-    println!("{} mutants, {survivors} survive", mutants.len());
+    outln!();
+    outln!("{} mutants, {survivors} survive", mutants.len());
     Ok(ExitCode::from(u8::from(survivors > 0)))
 }

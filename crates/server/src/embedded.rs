@@ -9,22 +9,25 @@
 //! Who the server is, is asked of the server itself and of the operating system. The pid file
 //! alone proves nothing: it stays behind after a crash, its number may be another process's by
 //! now, and a server that loses the port has already written its own pid over the winner's.
+//!
+//! The port is open to every user of the machine, so the server wants a password. It lies in the
+//! server's folder, which only its owner can read, and is sent only while a server of ours lives:
+//! another user may listen on the port when it does not.
 
 mod folder;
+mod launch;
 
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::error::{Error, log_tail};
+use crate::error::Error;
 use crate::probe::{Address, Answer, Identity};
-use crate::process;
 use crate::program::{find_program, require};
+use crate::{password, process};
 
 pub use folder::default_data_dir;
 
@@ -102,6 +105,9 @@ pub struct EmbeddedStatus {
     pub program: Option<PathBuf>,
     /// The size of its append-only files.
     pub aof_bytes: u64,
+    /// The file with the password that the running server wants; `None` if none runs, or if it
+    /// was started without one.
+    pub password_file: Option<PathBuf>,
 }
 
 impl EmbeddedStatus {
@@ -135,6 +141,21 @@ impl Embedded {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The password of the server that runs on this port; `None` if no server of ours does, or
+    /// if it was started without one. Sends nothing.
+    #[must_use]
+    pub fn password(&self) -> Option<String> {
+        password::read(&self.password_file()?)
+    }
+
+    /// Whether a server of ours runs on this port that an older version started without a
+    /// password. Sends nothing.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let pid = self.pid_from_file(&self.folder());
+        pid.is_some_and(|pid| self.has_our_port(pid)) && self.password_file().is_none()
     }
 
     /// The server's log file.
@@ -177,6 +198,7 @@ impl Embedded {
             data_dir: self.data_dir.clone(),
             program: program.or_else(|| self.find_program().ok()),
             aof_bytes: folder::aof_bytes(&self.folder()),
+            password_file: self.password_file(),
         }
     }
 
@@ -224,7 +246,23 @@ impl Embedded {
     }
 
     fn probe(&self) -> Answer {
-        Address::Tcp(self.port).probe(None)
+        Address::Tcp(self.port).probe(self.password().as_deref())
+    }
+
+    /// The file with the password of the server that runs on this port.
+    fn password_file(&self) -> Option<PathBuf> {
+        let folder = fs::canonicalize(self.folder()).ok()?;
+        let pid = self.pid_from_file(&folder)?;
+        let config = folder.join(folder::CONFIG_FILE);
+        // A server that was started by an older version has no such file, and no password.
+        let wants_one = self.has_our_port(pid)
+            && process::command_line(pid)?.contains(config.to_string_lossy().as_ref());
+        wants_one.then(|| folder.join(folder::PASSWORD_FILE))
+    }
+
+    fn has_our_port(&self, pid: u32) -> bool {
+        let port = format!(" --port {} ", self.port);
+        process::command_line(pid).is_some_and(|command| command.contains(&port))
     }
 
     fn look(&self) -> (EmbeddedState, Option<PathBuf>) {
@@ -240,6 +278,10 @@ impl Embedded {
         let state = match (self.pid_from_file(&self.folder()), answer) {
             (Some(pid), Answer::Refused | Answer::Mute | Answer::Loading) => {
                 EmbeddedState::NotAnswering { pid }
+            }
+            // It does not say who it is, because its password file was lost.
+            (Some(pid), Answer::Ready(Identity { pid: None, .. })) if self.has_our_port(pid) => {
+                EmbeddedState::Running { pid }
             }
             (_, Answer::Ready(_) | Answer::Loading) => EmbeddedState::NotOurs,
             (None, Answer::Refused | Answer::Mute) => EmbeddedState::Down,
@@ -259,8 +301,9 @@ impl Embedded {
             return false;
         };
         let pid_file = folder.join(folder::PID_FILE);
-        process::command_line(pid)
-            .is_some_and(|command| command.contains(pid_file.to_string_lossy().as_ref()))
+        process::is_in_reach(pid)
+            && process::command_line(pid)
+                .is_some_and(|command| command.contains(pid_file.to_string_lossy().as_ref()))
     }
 
     /// Whether a server answers, after waiting for it to have read its data.
@@ -290,88 +333,6 @@ impl Embedded {
             port: self.port,
             folder: folder.to_owned(),
         })
-    }
-
-    /// Runs the program, which leaves this process's session by itself, and waits until it or
-    /// another server answers.
-    fn launch(&self, program: &Path, folder: &Path) -> Result<Started, Error> {
-        let log = folder.join("server.log");
-        let log_start = fs::metadata(&log)
-            .map(|metadata| metadata.len())
-            .unwrap_or(0);
-        // The one that is there belongs to a server that is gone.
-        let _ = fs::remove_file(folder.join(folder::PID_FILE));
-        let run = Command::new(program)
-            .args(self.arguments(folder, &log))
-            .stdin(Stdio::null())
-            .output()
-            .map_err(Error::io(format!("run {}", program.display())))?;
-        if !run.status.success() {
-            let mut words = String::from_utf8_lossy(&run.stdout).into_owned();
-            words.push_str(&String::from_utf8_lossy(&run.stderr));
-            return Err(Error::EndedEarly {
-                log: words.trim().to_owned(),
-            });
-        }
-
-        let deadline = Instant::now() + self.patience;
-        loop {
-            match self.probe() {
-                Answer::Ready(Identity { pid: Some(pid), .. }) if self.is_ours(pid) => {
-                    return Ok(Started::Here);
-                }
-                Answer::Ready(_) => return Ok(Started::Joined),
-                Answer::Loading if Instant::now() < deadline + LOADING_PATIENCE => {}
-                // Ours is gone and nobody else has come: there is nothing to wait for.
-                Answer::Refused
-                    if folder::read_pid(folder).is_some_and(|pid| !self.is_ours(pid)) =>
-                {
-                    return Err(Error::ended(self.port, log_tail(&log, log_start)));
-                }
-                _ if Instant::now() > deadline => {
-                    let log = log_tail(&log, log_start);
-                    if self.pid_from_file(folder).is_none() {
-                        return Err(Error::ended(self.port, log));
-                    }
-                    return Err(Error::NoAnswer {
-                        seconds: self.patience.as_secs(),
-                        log,
-                    });
-                }
-                _ => {}
-            }
-            thread::sleep(POLL);
-        }
-    }
-
-    /// The server's settings. They are given as arguments, not as a file, so that the command line
-    /// names the folder and [`Embedded::is_ours`] can tell it from any other server.
-    fn arguments(&self, folder: &Path, log: &Path) -> Vec<OsString> {
-        let port = self.port.to_string();
-        let pid_file = folder.join(folder::PID_FILE);
-        let settings: [(&str, &OsStr); 13] = [
-            ("--port", port.as_ref()),
-            ("--bind", "127.0.0.1".as_ref()),
-            ("--protected-mode", "yes".as_ref()),
-            ("--daemonize", "yes".as_ref()),
-            ("--set-proc-title", "no".as_ref()),
-            ("--dir", folder.as_ref()),
-            ("--pidfile", pid_file.as_ref()),
-            ("--logfile", log.as_ref()),
-            // The append-only file keeps everything; snapshots beside it would only cost.
-            ("--save", "".as_ref()),
-            ("--appendonly", "yes".as_ref()),
-            ("--appendfsync", "everysec".as_ref()),
-            // Plain commands instead of a snapshot at the file's head: another version, or the
-            // other of Valkey and Redis, can read it when the installed program changes.
-            ("--aof-use-rdb-preamble", "no".as_ref()),
-            // A full memory must refuse new messages, never drop those that are there.
-            ("--maxmemory-policy", "noeviction".as_ref()),
-        ];
-        settings
-            .iter()
-            .flat_map(|(name, value)| [OsString::from(name), value.into()])
-            .collect()
     }
 }
 

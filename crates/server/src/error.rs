@@ -108,11 +108,16 @@ impl Error {
 
     /// A server has ended by itself, and this is the end of its log.
     pub(crate) fn ended(port: u16, log: String) -> Error {
-        match log.contains("Address already in use") {
+        match is_port_taken(&log) {
             true => Error::PortTaken { port, log },
             false => Error::EndedEarly { log },
         }
     }
+}
+
+/// Whether a server ended because another program holds its port.
+pub(crate) fn is_port_taken(log: &str) -> bool {
+    log.contains("Address already in use")
 }
 
 /// The last lines of a log from the byte `from` on: enough to see why a server gave up.

@@ -13,6 +13,7 @@
 
 mod embedded;
 mod error;
+mod password;
 mod port;
 mod private;
 mod probe;
@@ -24,5 +25,5 @@ pub use embedded::{Embedded, EmbeddedState, EmbeddedStatus, Started, Stopped, de
 pub use error::Error;
 pub use port::free_port;
 pub use private::{Fsync, PrivateServer, PrivateServerBuilder};
-pub use probe::answers;
+pub use probe::{Heard, answers, hear};
 pub use program::{PROGRAM_VARIABLE, find_program};

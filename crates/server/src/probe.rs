@@ -41,16 +41,34 @@ pub(crate) struct Identity {
     pub(crate) program: Option<PathBuf>,
 }
 
+/// What a port of 127.0.0.1 has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Heard {
+    /// A Redis-compatible server answers, wants a password first, or still reads its data.
+    Server,
+    /// A program listens, and within a second says nothing that a server would say.
+    Silence,
+    /// No program listens.
+    Nothing,
+}
+
+/// Asks what listens on this port of 127.0.0.1.
+pub fn hear(port: u16) -> Heard {
+    match Address::Tcp(port).probe(None) {
+        Answer::Loading | Answer::Ready(_) => Heard::Server,
+        Answer::Mute => Heard::Silence,
+        Answer::Refused => Heard::Nothing,
+    }
+}
+
 /// Whether a Redis-compatible server answers on this port of 127.0.0.1.
 ///
 /// A server that wants a password first, or that still reads its data from disk, counts: the port
 /// is in use by a server.
 #[must_use]
 pub fn answers(port: u16) -> bool {
-    matches!(
-        Address::Tcp(port).probe(None),
-        Answer::Loading | Answer::Ready(_)
-    )
+    hear(port) == Heard::Server
 }
 
 impl Address {

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 
 /// The command line of a living process; `None` for one that has ended, a zombie included.
 pub(crate) fn command_line(pid: u32) -> Option<String> {
@@ -20,6 +20,12 @@ pub(crate) fn command_line(pid: u32) -> Option<String> {
     let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Whether this process may signal that one: it is the same user's, or this is the
+/// administrator.
+pub(crate) fn is_in_reach(pid: u32) -> bool {
+    as_pid(pid).is_ok_and(|pid| test_kill_process(pid).is_ok())
 }
 
 /// Sends a signal to one process.

@@ -14,7 +14,7 @@ use baton_server::{
     find_program, free_port,
 };
 use rustix::process::{Pid, Signal, getsid, kill_process};
-use support::{ROLE, SecondProcess, command, lives, say, wait_for_go, wait_until};
+use support::{ROLE, SecondProcess, command, command_with, lives, say, wait_for_go, wait_until};
 use tempfile::TempDir;
 
 /// An embedded server on a port and in a folder of its own, stopped at the end of the test.
@@ -44,6 +44,12 @@ impl Fixture {
 
     fn folder(&self) -> std::path::PathBuf {
         self.data.path().join("data/server")
+    }
+
+    /// Sends a command with the server's password.
+    fn command(&self, words: &[&str]) -> String {
+        let password = self.embedded.password().unwrap();
+        command_with(&self.embedded.url(), Some(&password), words).unwrap()
     }
 
     fn pid(&self) -> u32 {
@@ -78,16 +84,14 @@ fn it_starts_once_is_joined_by_others_and_stops_once() {
         data_dir: fixture.data.path().join("data"),
         program: Some(find_program().unwrap()),
         aof_bytes: 0,
+        password_file: None,
     };
     assert_eq!(embedded.status(), down);
     assert_eq!(embedded.stop().unwrap(), Stopped::NotRunning);
 
     assert_eq!(embedded.start().unwrap(), Started::Here);
     assert_eq!(embedded.start().unwrap(), Started::Joined);
-    assert_eq!(
-        command(&embedded.url(), &["SET", "key", "value"]).unwrap(),
-        "OK"
-    );
+    assert_eq!(fixture.command(&["SET", "key", "value"]), "OK");
     let pid = fixture.pid();
     wait_until("the data is in the file", || {
         embedded.status().aof_bytes > 0
@@ -99,6 +103,7 @@ fn it_starts_once_is_joined_by_others_and_stops_once() {
         EmbeddedStatus {
             state: EmbeddedState::Running { pid },
             aof_bytes: running.aof_bytes,
+            password_file: Some(fs::canonicalize(fixture.folder()).unwrap().join("password")),
             ..down.clone()
         }
     );
@@ -134,9 +139,76 @@ fn its_settings_keep_the_data_safe_and_private() {
         ("maxmemory-policy", "noeviction"),
         ("save", ""),
     ] {
-        let answer = command(&fixture.embedded.url(), &["CONFIG", "GET", name]).unwrap();
+        let answer = fixture.command(&["CONFIG", "GET", name]);
         assert_eq!(answer, format!("{name} {value}"));
     }
+}
+
+#[test]
+fn it_lets_in_only_those_who_can_read_its_folder() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.embedded.password(), None);
+    assert_eq!(fixture.embedded.start().unwrap(), Started::Here);
+    let password = fixture.embedded.password().unwrap();
+
+    let without = command(&fixture.embedded.url(), &["GET", "key"]).unwrap();
+    assert!(without.starts_with("-NOAUTH"), "{without}");
+    assert_eq!(mode(&fixture.folder().join("password")), 0o600);
+    assert_eq!(mode(&fixture.folder().join("server.conf")), 0o600);
+    let line = fs::read(format!("/proc/{}/cmdline", fixture.pid())).unwrap();
+    assert!(!String::from_utf8_lossy(&line).contains(&password));
+
+    // A node that waits for the server to come back knows the old one.
+    assert!(matches!(
+        fixture.embedded.stop().unwrap(),
+        Stopped::Ended { .. }
+    ));
+    assert_eq!(fixture.embedded.password(), None);
+    assert_eq!(fixture.embedded.start().unwrap(), Started::Here);
+    assert_eq!(fixture.embedded.password(), Some(password.clone()));
+
+    // Without its file the server is still ours, and its next start has a new one.
+    fs::write(fixture.folder().join("password"), &password[..40]).unwrap();
+    assert_eq!(fixture.embedded.password(), None);
+    let pid = fixture.pid();
+    assert_eq!(fixture.embedded.stop().unwrap(), Stopped::Ended { pid });
+    assert_eq!(fixture.embedded.start().unwrap(), Started::Here);
+    let next = fixture.embedded.password().unwrap();
+    assert_ne!(next, password);
+    assert_eq!(fixture.command(&["PING"]), "PONG");
+}
+
+#[test]
+fn a_server_of_an_older_version_without_a_password_is_joined_as_it_is() {
+    let fixture = Fixture::new();
+    fs::create_dir_all(fixture.folder()).unwrap();
+    let folder = fs::canonicalize(fixture.folder()).unwrap();
+    let ran = Command::new(find_program().unwrap())
+        .args(["--port", &fixture.port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--daemonize", "yes", "--set-proc-title", "no"])
+        .args(["--save", "", "--appendonly", "yes"])
+        .arg("--dir")
+        .arg(&folder)
+        .arg("--pidfile")
+        .arg(folder.join("server.pid"))
+        .arg("--logfile")
+        .arg(folder.join("server.log"))
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    wait_until("it answers", || fixture.embedded.status().is_running());
+    assert_eq!(fixture.embedded.start().unwrap(), Started::Joined);
+    assert_eq!(fixture.embedded.password(), None);
+    assert_eq!(fixture.embedded.status().password_file, None);
+    let answer = command(&fixture.embedded.url(), &["SET", "old", "1"]);
+    assert_eq!(answer.unwrap(), "OK");
+
+    let pid = fixture.pid();
+    assert_eq!(fixture.embedded.stop().unwrap(), Stopped::Ended { pid });
+    assert_eq!(fixture.embedded.start().unwrap(), Started::Here);
+    let answer = command(&fixture.embedded.url(), &["GET", "old"]).unwrap();
+    assert!(answer.starts_with("-NOAUTH"), "{answer}");
+    assert_eq!(fixture.command(&["GET", "old"]), "1");
 }
 
 #[test]
@@ -144,18 +216,12 @@ fn the_data_survives_a_stop_and_a_crash() {
     let fixture = Fixture::new();
     let embedded = &fixture.embedded;
     assert_eq!(embedded.start().unwrap(), Started::Here);
-    assert_eq!(
-        command(&embedded.url(), &["SET", "first", "1"]).unwrap(),
-        "OK"
-    );
+    assert_eq!(fixture.command(&["SET", "first", "1"]), "OK");
     assert!(matches!(embedded.stop().unwrap(), Stopped::Ended { .. }));
 
     assert_eq!(embedded.start().unwrap(), Started::Here);
-    assert_eq!(command(&embedded.url(), &["GET", "first"]).unwrap(), "1");
-    assert_eq!(
-        command(&embedded.url(), &["SET", "second", "2"]).unwrap(),
-        "OK"
-    );
+    assert_eq!(fixture.command(&["GET", "first"]), "1");
+    assert_eq!(fixture.command(&["SET", "second", "2"]), "OK");
     let pid = fixture.pid();
     kill_process(as_pid(pid), Signal::KILL).unwrap();
     wait_until("the server is gone", || !lives(pid));
@@ -166,8 +232,8 @@ fn the_data_survives_a_stop_and_a_crash() {
     assert_eq!(embedded.status().state, EmbeddedState::Down);
 
     assert_eq!(embedded.start().unwrap(), Started::Here);
-    assert_eq!(command(&embedded.url(), &["GET", "first"]).unwrap(), "1");
-    assert_eq!(command(&embedded.url(), &["GET", "second"]).unwrap(), "2");
+    assert_eq!(fixture.command(&["GET", "first"]), "1");
+    assert_eq!(fixture.command(&["GET", "second"]), "2");
 }
 
 #[test]
@@ -180,7 +246,7 @@ fn it_outlives_the_process_that_started_it_in_a_session_of_its_own() {
 
     starter.kill9();
 
-    assert_eq!(command(&fixture.embedded.url(), &["PING"]).unwrap(), "PONG");
+    assert_eq!(fixture.command(&["PING"]), "PONG");
     assert_eq!(fixture.embedded.stop().unwrap(), Stopped::Ended { pid });
 }
 

@@ -4,7 +4,7 @@ import { Charts } from "./charts.js";
 import { Failed } from "./failed.js";
 import { Nodes } from "./nodes.js";
 import { Strip, tale } from "./strip.js";
-import { listen, read, Refused, session } from "./talk.js";
+import { act, listen, read, Refused, session, toast } from "./talk.js";
 import { byId, colour, count, el, lasting, momentOf, plain, rate, say, shown, timeOf } from "./text.js";
 
 /** Older than this, a reading is called stale, in ms. */
@@ -195,6 +195,17 @@ function choose(chosen) {
   showTime();
 }
 
+async function logOut() {
+  try {
+    await act("/logout", {});
+    location.assign("/login");
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    toast(`could not log out: ${error.message}`, { bad: true });
+  }
+}
+
+byId("logout").addEventListener("click", logOut);
 for (const button of document.querySelectorAll("[data-minutes]")) {
   button.addEventListener("click", () => choose(Number(button.dataset.minutes)));
 }

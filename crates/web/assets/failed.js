@@ -3,6 +3,7 @@
 // A look is bounded: it shows and acts on what was there when it was taken. The server knows
 // it by a token and never touches a failure that came later.
 
+import { take } from "./take.js";
 import { act, confirmed, read, Refused, session, toast } from "./talk.js";
 import { byId, count, el, escaped, escapedLines, isUnsafe, many, momentOf } from "./text.js";
 import { say, shown, timeOf } from "./text.js";
@@ -15,7 +16,7 @@ const LIMITS = [50, 200];
 const MOST_REASONS = 24;
 
 const DOES = {
-  take: { verb: "Take", done: "took", danger: true },
+  take: { verb: "Take", done: "took", danger: false },
   retry: { verb: "Retry", done: "retried", danger: false },
   drop: { verb: "Drop", done: "dropped", danger: true },
 };
@@ -229,24 +230,26 @@ export class Failed {
     return [`${all}${many(matching, "message")}`, ...which, ` of${look}${part}.`];
   }
 
-  async #do(action, message) {
-    if (this.#busy || !this.#look) return;
-    const { look, matching } = this.#look;
+  /** Asks before something is done that cannot be undone. */
+  #sure(action, message) {
     const { verb, danger } = DOES[action];
-    const after = {
-      take: " They are saved as a file, then removed from the store.",
-      retry: " Workers get them again.",
-      drop: " They are gone for good.",
-    }[action];
-    const number = message ? 1 : matching;
+    const after = { retry: " Workers get them again.", drop: " They are gone for good." }[action];
+    const number = message ? 1 : this.#look.matching;
     const title = `${verb} ${many(number, "message")}?`;
     const text = [`${verb} `, ...this.#meant(message), after];
-    if (!(await confirmed({ title, text, yes: `${verb} ${count(number)}`, danger }))) return;
+    return confirmed({ title, text, yes: `${verb} ${count(number)}`, danger });
+  }
+
+  async #do(action, message) {
+    if (this.#busy || !this.#look) return;
+    const { look } = this.#look;
+    // Taking asks by itself, when there is a file to ask about.
+    if (action !== "take" && !(await this.#sure(action, message))) return;
     this.#busy = true;
     document.body.classList.add("busy");
     try {
       const what = message ? { id: message.id } : "all";
-      await (action === "take" ? take(look, what, number) : settle(action, look, what));
+      await (action === "take" ? take(look, what) : settle(action, look, what));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       const { soFar } = error;
@@ -270,29 +273,6 @@ function told(done, number, { missing = 0, unfit = 0 }) {
   if (missing) parts.push(`${count(missing)} ${missing === 1 ? "was" : "were"} gone already`);
   if (unfit) parts.push(`${count(unfit)} cannot be retried`);
   return parts.join(", ");
-}
-
-/** Saves messages as a file, then drops them; what was not saved is not dropped. */
-async function take(look, what, number) {
-  const blob = await (await act("/api/errors/read", { look, what })).blob();
-  const lines = (await blob.text()).split("\n").filter(Boolean).length;
-  const url = URL.createObjectURL(blob);
-  const name = `failed-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}.ndjson`;
-  const save = el("a", { href: url, download: name, class: "button" }, "Save again");
-  save.click();
-  if (lines < number) {
-    const saved = `saved ${count(lines)} of ${count(number)}`;
-    toast(`${saved} and removed none: the others were not there`, { bad: true, button: save });
-    return;
-  }
-  try {
-    const settled = await (await act("/api/errors/settle", { look, what, action: "drop" })).json();
-    toast(told("took", settled.dropped, settled), { button: save });
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    const removed = count(error.soFar?.dropped ?? 0);
-    toast(`saved ${count(lines)}, removed ${removed}: ${error.message}`, { bad: true, button: save });
-  }
 }
 
 async function copy(text) {

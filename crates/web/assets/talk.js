@@ -8,11 +8,17 @@ const AGAIN_MS = 3000;
 /** What the server says of this session; asked for anew whenever the stream begins. */
 export const session = { actions: false, csrf: "", login: false, fleet: "", place: "", version: "" };
 
-/** Refused or not reachable, in words; `soFar` is what was done before, if anything. */
+/** The address of a path here. Who typed a proxy's password into the address has it in that of the
+ * page, and browsers refuse to fetch such an address. */
+export const here = (path) => new URL(path, location.origin);
+
+/** Refused or not reachable, in words; `soFar` is what was done before, if anything, and `status`
+ * what the server answered, if it did. */
 export class Refused extends Error {
-  constructor(words, soFar = null) {
+  constructor(words, soFar = null, status = null) {
     super(words);
     this.soFar = soFar;
+    this.status = status;
   }
 }
 
@@ -20,7 +26,7 @@ export class Refused extends Error {
 async function ask(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, { ...options, redirect: "manual", cache: "no-store" });
+    response = await fetch(here(path), { ...options, redirect: "manual", cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused("the server of this page does not answer");
@@ -31,7 +37,8 @@ async function ask(path, options = {}) {
   }
   if (!response.ok) {
     const told = await response.json().catch(() => ({}));
-    throw new Refused(told.error ?? `the server answered ${response.status}`, told.so_far);
+    const { status } = response;
+    throw new Refused(told.error ?? `the server answered ${status}`, told.so_far, status);
   }
   return response;
 }
@@ -39,7 +46,7 @@ async function ask(path, options = {}) {
 /** Reads something. */
 export const read = async (path, signal) => (await ask(path, { signal })).json();
 
-/** Asks for something that only a session with actions may do. */
+/** Asks for a change, with the proof that this page asks. */
 export const act = (path, body) =>
   ask(path, {
     method: "POST",
@@ -61,7 +68,7 @@ export function listen({ begun, seen, lost }) {
       return later();
     }
     begun();
-    stream = new EventSource("/api/events");
+    stream = new EventSource(here("/api/events"));
     stream.addEventListener("seen", (event) => seen(JSON.parse(event.data)));
     // Connecting again goes through the session: the server may have been started anew.
     stream.addEventListener("error", later);

@@ -10,6 +10,7 @@ use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::{HeaderMap, StatusCode};
 use baton::show::hex;
 use subtle::ConstantTimeEq;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 /// The name of the cookie.
@@ -20,10 +21,10 @@ pub(crate) const SESSION_TTL: Duration = Duration::from_secs(12 * 3600);
 const SESSIONS: usize = 1000;
 /// The longest token.
 const TOKEN_BYTES: usize = 512;
-/// Wrong tokens in a row before none is looked at for a while.
-const WRONG: f64 = 20.0;
-/// In this time, one wrong token is forgiven. It is also the longest wait after one.
-const FORGIVEN: Duration = Duration::from_millis(250);
+/// A wrong token is answered after this time.
+const WRONG_PAUSE: Duration = Duration::from_millis(250);
+/// Wrong tokens that are held back at a time; more are refused at once.
+const WRONG_HELD: usize = 64;
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,20 +42,15 @@ pub(crate) struct Access {
     token: Option<Padded>,
     /// Stands for the session where there is no token.
     csrf: String,
-    book: Mutex<Book>,
+    /// From the oldest.
+    sessions: Mutex<VecDeque<Session>>,
+    wrong: Semaphore,
 }
 
 struct Session {
     id: String,
     csrf: String,
     until: Instant,
-}
-
-struct Book {
-    /// From the oldest.
-    sessions: VecDeque<Session>,
-    /// Wrong tokens that are not forgiven, at this moment.
-    wrong: (f64, Instant),
 }
 
 /// A text of fixed size: comparing two tells nothing about their contents or lengths.
@@ -94,10 +90,8 @@ impl Access {
         Ok(Self {
             token,
             csrf: secret(),
-            book: Mutex::new(Book {
-                sessions: VecDeque::new(),
-                wrong: (0.0, Instant::now()),
-            }),
+            sessions: Mutex::default(),
+            wrong: Semaphore::new(WRONG_HELD),
         })
     }
 
@@ -106,19 +100,27 @@ impl Access {
         self.token.is_some()
     }
 
-    /// Who sent these headers, or how to say that nobody may.
+    /// Who sent these headers, or how to say that the sender is not known.
+    ///
+    /// The right token counts, then a session, and whatever else the headers say does not
+    /// matter: a browser sends the password of a proxy in the same header, with every request.
     pub(crate) async fn recognise(&self, headers: &HeaderMap) -> Result<Caller, StatusCode> {
         if self.token.is_none() {
             return Ok(Caller::Anyone);
         }
-        if let Some(shown) = headers.get(AUTHORIZATION) {
-            let token = bearer(shown.as_bytes()).ok_or(StatusCode::UNAUTHORIZED)?;
-            self.try_token(token).await?;
+        let shown = headers.get_all(AUTHORIZATION).into_iter();
+        let shown: Vec<_> = shown.filter_map(|one| bearer(one.as_bytes())).collect();
+        if shown.iter().any(|token| self.is_token(token)) {
             return Ok(Caller::Bearer);
         }
         let ids = cookies(headers);
-        let id = ids.into_iter().find(|id| self.session(id).is_some());
-        id.map(Caller::Session).ok_or(StatusCode::UNAUTHORIZED)
+        if let Some(id) = ids.into_iter().find(|id| self.session(id).is_some()) {
+            return Ok(Caller::Session(id));
+        }
+        Err(match shown.is_empty() {
+            true => StatusCode::UNAUTHORIZED,
+            false => self.refuse_token().await,
+        })
     }
 
     /// Whether a caller is still who it was: sessions end.
@@ -129,37 +131,43 @@ impl Access {
         }
     }
 
-    /// Looks at a token. A wrong one is answered late, and after many of them none is looked
-    /// at for a moment: guesses are few per second, however many connections make them. Who
-    /// has a session does not notice.
+    /// Compares a token; a wrong one is answered late.
+    ///
+    /// The right one is never held up and never refused, however many wrong ones come: a limit
+    /// that counts for all would let anyone lock everyone out. Guesses are hopeless for another
+    /// reason, the length of the token, and it is compared in constant time. The pause keeps one
+    /// connection to four guesses per second.
     pub(crate) async fn try_token(&self, shown: &[u8]) -> Result<(), StatusCode> {
-        let wait = {
-            let mut book = self.lock();
-            let (wrong, at) = book.wrong;
-            let now = Instant::now();
-            let forgiven = (now - at).as_secs_f64() / FORGIVEN.as_secs_f64();
-            let wrong = (wrong - forgiven).max(0.0);
-            if wrong > WRONG - 1.0 {
-                return Err(StatusCode::TOO_MANY_REQUESTS);
+        match self.is_token(shown) {
+            true => Ok(()),
+            false => Err(self.refuse_token().await),
+        }
+    }
+
+    fn is_token(&self, shown: &[u8]) -> bool {
+        self.token.as_ref().is_some_and(|token| token.is(shown))
+    }
+
+    /// How a wrong token is refused: late, or at once where many are held back already, so that
+    /// they do not take all connections.
+    async fn refuse_token(&self) -> StatusCode {
+        match self.wrong.try_acquire() {
+            Ok(_held) => {
+                sleep(WRONG_PAUSE).await;
+                StatusCode::UNAUTHORIZED
             }
-            if self.token.as_ref().is_some_and(|token| token.is(shown)) {
-                return Ok(());
-            }
-            book.wrong = (wrong + 1.0, now);
-            FORGIVEN.mul_f64((wrong + 1.0) / WRONG)
-        };
-        sleep(wait).await;
-        Err(StatusCode::UNAUTHORIZED)
+            Err(_) => StatusCode::TOO_MANY_REQUESTS,
+        }
     }
 
     /// Begins a session and returns its id.
     pub(crate) fn begin(&self) -> String {
-        let mut book = self.lock();
-        if book.sessions.len() >= SESSIONS {
-            book.sessions.pop_front();
+        let mut sessions = self.lock();
+        if sessions.len() >= SESSIONS {
+            sessions.pop_front();
         }
         let id = secret();
-        book.sessions.push_back(Session {
+        sessions.push_back(Session {
             id: id.clone(),
             csrf: secret(),
             until: Instant::now() + SESSION_TTL,
@@ -167,12 +175,11 @@ impl Access {
         id
     }
 
-    /// Ends the sessions that these headers name.
-    pub(crate) fn end(&self, headers: &HeaderMap) {
-        let ids = cookies(headers);
-        self.lock()
-            .sessions
-            .retain(|session| !ids.contains(&session.id));
+    /// Ends a caller's session.
+    pub(crate) fn end(&self, caller: &Caller) {
+        if let Caller::Session(id) = caller {
+            self.lock().retain(|session| !same(&session.id, id));
+        }
     }
 
     /// The text that a caller's page sends with every action; none for a program, which no
@@ -187,15 +194,15 @@ impl Access {
 
     /// The session's own text, if it lasts.
     fn session(&self, id: &str) -> Option<String> {
-        let mut book = self.lock();
+        let mut sessions = self.lock();
         let now = Instant::now();
-        book.sessions.retain(|session| session.until > now);
-        let found = book.sessions.iter().find(|session| same(&session.id, id));
+        sessions.retain(|session| session.until > now);
+        let found = sessions.iter().find(|session| same(&session.id, id));
         found.map(|session| session.csrf.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -266,21 +273,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn guesses_are_few_per_second_and_sessions_do_not_notice() {
+    async fn wrong_tokens_are_held_up_and_the_right_one_is_not() {
         let access = Access::new(Some("s3cret")).unwrap();
         let id = access.begin();
+        let before = Instant::now();
         let guesses = (0..100).map(|guess| {
             let access = &access;
             async move { access.try_token(guess.to_string().as_bytes()).await }
         });
-        let answers = futures_util::future::join_all(guesses).await;
-        let looked_at = |answer: &&Result<(), _>| **answer == Err(StatusCode::UNAUTHORIZED);
-        assert_eq!(answers.iter().filter(looked_at).count(), 20);
-        // The longest wait was one forgiveness long. Another, and one more guess is looked at.
-        sleep(FORGIVEN * 2).await;
-        assert!(access.try_token(b"s3cret").await.is_ok());
-        let cookie = headers("cookie", &format!("a=b; {COOKIE_NAME}={id}"));
-        assert!(access.recognise(&cookie).await.is_ok());
+        let right = async {
+            assert!(access.try_token(b"s3cret").await.is_ok());
+            let cookie = headers("cookie", &format!("a=b; {COOKIE_NAME}={id}"));
+            assert!(access.recognise(&cookie).await.is_ok());
+            before.elapsed()
+        };
+        let (answers, took) = tokio::join!(futures_util::future::join_all(guesses), right);
+        assert_eq!(
+            (took, before.elapsed() >= WRONG_PAUSE),
+            (Duration::ZERO, true)
+        );
+        let late = |answer: &&Result<(), _>| **answer == Err(StatusCode::UNAUTHORIZED);
+        assert_eq!(answers.iter().filter(late).count(), WRONG_HELD);
+        assert!(answers.iter().all(Result::is_err));
     }
 
     #[tokio::test(start_paused = true)]

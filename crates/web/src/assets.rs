@@ -28,7 +28,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 12] = [
+const ASSETS: [Asset; 13] = [
     asset!("app.js", SCRIPT),
     asset!("text.js", SCRIPT),
     asset!("talk.js", SCRIPT),
@@ -36,6 +36,7 @@ const ASSETS: [Asset; 12] = [
     asset!("charts.js", SCRIPT),
     asset!("nodes.js", SCRIPT),
     asset!("failed.js", SCRIPT),
+    asset!("take.js", SCRIPT),
     asset!("app.css", STYLE),
     asset!("favicon.svg", "image/svg+xml"),
     asset!("uPlot.iife.min.js", SCRIPT, "vendor/uPlot.iife.min.js"),

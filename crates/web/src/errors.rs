@@ -1,7 +1,6 @@
 //! The failed messages on the page: looking at them, and, where it is allowed, taking,
 //! dropping and retrying them.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Json;
@@ -9,18 +8,18 @@ use axum::body::{Body, Bytes};
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use baton::protocol::{Settle, Store};
-use futures_util::stream;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::answer::Refusal;
 use crate::look::{self, Found, Look, Wanted, What};
 use crate::page::Page;
-use crate::record::{Id, Shown};
+use crate::record::Shown;
 use crate::settle;
+use crate::takes::Verdict;
 
 /// Messages that a look shows unless it is told otherwise, and at most.
 const LIMIT: (usize, usize) = (50, 200);
@@ -53,6 +52,11 @@ struct Action {
 }
 
 #[derive(Deserialize)]
+struct Answered {
+    verdict: Verdict,
+}
+
+#[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Verb {
     Drop,
@@ -78,6 +82,10 @@ pub(crate) async fn look(
         limit: query.limit.unwrap_or(LIMIT.0).min(LIMIT.1),
     };
     let _turn = page.looking.take().await?;
+    if page.allow_actions {
+        // What a dead drain or take held is there again. A look does without if that fails.
+        let _ = store(&page)?.reclaim().await;
+    }
     let (look, found) = look::look(&store(&page)?, &wanted).await?;
     let look = page.looks.remember(look);
     Ok(Json(Looked { look, found }).into_response())
@@ -92,33 +100,52 @@ pub(crate) async fn one(
     let Query(query) = query.map_err(|rejection| bad(&rejection.body_text()))?;
     let look = recall(&page, &query.look)?;
     let gone = || Refusal::new(StatusCode::NOT_FOUND, "this message is not there any more");
-    let id = look.chosen(&What::Id(id)).into_keys().next();
-    let id: Id = id.ok_or_else(gone)?;
+    let id = look.chosen(&What::Id(id)).into_iter().next();
+    let id = id.ok_or_else(gone)?;
     let _turn = page.reading.take().await?;
     let failed = settle::find(&store(&page)?, id).await?.ok_or_else(gone)?;
     Ok(Json(Shown::whole(id, &failed)).into_response())
 }
 
-/// Sends records of a look in full, a line each.
-pub(crate) async fn read(
+/// Claims records of a look for a person who takes them.
+pub(crate) async fn take(
     State(page): State<Arc<Page>>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let Chosen { look, what } = parse(body)?;
     let chosen = recall(&page, &look)?.chosen(&what);
-    let turn = page.reading.take().await?;
-    let lines = settle::read(&store(&page)?, chosen).await?;
-    let lines = lines.ok_or_else(|| {
-        let why = "these are more than 64 MiB: take them with `baton getErrors --json`";
-        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+    let _turn = page.settling.take().await?;
+    let begun = page.takes.begin(&page.watch, &chosen).await?;
+    Ok(Json(begun).into_response())
+}
+
+/// Sends what a take holds as a file, a line each. It may be asked for again.
+pub(crate) async fn file(
+    State(page): State<Arc<Page>>,
+    Path(take): Path<String>,
+) -> Result<Response, Refusal> {
+    let (name, lines) = page.takes.file(&take).ok_or_else(|| {
+        let why = "this take is over: the messages were removed or put back before";
+        Refusal::new(StatusCode::GONE, why)
     })?;
-    // The turn ends when all is sent, or there could be many such answers in memory.
-    let parts = stream::unfold((lines.into_iter(), turn), async |(mut lines, turn)| {
-        let part = Bytes::from(lines.next()?);
-        Some((Ok::<_, Infallible>(part), (lines, turn)))
-    });
-    let kind = [(CONTENT_TYPE, "application/x-ndjson")];
-    Ok((kind, Body::from_stream(parts)).into_response())
+    let headers = [
+        (CONTENT_TYPE, "application/x-ndjson".to_owned()),
+        (
+            CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{name}\""),
+        ),
+    ];
+    Ok((headers, Body::from_stream(lines)).into_response())
+}
+
+/// Ends a take as the person says.
+pub(crate) async fn end_take(
+    State(page): State<Arc<Page>>,
+    Path(take): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
+    let Answered { verdict } = parse(body)?;
+    Ok(Json(page.takes.end(&take, verdict).await?).into_response())
 }
 
 /// Drops or retries records of a look.
@@ -134,7 +161,7 @@ pub(crate) async fn settle(
         Verb::Retry => Settle::Retry,
     };
     let _turn = page.settling.take().await?;
-    let (outcome, result) = settle::settle(&store(&page)?, action, chosen).await;
+    let (outcome, result) = settle::settle(&store(&page)?, action, &chosen).await;
     match result {
         Ok(()) => Ok(Json(outcome).into_response()),
         Err(error) => {

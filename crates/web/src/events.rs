@@ -9,7 +9,7 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use baton::{Health, Point, Seen, Snapshot};
 use futures_util::stream;
@@ -140,7 +140,11 @@ pub(crate) async fn events(
         let event = stream.next().await?;
         Some((Ok::<_, Infallible>(event), stream))
     });
-    let kind = [(CONTENT_TYPE, "text/event-stream")];
+    // The second is for nginx, which would collect events before it passes them on.
+    let kind = [
+        (CONTENT_TYPE, "text/event-stream"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
     (kind, Body::from_stream(body)).into_response()
 }
 

@@ -5,22 +5,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
+    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
     REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use tokio::time::timeout;
 
 use crate::access::{Caller, same};
 use crate::answer::Refusal;
+use crate::connections::Place;
+use crate::hosts::host_of;
+use crate::origin;
 use crate::page::Page;
 
+/// Most bytes of a request's body.
+pub(crate) const BODY_BYTES: usize = 64 << 10;
+/// A request's body must be complete within this time.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time that an answer may take to begin.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Only what this server sends is run, shown, asked or framed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -51,9 +59,38 @@ pub(crate) async fn dress(request: Request, next: Next) -> Response {
     response
 }
 
+/// Reads a request's whole body before anything is done about it. Until then, the connection may
+/// have to make room for others.
+pub(crate) async fn whole(request: Request, next: Next) -> Response {
+    let place = request.extensions().get::<Arc<Place>>().cloned();
+    let (head, body) = request.into_parts();
+    let body = match timeout(BODY_TIMEOUT, to_bytes(body, BODY_BYTES)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) => {
+            // Too long; or cut off, and then the client does not hear of it.
+            let words = error.to_string();
+            return close(Refusal(StatusCode::PAYLOAD_TOO_LARGE, words));
+        }
+        Err(_) => {
+            let why = "the request did not arrive in time";
+            return close(Refusal::new(StatusCode::REQUEST_TIMEOUT, why));
+        }
+    };
+    if place.is_some_and(|place| !place.at_work()) {
+        let why = "too many connections";
+        return close(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
+    }
+    next.run(Request::from_parts(head, body.into())).await
+}
+
+/// A refusal after which the rest of a request is not waited for.
+fn close(refusal: Refusal) -> Response {
+    ([(CONNECTION, "close")], refusal).into_response()
+}
+
 /// Gives up on what takes too long.
-pub(crate) async fn patience(request: Request, next: Next) -> Response {
-    match timeout(PATIENCE, next.run(request)).await {
+pub(crate) async fn deadline(request: Request, next: Next) -> Response {
+    match timeout(ANSWER_TIMEOUT, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
             let why = "this took too long and was given up";
@@ -68,7 +105,7 @@ pub(crate) async fn host(State(page): State<Arc<Page>>, request: Request, next: 
     // A client may name the host in its first line too, and that counts more.
     let line = request.uri().authority();
     if asked.is_none() || line.is_some_and(|line| !page.hosts.allow(line.as_str())) {
-        let why = "this page is not served by that name; --allow-host adds one";
+        let why = "this page is not served by that name; --allow-host and --public-url add one";
         return Refusal::new(StatusCode::MISDIRECTED_REQUEST, why).into_response();
     }
     next.run(request).await
@@ -96,91 +133,56 @@ pub(crate) async fn known(
     }
 }
 
-/// Lets only actions through that are allowed here and that our own page, or a program with
-/// the token, has sent.
+/// Lets actions through only where they are allowed.
 pub(crate) async fn acting(
+    State(page): State<Arc<Page>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if !page.allow_actions {
+        let why = "this page only shows; it acts if it is started with --allow-actions";
+        return Refusal::new(StatusCode::FORBIDDEN, why).into_response();
+    }
+    next.run(request).await
+}
+
+/// Lets only those requests through that our own page, or a program with the token, has sent.
+pub(crate) async fn ours(
     State(page): State<Arc<Page>>,
     Extension(caller): Extension<Caller>,
     request: Request,
     next: Next,
 ) -> Response {
-    match may_act(&page, &caller, request.headers()) {
+    match is_ours(&page, &caller, request.headers()) {
         Ok(()) => next.run(request).await,
-        Err((status, why)) => Refusal::new(status, why).into_response(),
+        Err(refusal) => refusal.into_response(),
     }
 }
 
-fn may_act(
-    page: &Page,
-    caller: &Caller,
-    headers: &HeaderMap,
-) -> Result<(), (StatusCode, &'static str)> {
-    if !page.allow_actions {
-        let why = "this page only shows; it acts if it is started with --allow-actions";
-        return Err((StatusCode::FORBIDDEN, why));
-    }
+fn is_ours(page: &Page, caller: &Caller, headers: &HeaderMap) -> Result<(), Refusal> {
     let kind = headers
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json")) {
-        let why = "an action is sent as application/json";
-        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+        let why = "what changes something is sent as application/json";
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
-    if !from_here(headers, *caller == Caller::Bearer) {
-        return Err((StatusCode::FORBIDDEN, "another site has sent this"));
-    }
+    origin::check(&page.public_urls, headers, *caller == Caller::Bearer)
+        .map_err(|why| Refusal(StatusCode::FORBIDDEN, why))?;
     if let Some(csrf) = page.access.csrf(caller) {
         let shown = headers
             .get("x-csrf-token")
             .and_then(|csrf| csrf.to_str().ok());
         if !shown.is_some_and(|shown| same(shown, &csrf)) {
             let why = "the header x-csrf-token is not the one of /api/session";
-            return Err((StatusCode::FORBIDDEN, why));
+            return Err(Refusal::new(StatusCode::FORBIDDEN, why));
         }
     } else if *caller != Caller::Bearer {
-        return Err((StatusCode::UNAUTHORIZED, "this session has ended"));
+        let why = "this session has ended";
+        return Err(Refusal::new(StatusCode::UNAUTHORIZED, why));
     }
     Ok(())
-}
-
-/// Whether a page of this very server has sent a request, as far as the browser tells. A
-/// client that tells nothing is believed only if it has the token itself.
-fn from_here(headers: &HeaderMap, has_token: bool) -> bool {
-    if let Some(origin) = headers.get(ORIGIN) {
-        let origin: Option<Uri> = origin.to_str().ok().and_then(|uri| uri.parse().ok());
-        let authority = origin.as_ref().and_then(Uri::authority);
-        let (Some(authority), Some(host)) = (authority, host_of(headers)) else {
-            return false;
-        };
-        return authority.as_str().eq_ignore_ascii_case(host);
-    }
-    match site(headers) {
-        Some("same-origin" | "none") => true,
-        Some(_) => false,
-        None => has_token,
-    }
-}
-
-/// Whether a browser says that a page of another site has sent a form. Our own login page
-/// cannot be told by its origin: under its policy, browsers call that `null`.
-pub(crate) fn from_elsewhere(headers: &HeaderMap) -> bool {
-    matches!(site(headers), Some("cross-site" | "same-site"))
-}
-
-fn site(headers: &HeaderMap) -> Option<&str> {
-    headers
-        .get("sec-fetch-site")
-        .map(|site| site.to_str().unwrap_or_default())
-}
-
-/// The host that was asked for; none if there is not exactly one.
-fn host_of(headers: &HeaderMap) -> Option<&str> {
-    let mut hosts = headers.get_all(HOST).into_iter();
-    match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().ok(),
-        _ => None,
-    }
 }
 
 /// What is not here.

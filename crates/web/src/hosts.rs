@@ -6,7 +6,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use axum::http::HeaderMap;
+use axum::http::header::HOST;
 use axum::http::uri::Authority;
+
+use crate::origin::PublicUrl;
 
 /// The names that are answered.
 pub(crate) enum Hosts {
@@ -17,14 +21,22 @@ pub(crate) enum Hosts {
 }
 
 impl Hosts {
-    /// The names of this machine, of the address that is listened on, and the chosen ones.
-    pub(crate) fn new(addr: SocketAddr, chosen: &[String], token: bool) -> Self {
-        // Nobody knows by which of its addresses and names the machine is reached.
+    /// The names of this machine, of the address that is listened on, of the public URLs, and
+    /// the chosen ones.
+    pub(crate) fn new(
+        addr: SocketAddr,
+        chosen: &[String],
+        public: &[PublicUrl],
+        token: bool,
+    ) -> Self {
+        // The server cannot know by which of its addresses and names the machine is reached, nor
+        // which host a proxy puts into a request; a public URL does not tell that either.
         if addr.ip().is_unspecified() && chosen.is_empty() && token {
             return Self::Any;
         }
         let own = ["localhost", "127.0.0.1", "[::1]"];
         let names = own.into_iter().chain(chosen.iter().map(String::as_str));
+        let names = names.chain(public.iter().map(PublicUrl::host));
         let mut names: Vec<String> = names.map(plain).collect();
         names.push(plain(&addr.ip().to_string()));
         Self::Named(names)
@@ -36,6 +48,15 @@ impl Hosts {
             Self::Any => true,
             Self::Named(names) => names.contains(&plain(host)),
         }
+    }
+}
+
+/// The host that was asked for; none if there is not exactly one.
+pub(crate) fn host_of(headers: &HeaderMap) -> Option<&str> {
+    let mut hosts = headers.get_all(HOST).into_iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().ok(),
+        _ => None,
     }
 }
 
@@ -66,7 +87,8 @@ mod tests {
 
     fn hosts(addr: &str, chosen: &[&str], token: bool) -> Hosts {
         let chosen: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
-        Hosts::new(addr.parse().unwrap(), &chosen, token)
+        let public = ["https://public.example".parse().unwrap()];
+        Hosts::new(addr.parse().unwrap(), &chosen, &public, token)
     }
 
     #[test]
@@ -81,6 +103,7 @@ mod tests {
             "10.1.2.3:80",
             "baton.example:443",
             "[fe80::1]:9",
+            "public.example",
         ] {
             assert!(hosts.allow(good), "{good}");
         }

@@ -11,37 +11,43 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::{Sleep, sleep};
 
 /// A connection whose writes must get on.
-pub(crate) struct Impatient<T> {
+pub(crate) struct Impatient<T, F> {
     inner: T,
-    patience: Duration,
+    timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
+    tell: F,
 }
 
-impl<T> Impatient<T> {
-    /// Every write must take at least one byte within this time.
-    pub(crate) fn new(inner: T, patience: Duration) -> Self {
+impl<T, F: Fn(bool)> Impatient<T, F> {
+    /// Every write must take at least one byte within this time. When a write begins to wait for
+    /// the other end, and when it gets on again, `tell` hears of it.
+    pub(crate) fn new(inner: T, timeout: Duration, tell: F) -> Self {
         Self {
             inner,
-            patience,
+            timeout,
             stalled: None,
+            tell,
         }
     }
 
     fn timed<R>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if poll.is_ready() {
-            self.stalled = None;
+            if self.stalled.take().is_some() {
+                (self.tell)(false);
+            }
             return poll;
         }
-        let patience = self.patience;
-        let stalled = self
-            .stalled
-            .get_or_insert_with(|| Box::pin(sleep(patience)));
+        if self.stalled.is_none() {
+            (self.tell)(true);
+        }
+        let timeout = self.timeout;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(stalled.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<T: Read + Unpin> Read for Impatient<T> {
+impl<T: Read + Unpin, F: Unpin> Read for Impatient<T, F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -51,7 +57,7 @@ impl<T: Read + Unpin> Read for Impatient<T> {
     }
 }
 
-impl<T: Write + Unpin> Write for Impatient<T> {
+impl<T: Write + Unpin, F: Fn(bool) + Unpin> Write for Impatient<T, F> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -5,17 +5,20 @@
 //! allowed to act. What arrives is bounded everywhere: connections, requests, answers, and the
 //! work that a request may cause in Redis.
 //!
-//! TLS is the business of a proxy in front. The server does not know whether there is one, so
-//! its cookie lacks the attribute `Secure`; a proxy that speaks TLS to the outside can add it.
+//! TLS is the business of a proxy in front. The server knows of one only by the public URLs that
+//! it is given: its cookie has the attribute `Secure` if they are all `https`.
 //!
-//! The tour: `serve` accepts connections, `guard` holds every request against the rules of who
-//! may ask from where, `access` knows tokens and sessions, `page` and `node` have the routes,
+//! The tour: `serve` accepts connections, `connections` decides which one makes room when there
+//! are too many, `guard` holds every request against the rules of who may ask from where, `access`
+//! knows tokens and sessions, `hosts` and `origin` names, `page` and `node` have the routes,
 //! `events` tells a browser of every reading, `errors` looks at the errors store, remembers
-//! what it has shown (`look`), and acts on nothing else (`settle`).
+//! what it has shown (`look`), and acts on nothing else (`settle`); `takes` holds what a person has
+//! saved and not yet confirmed.
 
 mod access;
 mod answer;
 mod assets;
+mod connections;
 mod errors;
 mod events;
 mod guard;
@@ -24,17 +27,20 @@ mod impatient;
 mod login;
 mod look;
 mod node;
+mod origin;
 mod page;
 mod record;
 mod serve;
 mod settle;
-mod walk;
+mod takes;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use baton::{Meter, Watch};
+
+pub use crate::origin::PublicUrl;
 
 /// How the page is served.
 #[derive(Clone, Default)]
@@ -45,6 +51,9 @@ pub struct Options {
     pub allow_actions: bool,
     /// Names by which the page may be asked for, beside localhost and the address itself.
     pub hosts: Vec<String>,
+    /// Addresses by which people reach the page through a proxy. Their names are allowed, and
+    /// their pages are this one even if the proxy asks for it by another name.
+    pub public_urls: Vec<PublicUrl>,
 }
 
 /// Does not show the token.
@@ -54,6 +63,7 @@ impl std::fmt::Debug for Options {
             .field("token", &self.token.as_ref().map(|_| "…"))
             .field("allow_actions", &self.allow_actions)
             .field("hosts", &self.hosts)
+            .field("public_urls", &self.public_urls)
             .finish()
     }
 }

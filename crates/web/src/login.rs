@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::Form;
 use axum::extract::State;
 use axum::extract::rejection::FormRejection;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::{Extension, Form};
 use serde::Deserialize;
 
-use crate::access::{COOKIE_NAME, SESSION_TTL};
-use crate::guard::from_elsewhere;
+use crate::access::{COOKIE_NAME, Caller, SESSION_TTL};
+use crate::origin::from_elsewhere;
 use crate::page::Page;
 
 /// Most bytes of the form.
@@ -55,7 +55,7 @@ pub(crate) async fn enter(
     match page.access.try_token(shown.token.trim().as_bytes()).await {
         Ok(()) => {
             let seconds = SESSION_TTL.as_secs();
-            let cookie = cookie(&page.access.begin(), seconds);
+            let cookie = cookie(&page, &page.access.begin(), seconds);
             ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
         }
         Err(StatusCode::TOO_MANY_REQUESTS) => again(
@@ -67,9 +67,13 @@ pub(crate) async fn enter(
 }
 
 /// Ends a session.
-pub(crate) async fn leave(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
-    page.access.end(&headers);
-    ([(SET_COOKIE, cookie("", 0))], Redirect::to("/login")).into_response()
+pub(crate) async fn leave(
+    State(page): State<Arc<Page>>,
+    Extension(caller): Extension<Caller>,
+) -> Response {
+    page.access.end(&caller);
+    let cookie = cookie(&page, "", 0);
+    (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie)]).into_response()
 }
 
 /// The form once more, with what was wrong.
@@ -79,8 +83,9 @@ fn again(status: StatusCode, why: &str) -> Response {
     (status, page).into_response()
 }
 
-/// Scripts do not see it, and no other site can have it sent. `Secure` is left to the proxy
-/// that speaks TLS, if there is one: without one the browser would not keep the cookie.
-fn cookie(id: &str, seconds: u64) -> String {
-    format!("{COOKIE_NAME}={id}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}")
+/// Scripts do not see it, and no other site can have it sent. It is `Secure` where people come
+/// over TLS; without TLS the browser would not keep it then.
+fn cookie(page: &Page, id: &str, seconds: u64) -> String {
+    let secure = if page.is_tls() { "; Secure" } else { "" };
+    format!("{COOKIE_NAME}={id}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}")
 }

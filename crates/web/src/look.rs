@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::access::secret;
-use crate::record::{Id, Shown, short};
-use crate::walk::Walk;
+use crate::record::{Shown, short};
 
 /// Most records and bytes of one look.
 const MOST: (u64, usize) = (100_000, 64 << 20);
 /// Looks that are remembered.
 const LOOKS: usize = 16;
+/// Most records that are read in one step.
+const PAGE_RECORDS: u64 = 500;
 /// Most reasons that are listed.
 const GROUPS: usize = 200;
 
@@ -63,34 +64,31 @@ pub(crate) enum What {
     Reason(String),
 }
 
-/// The records of a look, as many times as each was there.
+/// The records of a look, newest first.
 pub(crate) struct Look(Vec<Entry>);
 
 struct Entry {
-    id: Id,
+    id: u64,
     /// Of the reason.
     hash: u64,
 }
 
 impl Look {
-    /// The records that are meant, and how many of each.
-    pub(crate) fn chosen(&self, what: &What) -> HashMap<Id, u64> {
-        let mut chosen = HashMap::new();
-        let mut add = |entry: &Entry| *chosen.entry(entry.id).or_default() += 1;
-        match what {
-            What::All => self.0.iter().for_each(add),
+    /// The records that are meant, oldest first.
+    pub(crate) fn chosen(&self, what: &What) -> Vec<u64> {
+        let is_meant: Box<dyn Fn(&Entry) -> bool> = match what {
+            What::All => Box::new(|_| true),
             What::Id(id) => {
-                let id = Id::parse(id);
-                let entry = self.0.iter().find(|entry| Some(entry.id) == id);
-                entry.into_iter().for_each(add);
+                let id = id.parse().ok();
+                Box::new(move |entry| Some(entry.id) == id)
             }
             What::Reason(reason) => {
                 let hash = xxh3_64(short(reason).as_bytes());
-                let entries = self.0.iter().filter(|entry| entry.hash == hash);
-                entries.for_each(&mut add);
+                Box::new(move |entry| entry.hash == hash)
             }
-        }
-        chosen
+        };
+        let entries = self.0.iter().rev().filter(|entry| is_meant(entry));
+        entries.map(|entry| entry.id).collect()
     }
 }
 
@@ -120,21 +118,20 @@ impl Looks {
 
 /// Looks through the store, or the newest part of it.
 pub(crate) async fn look(store: &Store, wanted: &Wanted) -> Result<(Look, Found), Error> {
-    let mut walk = Walk::start(store);
     let total = store.errors_len().await?;
     let search = wanted.search.to_lowercase();
     let (mut records, mut bytes) = MOST;
     let mut groups: HashMap<String, u64> = HashMap::new();
     let (mut entries, mut messages) = (Vec::new(), Vec::new());
-    while records > 0
-        && bytes > 0
-        && let Some(page) = walk.next(records).await?
-    {
-        for Failure { record, .. } in &page {
+    let (mut next, mut complete) = (None, false);
+    while records > 0 && bytes > 0 && !complete {
+        let page = store.errors_page(next, records.min(PAGE_RECORDS)).await?;
+        next = page.next;
+        complete = next.is_none();
+        for Failure { id, record } in page.failures {
             records = records.saturating_sub(1);
             bytes = bytes.saturating_sub(record.len());
-            let id = Id::of(record);
-            let failed = FailedMessage::decode(record);
+            let failed = FailedMessage::decode(&record);
             if !is_like(&failed, &search) {
                 continue;
             }
@@ -165,7 +162,7 @@ pub(crate) async fn look(store: &Store, wanted: &Wanted) -> Result<(Look, Found)
     let found = Found {
         total,
         matching: entries.len() as u64,
-        complete: walk.is_over(),
+        complete,
         groups,
         messages,
     };
@@ -186,28 +183,20 @@ fn is_like(failed: &FailedMessage, search: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn entry(record: &[u8], reason: &str) -> Entry {
-        Entry {
-            id: Id::of(record),
-            hash: xxh3_64(reason.as_bytes()),
-        }
+    fn entry(id: u64, reason: &str) -> Entry {
+        let hash = xxh3_64(reason.as_bytes());
+        Entry { id, hash }
     }
 
     #[test]
     fn a_choice_is_of_the_look_and_of_nothing_else() {
-        let look = Look(vec![
-            entry(b"a", "one"),
-            entry(b"b", "two"),
-            entry(b"b", "two"),
-        ]);
-        let (a, b) = (Id::of(b"a"), Id::of(b"b"));
+        let look = Look(vec![entry(9, "two"), entry(7, "one"), entry(3, "two")]);
         let chosen = |what| look.chosen(&what);
-        assert_eq!(chosen(What::All), HashMap::from([(a, 1), (b, 2)]));
-        assert_eq!(chosen(What::Id(b.to_string())), HashMap::from([(b, 1)]));
-        assert_eq!(chosen(What::Reason("two".into())), HashMap::from([(b, 2)]));
-        let other = Id::of(b"c").to_string();
+        assert_eq!(chosen(What::All), [3, 7, 9]);
+        assert_eq!(chosen(What::Id("7".into())), [7]);
+        assert_eq!(chosen(What::Reason("two".into())), [3, 9]);
         for none in [
-            What::Id(other),
+            What::Id("4".into()),
             What::Id("x".into()),
             What::Reason("three".into()),
         ] {

@@ -25,12 +25,17 @@ pub(crate) fn router(watch: Watch, own: Own) -> Router {
         exposition(&node.watch.seen(), Some(own))
     };
     let healthz = async |State(node): State<Arc<Node>>| health(&node.watch.seen());
-    let readyz = async |State(node): State<Arc<Node>>| readiness(&node.watch.seen());
+    // A node that may read and not write is no use, though its watch sees all.
+    let readyz = async |State(node): State<Arc<Node>>| match node.own.meter.redis_trouble() {
+        Some(trouble) => unwell(&[format!("this node cannot use Redis: {trouble}")]),
+        None => readiness(&node.watch.seen()),
+    };
     Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .fallback(guard::nothing)
+        .layer(from_fn(guard::whole))
         .layer(from_fn(guard::dress))
         .with_state(Arc::new(Node { watch, own }))
 }

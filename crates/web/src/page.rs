@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Json, Router};
 use baton::Watch;
 use serde_json::{Value, json};
@@ -17,23 +17,31 @@ use crate::answer::Turns;
 use crate::events::{self, Events};
 use crate::hosts::Hosts;
 use crate::look::Looks;
+use crate::origin::PublicUrl;
+use crate::takes::Takes;
 use crate::{Options, assets, errors, guard, login, node};
-
-/// Most bytes of a request's body.
-const BODY_BYTES: usize = 64 << 10;
 
 /// What all requests share.
 pub(crate) struct Page {
     pub(crate) watch: Watch,
     pub(crate) access: Access,
     pub(crate) hosts: Hosts,
+    pub(crate) public_urls: Vec<PublicUrl>,
     pub(crate) allow_actions: bool,
     pub(crate) events: Events,
     pub(crate) looks: Looks,
-    /// Who looks through the errors store, who reads from it, who changes it.
+    pub(crate) takes: Arc<Takes>,
+    /// Who looks through the errors store, who reads one of it, who changes it.
     pub(crate) looking: Turns,
     pub(crate) reading: Turns,
     pub(crate) settling: Turns,
+}
+
+impl Page {
+    /// Whether browsers come over TLS, as far as the server can know.
+    pub(crate) fn is_tls(&self) -> bool {
+        !self.public_urls.is_empty() && self.public_urls.iter().all(PublicUrl::is_tls)
+    }
 }
 
 /// The routes.
@@ -42,6 +50,7 @@ pub(crate) fn router(watch: Watch, options: Options, addr: SocketAddr) -> io::Re
         token,
         allow_actions,
         hosts,
+        public_urls,
     } = options;
     if token.is_none() && !addr.ip().is_loopback() {
         let why = "serving other machines needs a token";
@@ -50,15 +59,21 @@ pub(crate) fn router(watch: Watch, options: Options, addr: SocketAddr) -> io::Re
     let page = Arc::new(Page {
         watch,
         access: Access::new(token.as_deref())?,
-        hosts: Hosts::new(addr, &hosts, token.is_some()),
+        hosts: Hosts::new(addr, &hosts, &public_urls, token.is_some()),
+        public_urls,
         allow_actions,
         events: Events::default(),
         looks: Looks::default(),
+        takes: Arc::default(),
         looking: Turns::default(),
         reading: Turns::default(),
         settling: Turns::default(),
     });
     let acting = from_fn_with_state(Arc::clone(&page), guard::acting);
+    let ours = from_fn_with_state(Arc::clone(&page), guard::ours);
+    // Of the last two layers, the last is asked first.
+    let act =
+        |act: MethodRouter<Arc<Page>>| act.route_layer(ours.clone()).route_layer(acting.clone());
     let known = Router::new()
         .route("/", get(assets::index))
         .route("/api/session", get(session))
@@ -67,14 +82,11 @@ pub(crate) fn router(watch: Watch, options: Options, addr: SocketAddr) -> io::Re
         .route("/api/errors", get(errors::look))
         .route("/api/errors/{id}", get(errors::one))
         .route("/metrics", get(metrics))
-        .route(
-            "/api/errors/read",
-            post(errors::read).route_layer(acting.clone()),
-        )
-        .route(
-            "/api/errors/settle",
-            post(errors::settle).route_layer(acting),
-        )
+        .route("/api/errors/take", act(post(errors::take)))
+        .route("/api/errors/take/{take}", act(post(errors::end_take)))
+        .route("/api/errors/take/{take}/file", get(errors::file))
+        .route("/api/errors/settle", act(post(errors::settle)))
+        .route("/logout", post(login::leave).route_layer(ours.clone()))
         .route_layer(from_fn_with_state(Arc::clone(&page), guard::known));
     let form = get(login::form).post(login::enter);
     let named = Router::new()
@@ -83,7 +95,6 @@ pub(crate) fn router(watch: Watch, options: Options, addr: SocketAddr) -> io::Re
             "/login",
             form.layer(DefaultBodyLimit::max(login::FORM_BYTES)),
         )
-        .route("/logout", post(login::leave))
         .merge(known)
         .fallback(guard::nothing)
         .layer(from_fn_with_state(Arc::clone(&page), guard::host));
@@ -92,8 +103,9 @@ pub(crate) fn router(watch: Watch, options: Options, addr: SocketAddr) -> io::Re
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .merge(named)
-        .layer(DefaultBodyLimit::max(BODY_BYTES))
-        .layer(from_fn(guard::patience))
+        .layer(DefaultBodyLimit::max(guard::BODY_BYTES))
+        .layer(from_fn(guard::deadline))
+        .layer(from_fn(guard::whole))
         .layer(from_fn(guard::dress))
         .with_state(page))
 }

@@ -4,36 +4,11 @@
 use baton::FailedMessage;
 use baton::show::hex;
 use serde::Serialize;
-use xxhash_rust::xxh3::xxh3_128;
 
 /// Characters of a text, and of a reason, in a list.
 const SHORT_CHARS: usize = 500;
 /// Bytes of a text, and of a reason, on their own.
 const LONG_BYTES: usize = 1 << 20;
-
-/// What a record is called: the same bytes have the same name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Id(u128);
-
-impl Id {
-    /// Of a record.
-    pub(crate) fn of(record: &[u8]) -> Self {
-        Self(xxh3_128(record))
-    }
-
-    /// As it was shown.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let number = digits.then(|| u128::from_str_radix(text, 16))?;
-        number.ok().map(Self)
-    }
-}
-
-impl std::fmt::Display for Id {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
 
 /// A failed message on the page.
 #[derive(Serialize)]
@@ -54,7 +29,7 @@ pub(crate) struct Shown {
 
 impl Shown {
     /// One of many.
-    pub(crate) fn briefly(id: Id, failed: &FailedMessage) -> Self {
+    pub(crate) fn briefly(id: u64, failed: &FailedMessage) -> Self {
         // No character has more than four bytes.
         let text = &failed.text[..failed.text.len().min(SHORT_CHARS * 4)];
         let text = String::from_utf8_lossy(text);
@@ -74,7 +49,7 @@ impl Shown {
     }
 
     /// One alone.
-    pub(crate) fn whole(id: Id, failed: &FailedMessage) -> Self {
+    pub(crate) fn whole(id: u64, failed: &FailedMessage) -> Self {
         let bytes = match std::str::from_utf8(&failed.text) {
             Ok(text) => &text.as_bytes()[..floor(text)],
             Err(_) => &failed.text[..failed.text.len().min(LONG_BYTES)],
@@ -131,18 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn an_id_reads_back_and_nonsense_does_not() {
-        let id = Id::of(b"record");
-        assert_eq!(Id::parse(&id.to_string()), Some(id));
-        for bad in ["", "12", "+2345678901234567890123456789012", "é"] {
-            assert_eq!(Id::parse(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
     fn a_text_is_cut_between_characters_and_says_so() {
-        let brief = |text: &[u8]| Shown::briefly(Id::of(text), &failed(text));
-        let whole = |text: &[u8]| Shown::whole(Id::of(text), &failed(text));
+        let brief = |text: &[u8]| Shown::briefly(1, &failed(text));
+        let whole = |text: &[u8]| Shown::whole(1, &failed(text));
         let exact = "é".repeat(SHORT_CHARS);
         let shown = brief(exact.as_bytes());
         assert_eq!((shown.text.as_str(), shown.cut), (exact.as_str(), false));

@@ -1,70 +1,123 @@
 //! Accepting connections: not too many, none that says nothing, none that takes nothing.
 
+use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::Request;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::connections::{Connections, Place};
 use crate::impatient::Impatient;
 
-/// Connections at a time; more wait until one ends.
+/// Connections at a time.
 const CONNECTIONS: usize = 256;
 /// A request's head must be complete within this time, also the next one on an idle connection.
-const HEAD_PATIENCE: Duration = Duration::from_secs(5);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// A client must take some of its answer within this time.
-const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 32 << 10;
-/// The pause when there are no descriptors left, or whatever else hinders accepting.
+/// The pause when there are no descriptors left, or whatever else hinders accepting; the other
+/// is for when a connection has just made room.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const EVICTED_PAUSE: Duration = Duration::from_millis(5);
 
 /// Serves until it is dropped; all connections end with it.
 pub(crate) async fn forever(listener: std::net::TcpListener, router: Router) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let open = Connections::new(CONNECTIONS);
     let mut connections = JoinSet::new();
     loop {
-        // The semaphore is never closed.
-        let permit = Arc::clone(&permits).acquire_owned().await.ok();
-        let stream = accept(&listener).await;
+        let (stream, address) = accept(&listener, &open).await;
+        let place = open.admit(address.ip()).await;
         while connections.try_join_next().is_some() {}
         let router = router.clone();
         // A task of its own: a panic ends this connection and no other.
         connections.spawn(async move {
-            converse(stream, router).await;
-            drop(permit);
+            tokio::select! {
+                () = converse(stream, router, Arc::clone(&place)) => {}
+                () = place.evicted() => {}
+            }
         });
     }
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(listener: &TcpListener, open: &Connections) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return stream,
+            Ok(accepted) => return accepted,
+            Err(_) if open.evict() => sleep(EVICTED_PAUSE).await,
             Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-async fn converse(stream: TcpStream, router: Router) {
+async fn converse(stream: TcpStream, router: Router, place: Arc<Place>) {
     // Events are small, and each is waited for. A socket that refuses is served all the same.
     let _ = stream.set_nodelay(true);
-    let stream = Impatient::new(TokioIo::new(stream), WRITE_PATIENCE);
+    let watched = Arc::clone(&place);
+    let stalled = move |stalled| watched.stalled(stalled);
+    let stream = Impatient::new(TokioIo::new(stream), WRITE_TIMEOUT, stalled);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(async |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&place));
+        let answer = hyper::service::Service::call(&router, request).await?;
+        let place = Arc::clone(&place);
+        Ok::<_, Infallible>(answer.map(|body| Answer { body, place }))
+    });
     // How a connection ends is the client's affair.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES)
-        .serve_connection(stream, TowerToHyperService::new(router))
+        .serve_connection(stream, service)
         .await;
+}
+
+/// The body of an answer. At its end the connection waits for the client again.
+struct Answer {
+    body: Body,
+    place: Arc<Place>,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.place.answered();
+    }
 }
 
 #[cfg(test)]
@@ -111,7 +164,7 @@ mod tests {
     async fn who_takes_nothing_is_given_up() {
         use hyper::rt::Write;
         let (near, _far) = tokio::io::duplex(1 << 10);
-        let mut near = Impatient::new(TokioIo::new(near), WRITE_PATIENCE);
+        let mut near = Impatient::new(TokioIo::new(near), WRITE_TIMEOUT, |_| {});
         let mut write = async |bytes: &[u8]| {
             std::future::poll_fn(|cx| std::pin::Pin::new(&mut near).poll_write(cx, bytes)).await
         };
@@ -119,6 +172,6 @@ mod tests {
         assert_eq!(write(&[0; 2 << 10]).await.unwrap(), 1 << 10);
         let error = write(&[0]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert!(before.elapsed() >= WRITE_PATIENCE);
+        assert!(before.elapsed() >= WRITE_TIMEOUT);
     }
 }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::{PROTOCOL, Store, read};
-use crate::Error;
-use crate::scripts;
+use crate::{Error, scripts};
 
 /// How often the first standbys beat: the time in which a killed generator is noticed.
 const FIRST_STANDBY_BEAT: Duration = Duration::from_millis(50);
@@ -46,7 +45,7 @@ impl Store {
     pub async fn beat(&self, lease_ttl: Duration, about: &str, above: u64) -> Result<Beat, Error> {
         let keys = &self.keys;
         let answer = self
-            .eval(
+            .eval_present(
                 &scripts::BEAT,
                 &[
                     &keys.generator,
@@ -76,7 +75,7 @@ impl Store {
     pub async fn leave(&self) -> Result<bool, Error> {
         let keys = &self.keys;
         let answer = self
-            .eval(
+            .eval_present(
                 &scripts::LEAVE,
                 &[&keys.generator, &keys.nodes, &keys.joined, &keys.seen],
                 &[self.node.as_bytes(), keys.calls.as_bytes()],

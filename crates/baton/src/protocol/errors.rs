@@ -3,6 +3,7 @@
 //! Records have ids, which grow. They stay where they are from their failure to their end;
 //! claims and commits name their ids, so no text passes through a script that a drain calls.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::errors_page::Failure;
@@ -10,7 +11,11 @@ use super::{Slot, Store, read};
 use crate::{Error, scripts};
 
 /// Most records and bytes that one call settles: Redis does nothing else meanwhile.
-const SETTLED_AT_ONCE: (usize, usize) = (200, 256 << 10);
+const SETTLED_AT_ONCE: (usize, usize) = (100, 256 << 10);
+/// A longer record does not pass through a script.
+const LONG_RECORD: usize = 512 << 10;
+/// How long a long record that is to be dropped is held while it is compared.
+const COMPARE_TTL: Duration = Duration::from_secs(30);
 
 /// What a drain wants to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +79,8 @@ pub enum Settled {
     Retried,
     /// It is not in the store, or a drain holds it, or an earlier try of this call settled it.
     Missing,
-    /// It cannot be retried, for it is no message of this fleet; it is still in the store.
+    /// It cannot be retried, for it is no message of this fleet, or has more than 512 KiB; it is
+    /// still in the store.
     Unfit,
 }
 
@@ -101,7 +107,13 @@ impl Store {
         settle: Settle,
         failures: &[Failure],
     ) -> Result<Vec<Settled>, Error> {
-        let keys = &self.keys;
+        match failures {
+            [] => return Ok(Vec::new()),
+            [long, ..] if long.record.len() > LONG_RECORD => {
+                return Ok(vec![self.settle_long(settle, long).await?]);
+            }
+            _ => {}
+        }
         let (most, mut bytes) = SETTLED_AT_ONCE;
         let fits = |failure: &&Failure| {
             let fits = failure.record.len() <= bytes;
@@ -109,7 +121,15 @@ impl Store {
             fits
         };
         let count = failures.iter().take(most).take_while(fits).count().max(1);
-        let failures = &failures[..count.min(failures.len())];
+        self.settle_step(settle, &failures[..count]).await
+    }
+
+    async fn settle_step(
+        &self,
+        settle: Settle,
+        failures: &[Failure],
+    ) -> Result<Vec<Settled>, Error> {
+        let keys = &self.keys;
         let word: &[u8] = match settle {
             Settle::Drop => b"drop",
             Settle::Retry => b"retry",
@@ -139,6 +159,31 @@ impl Store {
             )
             .await?;
         read::errors_settle(&answer)
+    }
+
+    /// Settles a record that is too long for a script: as a drain, which compares it here.
+    async fn settle_long(&self, settle: Settle, long: &Failure) -> Result<Settled, Error> {
+        static SLOTS: AtomicU64 = AtomicU64::new(1);
+        let lane = format!("settle{}", SLOTS.fetch_add(1, Ordering::Relaxed));
+        let (slot, number) = (Slot::new(&self.node, lane), 1);
+        let wanted = Wanted::Exactly(&[long.id]);
+        let claim = self
+            .errors_claim(&slot, number, wanted, COMPARE_TTL)
+            .await?;
+        if !matches!(claim, ErrorsClaim::Claimed(_)) {
+            return Ok(Settled::Missing);
+        }
+        let (stored, _) = self.errors_read(&[long.id]).await?;
+        let settled = match stored.first() == Some(long) {
+            true if settle == Settle::Drop => Settled::Dropped,
+            true => Settled::Unfit,
+            false => Settled::Missing,
+        };
+        let gone = u64::from(settled == Settled::Dropped);
+        match self.errors_commit(&slot, number, gone).await? {
+            ErrorsCommit::Done | ErrorsCommit::Already => Ok(settled),
+            ErrorsCommit::Lost => Ok(Settled::Missing),
+        }
     }
 
     /// Takes error records into a drain's hands. Read them with [`Store::errors_read`].

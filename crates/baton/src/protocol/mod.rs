@@ -12,13 +12,14 @@ pub(crate) mod read;
 mod reading;
 mod upkeep;
 
+pub(crate) use answer::exact;
 pub use control::Beat;
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};
 pub(crate) use queue::BELL_WAIT;
 pub use queue::{
-    Claim, ClaimCall, ClaimedPack, Commit, Extend, GiveBack, Outcomes, Publish, PublishCall, Seal,
-    Slot,
+    Claim, ClaimCall, ClaimedPack, Commit, Extend, Fence, GiveBack, Outcomes, Publish, PublishCall,
+    Seal, Slot,
 };
 pub(crate) use reading::Reading;
 pub use reading::{Census, Lease, Listed, Roster};
@@ -30,7 +31,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::Value;
 
 use crate::keys::{FleetName, Keys};
-use crate::link::{Channels, Link, LinkState};
+use crate::link::{Channels, Link, LinkState, Over};
+use crate::node::new_name;
 use crate::scripts::{self, Script};
 use crate::server::ServerInfo;
 use crate::{Error, Target};
@@ -70,12 +72,24 @@ impl Store {
             presence: format!("{}{node}", keys.presence),
             call: format!("{}{node}", keys.calls),
         };
-        let link = Link::open(target, channels, observe).await?;
+        let link = Link::open(target, Some(channels), observe).await?;
         Ok(Self {
             fleet: fleet.clone(),
             node: node.to_owned(),
             keys,
             link,
+            loads: Arc::default(),
+        })
+    }
+
+    /// Connects to look only: nobody sees this process, and it needs no right but to read. What it
+    /// would claim has no owner that is present; claims and beats need [`Store::open`].
+    pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
+        Ok(Self {
+            fleet: fleet.clone(),
+            node: new_name(),
+            keys: Keys::new(fleet),
+            link: Link::open(target, None, |_| {}).await?,
             loads: Arc::default(),
         })
     }
@@ -185,6 +199,24 @@ impl Store {
         self.insist(script, loads, answer, command).await
     }
 
+    /// The same over the presence connection, which waits for no lane.
+    async fn eval_present(
+        &self,
+        script: &'static Script,
+        keys: &[impl AsRef<[u8]>],
+        args: &[&[u8]],
+    ) -> Result<Value, Error> {
+        let call = async |verb: &str, text: &str| {
+            let command = command(verb, text, keys, args);
+            self.link.call_over(Over::Presence, &command).await
+        };
+        let mut answer = call("EVALSHA", &script.sha).await;
+        if is_forgotten(&answer) {
+            answer = call("EVAL", script.source).await;
+        }
+        self.name_wrong_type(answer).await
+    }
+
     /// How many scripts were sent whole so far.
     fn loads(&self) -> u64 {
         self.loads.count.load(Ordering::Relaxed)
@@ -210,6 +242,11 @@ impl Store {
             loads = self.loads();
             answer = self.link.call(&command("EVALSHA", &script.sha)).await;
         }
+        self.name_wrong_type(answer).await
+    }
+
+    /// Names the key if an answer says only that one holds another type.
+    async fn name_wrong_type(&self, answer: Result<Value, Error>) -> Result<Value, Error> {
         match answer {
             Err(Error::Refused(why)) if why.contains("WRONGTYPE") => {
                 self.check_types().await?;

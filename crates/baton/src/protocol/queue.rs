@@ -9,8 +9,8 @@ use super::answer::unexpected;
 use super::{Store, read};
 use crate::effects::Effects;
 use crate::error::classify;
-use crate::pack::Range;
-use crate::{Digest, Error, scripts};
+use crate::pack::{PACK_MESSAGES, Range};
+use crate::{Cursor, Digest, Error, scripts};
 
 /// A message that so many workers died with goes to errors instead of killing another.
 const POISON_DEATHS: u64 = 3;
@@ -46,8 +46,8 @@ pub enum Seal {
     Sealed {
         /// The fleet's last sequence number.
         last: u64,
-        /// Which tick of the schedule is next, in ms on Redis's clock; 0 before the first.
-        cursor_ms: u64,
+        /// Where the schedule stands; none if what Redis has is no cursor.
+        cursor: Option<Cursor>,
     },
     /// A newer generator, or another of the same epoch, sealed before.
     Fenced {
@@ -56,6 +56,17 @@ pub enum Seal {
         /// Its epoch.
         epoch: u64,
     },
+}
+
+/// Who may publish, and how far the fleet has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The generator that sealed last; empty before the first.
+    pub node: String,
+    /// Its epoch.
+    pub epoch: u64,
+    /// The fleet's last sequence number.
+    pub last: u64,
 }
 
 /// What to publish.
@@ -67,8 +78,8 @@ pub struct PublishCall<'a> {
     pub first: u64,
     /// How many messages the pack has.
     pub count: u64,
-    /// Which tick of the schedule is next.
-    pub cursor_ms: u64,
+    /// Where the schedule stands afterwards.
+    pub cursor: Cursor,
     /// Backpressure: most messages that may wait or be in hand.
     pub max_pending: u64,
     /// Digest of its texts, if a ledger is kept.
@@ -83,8 +94,12 @@ pub struct PublishCall<'a> {
 pub enum Publish {
     /// Written.
     Ok,
-    /// An earlier try of this very call was.
-    Already,
+    /// Nothing written: the fleet has these numbers. An earlier try of this very call wrote
+    /// them, if there was one and if the caller knows the fleet's last number for its own.
+    Already {
+        /// The fleet's last sequence number.
+        last: u64,
+    },
     /// Nothing written: the fleet's last number is another.
     Gap {
         /// The fleet's last sequence number.
@@ -234,8 +249,23 @@ impl Store {
         read::seal(&answer)
     }
 
+    /// The fence as it is now; only reads.
+    pub async fn fence(&self) -> Result<Fence, Error> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(&self.keys.fence);
+        command.arg(&["node", "epoch", "last"]);
+        read::fence(&self.link.call(&command).await?)
+    }
+
     /// Publishes one pack, or nothing.
     pub async fn publish(&self, what: PublishCall<'_>) -> Result<Publish, Error> {
+        if what.count > PACK_MESSAGES {
+            // The scripts would take it for something that is not ours.
+            return Err(Error::Config(format!(
+                "a pack has at most {PACK_MESSAGES} messages, not {}",
+                what.count
+            )));
+        }
         let keys = &self.keys;
         let answer = self
             .eval(
@@ -254,7 +284,7 @@ impl Store {
                     what.first.to_string().as_bytes(),
                     (what.first + what.count - 1).to_string().as_bytes(),
                     what.count.to_string().as_bytes(),
-                    what.cursor_ms.to_string().as_bytes(),
+                    what.cursor.to_string().as_bytes(),
                     what.max_pending.to_string().as_bytes(),
                     what.pack,
                     words(what.digest).as_bytes(),

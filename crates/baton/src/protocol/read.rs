@@ -8,14 +8,15 @@ use redis::Value;
 
 use super::answer::{array, bytes, number, string, strings, unexpected, worded};
 use super::{
-    Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, PROTOCOL,
+    Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, Fence, GiveBack, PROTOCOL,
     Publish, Reclaimed, Seal, Settled,
 };
+use crate::error::says_not_executed;
 use crate::keys::FleetName;
 use crate::pack::Range;
 use crate::server::ServerInfo;
 use crate::snapshot::FailedGlance;
-use crate::{Error, FailedMessage, scripts};
+use crate::{Cursor, Error, FailedMessage, scripts};
 
 pub(crate) use whole::{census, reading, roster};
 
@@ -69,7 +70,9 @@ pub(crate) fn seal(answer: &Value) -> Result<Seal, Error> {
     match worded(call, answer)? {
         (b"sealed", [last, cursor]) => Ok(Seal::Sealed {
             last: number(call, last)?,
-            cursor_ms: number(call, cursor)?,
+            cursor: str::from_utf8(bytes(call, cursor)?)
+                .ok()
+                .and_then(Cursor::parse),
         }),
         (b"fenced", [node, epoch]) => Ok(Seal::Fenced {
             node: string(call, node)?,
@@ -79,11 +82,32 @@ pub(crate) fn seal(answer: &Value) -> Result<Seal, Error> {
     }
 }
 
+pub(crate) fn fence(answer: &Value) -> Result<Fence, Error> {
+    let call = "HMGET fence";
+    let count = |value: &Value| match value {
+        Value::Nil => Ok(0),
+        value => number(call, value),
+    };
+    match array(call, answer)? {
+        [node, epoch, last] => Ok(Fence {
+            node: match node {
+                Value::Nil => String::new(),
+                node => string(call, node)?,
+            },
+            epoch: count(epoch)?,
+            last: count(last)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
 pub(crate) fn publish(answer: &Value) -> Result<Publish, Error> {
     let call = scripts::PUBLISH.name;
     match worded(call, answer)? {
         (b"ok", []) => Ok(Publish::Ok),
-        (b"already", []) => Ok(Publish::Already),
+        (b"already", [last]) => Ok(Publish::Already {
+            last: number(call, last)?,
+        }),
         (b"gap", [last]) => Ok(Publish::Gap {
             last: number(call, last)?,
         }),
@@ -299,6 +323,12 @@ pub(crate) fn preflight(answer: &Value) -> Result<(), Error> {
     let Some(first) = missing.first() else {
         return Ok(());
     };
+    // The server takes no writes for now, from any user.
+    if let Some((_, why)) = first.split_once(": ")
+        && says_not_executed(why)
+    {
+        return Err(Error::Unavailable(why.to_owned()));
+    }
     let names: Vec<&str> = missing
         .iter()
         .filter_map(|line| line.split(':').next())

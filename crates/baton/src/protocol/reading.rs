@@ -127,32 +127,33 @@ impl Store {
     pub(crate) async fn reading(&self) -> Result<Reading, Error> {
         let ranges = COUNTED_RANGES.1;
         let keys = &self.keys;
-        let questions = |verb, script| {
-            let (newest, bytes) = NEWEST;
-            let newest = [newest, bytes, NEWEST_READABLE].map(|number| number.to_string());
-            let args = newest.each_ref().map(String::as_bytes);
-            let own = [
-                plain(&["HGET", &keys.meta, "protocol"]),
-                plain(&["LRANGE", &keys.takeovers, "0", "-1"]),
-                command(
-                    verb,
-                    script,
-                    &[&keys.errors, &keys.errors_held, &keys.errors_ids],
-                    &args,
-                ),
-            ];
-            let nodes = self.about_nodes().into_iter();
-            let all = nodes.chain(self.about_messages(ranges)).chain(own);
-            all.collect::<Vec<_>>()
-        };
-        let newest = &scripts::NEWEST;
-        let answers = match self.ask(&questions("EVALSHA", &newest.sha)).await {
-            Err(Error::Refused(why)) if why.starts_with("NOSCRIPT") => {
-                self.ask(&questions("EVAL", newest.source)).await?
-            }
-            answers => answers?,
-        };
+        let (newest, bytes) = NEWEST;
+        let newest = [newest, bytes, NEWEST_READABLE].map(|number| number.to_string());
+        let args = newest.each_ref().map(String::as_bytes);
+        let own = [
+            plain(&["HGET", &keys.meta, "protocol"]),
+            plain(&["LRANGE", &keys.takeovers, "0", "-1"]),
+            // The whole text: it is short, and a reader needs the right to one command less.
+            command(
+                self.eval_verb(),
+                scripts::NEWEST.source,
+                &[&keys.errors, &keys.errors_held, &keys.errors_ids],
+                &args,
+            ),
+        ];
+        let nodes = self.about_nodes().into_iter();
+        let questions = nodes.chain(self.about_messages(ranges)).chain(own);
+        let answers = self.ask(&questions.collect::<Vec<_>>()).await?;
         read::reading(&self.fleet, &keys.presence, ranges, &answers)
+    }
+
+    /// How to run a script that only reads. `EVAL` needs the right to write the keys it is given;
+    /// `EVAL_RO` does not, and came with 7.0. Before that, rights have no such difference.
+    fn eval_verb(&self) -> &'static str {
+        match self.link.server() {
+            Some(server) if server.release < (7, 0) => "EVAL",
+            _ => "EVAL_RO",
+        }
     }
 
     fn about_nodes(&self) -> [redis::Cmd; 6] {
@@ -193,6 +194,9 @@ impl Store {
                 self.check_types().await?;
                 Err(Error::Refused(why))
             }
+            Err(Error::Refused(why)) if why.starts_with("NOPERM") => Err(Error::Refused(format!(
+                "the Redis user lacks a right that looking at a fleet needs: {why}"
+            ))),
             answers => answers,
         }
     }

@@ -1,5 +1,7 @@
 //! Looking after the fleet's messages: returning what the dead held, reading what was written down.
 
+use std::collections::HashSet;
+
 use super::{Store, read};
 use crate::{Error, scripts};
 
@@ -33,20 +35,25 @@ impl Store {
     /// since.
     pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
         let mut all = self.reclaim_from("", 0, RECLAIM_LOOKS.1).await?;
+        let mut known: HashSet<String> = all.nodes.iter().cloned().collect();
         let (mut skip, mut claims) = (0, self.claims_len().await?);
-        while skip < claims {
+        loop {
             let some = self.reclaim_from("", skip, RECLAIM_LOOKS.0).await?;
             all.messages += some.messages;
             all.records += some.records;
             let new = some.nodes.into_iter();
-            let new: Vec<_> = new.filter(|node| !all.nodes.contains(node)).collect();
-            all.nodes.extend(new);
-            // What lives stays, and is passed over.
+            all.nodes
+                .extend(new.filter(|node| known.insert(node.clone())));
             let left = self.claims_len().await?;
-            skip += RECLAIM_CLAIMS.saturating_sub(claims.saturating_sub(left));
+            if left >= claims {
+                // They live, and are passed over.
+                skip += RECLAIM_CLAIMS;
+            }
             claims = left;
+            if skip >= claims {
+                return Ok(all);
+            }
         }
-        Ok(all)
     }
 
     async fn claims_len(&self) -> Result<u64, Error> {

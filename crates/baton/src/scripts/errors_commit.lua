@@ -8,8 +8,12 @@
 local errors, claims, deadlines, workers, held_by, ids = unpack(KEYS)
 local slot, number, printed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local settled = redis.call('HGET', workers, slot)
-if settled and tonumber(string.match(settled, '^(%d+) ') or '0') == number then
-  return {'already'}
+if settled then
+  -- A claim that was given back has the same number, and printed nothing.
+  local settled_number, settled_printed = string.match(settled, '^(%d+) 0 (%d+) ')
+  if tonumber(settled_number) == number and tonumber(settled_printed) == printed then
+    return {'already'}
+  end
 end
 local held = redis.call('HGET', claims, slot)
 if not held then return {'lost'} end
@@ -26,5 +30,5 @@ redis.call('ZREM', deadlines, slot)
 delete_ids(errors, claimed, 1, math.min(printed, #claimed))
 delete_ids(held_by, claimed, 1, #claimed)
 release(ids, claimed, printed + 1)
-redis.call('HSET', workers, slot, ARGV[2] .. ' 0 0 ' .. now_s)
+redis.call('HSET', workers, slot, ARGV[2] .. ' 0 ' .. ARGV[3] .. ' ' .. now_s)
 return {'done'}

@@ -1,12 +1,13 @@
 -- publish: one pack of consecutive messages, or nothing.
 --
 -- KEYS  1 fence  2 queue  3 packs  4 stats  5 bell  6 ledger
--- ARGV  1 node  2 epoch  3 first and 4 last sequence number  5 count  6 cursor of the schedule
---       7 most messages that may wait or be in hand  8 the pack
+-- ARGV  1 node  2 epoch  3 first and 4 last sequence number  5 count
+--       6 cursor of the schedule (opaque)  7 most messages that may wait or be in hand  8 the pack
 --       9 digest of its texts, for the ledger; '' if none is kept
 -- Returns
 --   {'ok'}              written
---   {'already'}         an earlier try of this very call was
+--   {'already', last}   the fleet has these numbers, up to its last. If the caller sent this
+--                       very call before and knows that last for its own, it was written then
 --   {'gap', last}       the fleet's last number is not first - 1
 --   {'fenced', node, epoch}   somebody else sealed
 --   {'full', open}      backpressure: so many have not ended
@@ -18,7 +19,7 @@ if fence[1] ~= ARGV[1] or fence[2] ~= ARGV[2] then
   return {'fenced', fence[1] or '', fence[2] or '0'}
 end
 local last = counted(KEYS[1], 'last', fence[3])
-if last_new <= last then return {'already'} end
+if last_new <= last then return {'already', fence[3]} end
 if first ~= last + 1 then return {'gap', fence[3] or '0'} end
 local stats = redis.call('HMGET', KEYS[4], 'done', 'failed', 'retried')
 local open = last + counted(KEYS[4], 'retried', stats[3]) - counted(KEYS[4], 'done', stats[1])

@@ -14,6 +14,8 @@ local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], bell = KEY
   errors_held = KEYS[6], errors_ids = KEYS[7]}
 local WORKERS_FORGET_S = 600
 local LAST_LOOK = 2
+-- After so many error records the other claims wait for the next call.
+local RECORDS_AT_ONCE = 3000
 
 -- The earliest deadlines first: what the dead held is never extended and ends up here.
 local due = redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
@@ -46,7 +48,7 @@ local messages, records, names, named = 0, 0, {}, {}
 for i = 1, #due, 2 do
   local slot = due[i]
   local name = string.match(slot, '^([^:]*)')
-  if is_past(tonumber(due[i + 1]), now) or gone[name] then
+  if records < RECORDS_AT_ONCE and (is_past(tonumber(due[i + 1]), now) or gone[name]) then
     if values[slot] then
       local m, r = put_back(keys, slot, values[slot], {now = now, prefix = prefix})
       values[slot] = nil

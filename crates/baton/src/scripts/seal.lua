@@ -3,7 +3,7 @@
 -- KEYS  1 fence  2 queue  3 bell
 -- ARGV  1 node  2 epoch  3 a random word: what this data is called if it has no name yet
 -- Returns
---   {'sealed', last sequence number, cursor}
+--   {'sealed', last sequence number, cursor (opaque)}
 --   {'fenced', node, epoch}     a newer generator, or another one of the same epoch, was here
 -- Keeps: the fence only rises; two nodes of one epoch never both pass. `born` is written once
 -- in the life of this data.
@@ -11,7 +11,6 @@ local node, epoch = ARGV[1], tonumber(ARGV[2])
 local fence = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'last', 'cursor', 'born')
 local fenced_node, fenced_epoch = fence[1] or '', counted(KEYS[1], 'epoch', fence[2])
 counted(KEYS[1], 'last', fence[3])
-counted(KEYS[1], 'cursor', fence[4])
 local waiting = redis.call('LLEN', KEYS[2])
 redis.call('LLEN', KEYS[3])
 if fenced_epoch > epoch or (fenced_epoch == epoch and fenced_node ~= node) then

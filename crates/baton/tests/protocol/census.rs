@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use baton::protocol::{Census, Commit, ErrorsClaim, ErrorsCommit, GiveBack, Publish};
 
-use crate::support::{Fleet, LONG, NO_EFFECTS, call, failed, pack, publish};
+use crate::support::{Fleet, NO_EFFECTS, failed, publish};
 
 fn in_hand(node: &str, count: u64) -> BTreeMap<String, u64> {
     let hands = (count > 0).then(|| (node.to_owned(), count));
@@ -51,10 +51,10 @@ async fn the_books_balance_in_every_state_of_a_message() {
     let commit = w.commit_with(3, 2..=2, &records, &NO_EFFECTS);
     assert_eq!(commit.await, Commit::Done);
     expect("failed", [5, 1, 1, 3, 0, 1]).await;
-    for number in 4..6 {
-        assert!(w.take_and_stall(number, 1).await.starts_with("m3"));
-        let _ = w.store.reclaim().await.unwrap();
+    for name in ["x", "y", "z"] {
+        assert!(fleet.death(name, 1, &g).await.starts_with("m3"));
     }
+    fleet.age_suspicions().await;
     assert_eq!(w.take(6, 9).await, "m4 m5", "m3 was poison");
     expect("poison", [5, 1, 2, 0, 2, 2]).await;
     let d = fleet.lane("d").await;
@@ -127,17 +127,15 @@ async fn a_very_long_queue_is_counted_from_the_books() {
     const RANGES: u64 = 100_001;
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
-    let pack = pack(1, 1);
-    let published = g.publish(call(1, RANGES, &pack)).await.unwrap();
-    assert_eq!(published, Publish::Ok);
+    let last = ["HSET", &fleet.keys.fence, "last", &RANGES.to_string()];
+    let _: () = fleet.raw(&last).await;
     assert!(g.census().await.unwrap().counted);
-    let mut split = redis::cmd("RPUSH");
-    split.arg(&fleet.keys.queue);
+    let mut singles = redis::cmd("RPUSH");
+    singles.arg(&fleet.keys.queue);
     for seq in 1..=RANGES {
-        split.arg(format!("1 {RANGES} {seq} {seq} 0"));
+        singles.arg(format!("{seq} 1 {seq} {seq} 0"));
     }
-    fleet.send(&split).await;
-    let _: () = fleet.raw(&["LPOP", &fleet.keys.queue]).await;
+    fleet.send(&singles).await;
     let census = g.census().await.unwrap();
     assert!(census.balanced() && !census.counted);
     assert_eq!(census.pending, RANGES);

@@ -1,8 +1,8 @@
 //! claim: from the head of the queue into a slot's hands, in one step.
 
-use baton::protocol::{Claim, ClaimCall, Commit, GiveBack, Publish};
+use baton::protocol::{Claim, ClaimCall, ClaimedPack, Commit, GiveBack, Publish, Store};
 
-use crate::support::{Fleet, LONG, Lane, pack, publish};
+use crate::support::{Fleet, LONG, call, pack_of, publish};
 
 #[tokio::test]
 async fn a_whole_pack_is_claimed() {
@@ -143,7 +143,6 @@ async fn a_claim_that_wants_nothing_harms_nothing() {
             number: 1,
             want: 0,
             ttl: crate::support::OVER,
-            have: None,
         })
         .await;
     let _ = w.store.reclaim().await.unwrap();
@@ -161,50 +160,77 @@ async fn a_claim_that_wants_nothing_harms_nothing() {
     assert_eq!((ended, census.done, census.foreign), (2, 2, 0));
 }
 
-/// Claims one message for a slot that says which pack it has; tells whether a pack was sent.
-async fn is_sent(lane: &Lane, number: u64, have: (u64, usize)) -> bool {
-    let claim = lane.store.claim(ClaimCall {
-        slot: &lane.slot,
-        number,
-        want: 1,
-        ttl: LONG,
-        have: Some(have),
-    });
-    match claim.await.unwrap() {
-        Claim::Claimed { pack, .. } => pack.is_some(),
-        other => panic!("{other:?}"),
+/// A pack whose texts are long.
+async fn large_pack(fleet: &Fleet) -> (Store, Vec<u8>) {
+    let g = fleet.generator().await;
+    let pack = pack_of(&[[b'x'; 600], [b'y'; 600]]);
+    assert_eq!(g.publish(call(1, 2, &pack)).await.unwrap(), Publish::Ok);
+    (g, pack)
+}
+
+#[tokio::test]
+async fn a_claim_brings_a_large_pack_only_if_it_takes_all_of_it() {
+    let fleet = Fleet::new().await;
+    let (g, pack) = large_pack(&fleet).await;
+    let w = fleet.lane("w").await;
+    for _ in 0..2 {
+        let Claim::Claimed { range, pack: kept } = w.claim(1, 1).await else {
+            panic!("nothing was claimed");
+        };
+        let ClaimedPack::Kept { born } = kept else {
+            panic!("a part of it brought the pack along");
+        };
+        assert_eq!((range.first, range.last), (1, 1));
+        assert_eq!(g.pack(&born, 1).await.unwrap(), Some(pack.clone()));
+        assert_eq!(g.pack("another", 1).await.unwrap(), None);
+        assert_eq!(g.pack(&born, 2).await.unwrap(), None);
     }
+    assert_eq!(w.give_back(1).await, GiveBack::Ok);
+    let _: () = fleet.raw(&["LPOP", &fleet.keys.queue]).await;
+    let range = "1 2 1 2 0";
+    let _: () = fleet.raw(&["LSET", &fleet.keys.queue, "0", range]).await;
+    let Claim::Claimed { pack: sent, .. } = w.claim(2, 2).await else {
+        panic!("nothing was claimed");
+    };
+    assert_eq!(sent, ClaimedPack::Sent(pack));
 }
 
 #[tokio::test]
-async fn a_pack_that_the_slot_has_is_not_sent_again() {
+async fn data_that_begins_anew_has_another_name() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(9).await;
-    let bytes = pack(1, 9).len();
-    assert_eq!(w.take(1, 1).await, "m1");
-    assert_eq!(w.commit(1, 1..=1).await, Commit::Done);
-    assert!(!is_sent(&w, 2, (1, bytes)).await);
-    assert_eq!(w.commit(2, 2..=2).await, Commit::Done);
-    assert!(is_sent(&w, 3, (1, bytes + 1)).await, "another length");
-    assert_eq!(w.commit(3, 3..=3).await, Commit::Done);
-    assert!(is_sent(&w, 4, (2, bytes)).await, "another pack");
+    let mut names = Vec::new();
+    for _ in 0..2 {
+        let (_g, _) = large_pack(&fleet).await;
+        let Claim::Claimed { pack, .. } = fleet.lane("w").await.claim(1, 1).await else {
+            panic!("nothing was claimed");
+        };
+        names.push(pack);
+        let pattern = format!("*{{{}:0}}*", fleet.name);
+        let keys: Vec<String> = fleet.raw(&["KEYS", &pattern]).await;
+        let mut delete = redis::cmd("DEL");
+        delete.arg(keys);
+        fleet.send(&delete).await;
+    }
+    assert_ne!(names[0], names[1]);
 }
 
 #[tokio::test]
-async fn a_slot_that_ended_nothing_in_this_data_is_sent_the_pack_whatever_it_has() {
+async fn a_new_generator_leaves_the_name_of_the_data_as_it_is() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(9).await;
-    let bytes = pack(1, 9).len();
-    assert!(is_sent(&w, 7, (1, bytes)).await);
+    let g = fleet.generator().await;
+    let born = ["HGET", &fleet.keys.fence, "born"];
+    let before: String = fleet.raw(&born).await;
+    let _ = g.seal(2).await.unwrap();
+    assert_eq!(fleet.raw::<String>(&born).await, before);
 }
 
 #[tokio::test]
-async fn a_claim_that_is_asked_for_again_brings_its_pack_again() {
+async fn a_range_of_more_messages_than_a_pack_has_is_not_ours() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(9).await;
-    let bytes = pack(1, 9).len();
-    assert_eq!(w.take(1, 1).await, "m1");
-    assert_eq!(w.commit(1, 1..=1).await, Commit::Done);
-    assert!(!is_sent(&w, 2, (1, bytes)).await);
-    assert_eq!(w.take(2, 1).await, "m2");
+    let (g, w) = fleet.with_messages(2).await;
+    let forged = "1 1000000000000 1 1000000000000 0";
+    let _: () = fleet.raw(&["LPUSH", &fleet.keys.queue, forged]).await;
+    assert_eq!(w.take(1, 9).await, "m1 m2");
+    let census = g.census().await.unwrap();
+    assert_eq!((census.foreign, census.balanced()), (1, true));
 }

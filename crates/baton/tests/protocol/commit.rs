@@ -150,7 +150,11 @@ async fn the_rest_of_a_prefix_commit_is_lost_with_the_claim() {
     assert_eq!(w.commit(1, 1..=1).await, Commit::Already);
     assert_eq!(
         fleet.dump().await.only(&["left", "queue", "stats"]),
-        ["left: {1=2}", "queue: [1 3 2 3 1]", "stats: {done=1}",]
+        [
+            "left: {1=2}",
+            "queue: [1 3 2 3 1 TIME w]",
+            "stats: {done=1}",
+        ]
     );
 }
 
@@ -237,7 +241,7 @@ async fn a_full_errors_store_refuses_the_whole_commit() {
 #[tokio::test]
 async fn however_many_fail_at_once_each_has_its_record_in_order() {
     let fleet = Fleet::new().await;
-    let count = 1100;
+    let count = 1000;
     let (_g, w) = fleet.with_messages(count).await;
     let _ = w.take(1, count).await;
     let records: Vec<Vec<u8>> = (1..=count)

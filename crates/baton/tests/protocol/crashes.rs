@@ -2,34 +2,26 @@
 
 use baton::protocol::{Claim, Commit, Publish};
 
-use crate::support::{Fleet, Lane, pack_of, publish};
-
-/// Claims and lets the deadline pass; somebody else returns what it held.
-async fn crash(lane: &Lane, number: u64, want: u64) -> String {
-    let texts = lane.take_and_stall(number, want).await;
-    let _ = lane.store.reclaim().await.unwrap();
-    texts
-}
+use crate::support::{Fleet, pack_of, publish};
 
 #[tokio::test]
-async fn messages_of_a_crashed_worker_come_back_a_few_at_a_time_and_then_alone() {
+async fn messages_of_a_dead_worker_come_back_a_few_at_a_time_and_then_alone() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(40).await;
-    crash(&w, 1, 40).await;
+    let (g, w) = fleet.with_messages(40).await;
+    fleet.death("x", 40, &g).await;
     assert_eq!(
         fleet.dump().await.only(&["queue", "claims", "stats"]),
-        ["queue: [1 40 1 40 1]"]
+        ["queue: [1 40 1 40 1 TIME x]"]
     );
     let few: Vec<String> = (1..=16).map(|seq| format!("m{seq}")).collect();
-    assert_eq!(crash(&w, 2, 100).await, few.join(" ") + " (1)");
+    assert_eq!(fleet.death("y", 100, &g).await, few.join(" ") + " (1)");
     assert_eq!(
         fleet.dump().await.only(&["queue"]),
-        ["queue: [1 40 1 16 2, 1 40 17 40 1]"]
+        ["queue: [1 40 1 16 2 TIME x,y, 1 40 17 40 1 TIME x]"]
     );
     for seq in 1..=16 {
-        let number = seq + 2;
-        assert_eq!(w.take(number, 100).await, format!("m{seq} (2)"));
-        assert_eq!(w.commit(number, seq..=seq).await, Commit::Done);
+        assert_eq!(w.take(seq, 100).await, format!("m{seq} (2)"));
+        assert_eq!(w.commit(seq, seq..=seq).await, Commit::Done);
     }
     for (number, ended) in [(19, 17..=32), (20, 33..=40)] {
         let _ = w.take(number, 100).await;
@@ -49,43 +41,44 @@ async fn messages_of_a_crashed_worker_come_back_a_few_at_a_time_and_then_alone()
 #[tokio::test]
 async fn a_worker_that_wants_less_gets_less_of_what_came_back() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(4).await;
-    assert_eq!(crash(&w, 1, 4).await, "m1 m2 m3 m4");
+    let (g, w) = fleet.with_messages(4).await;
+    assert_eq!(fleet.death("x", 4, &g).await, "m1 m2 m3 m4");
     assert_eq!(w.take(2, 2).await, "m1 m2 (1)");
 }
 
 #[tokio::test]
-async fn each_crash_counts_for_the_message_that_was_held() {
+async fn each_death_counts_for_the_message_that_was_held() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(2).await;
-    assert_eq!(crash(&w, 1, 2).await, "m1 m2");
-    assert_eq!(crash(&w, 2, 1).await, "m1 (1)");
+    let (g, _w) = fleet.with_messages(2).await;
+    assert_eq!(fleet.death("x", 2, &g).await, "m1 m2");
+    assert_eq!(fleet.death("y", 1, &g).await, "m1 (1)");
     assert_eq!(
         fleet.dump().await.only(&["queue"]),
-        ["queue: [1 2 1 1 2, 1 2 2 2 1]"]
+        ["queue: [1 2 1 1 2 TIME x,y, 1 2 2 2 1 TIME x]"]
     );
 }
 
 #[tokio::test]
 async fn a_message_that_killed_three_workers_goes_to_errors_and_its_neighbours_live_on() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(3).await;
-    assert_eq!(crash(&w, 1, 3).await, "m1 m2 m3");
-    assert_eq!(crash(&w, 2, 3).await, "m1 m2 m3 (1)");
-    assert_eq!(crash(&w, 3, 3).await, "m1 (2)");
+    let (g, w) = fleet.with_messages(3).await;
+    assert_eq!(fleet.death("x", 3, &g).await, "m1 m2 m3");
+    assert_eq!(fleet.death("y", 3, &g).await, "m1 m2 m3 (1)");
+    assert_eq!(fleet.death("z", 3, &g).await, "m1 (2)");
+    fleet.age_suspicions().await;
     assert_eq!(w.take(4, 3).await, "m2 (2)");
     assert_eq!(
         fleet.dump().await,
         [
             "bell: [1]",
-            "claims: {w:0=m 4 RUN 1 3 2 2 2}",
+            "claims: {w:0=m 4 RUN 1 3 2 2 2 TIME x,y}",
             "deadlines: {w:0=TIME}",
             "errors: {1=1 at TIME by w try 3: its worker died 3 times: m1}",
             "errors_ids: {last=1}",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
             "left: {1=2}",
             "packs: {1=[m1 m2 m3]}",
-            "queue: [1 3 3 3 2]",
+            "queue: [1 3 3 3 2 TIME x,y]",
             "stats: {failed=1}",
         ]
     );
@@ -105,9 +98,10 @@ async fn a_message_that_killed_three_workers_goes_to_errors_and_its_neighbours_l
 async fn a_pack_of_one_poisonous_message_leaves_nothing_behind() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(1).await;
-    for number in 1..=3 {
-        crash(&w, number, 1).await;
+    for name in ["x", "y", "z"] {
+        fleet.death(name, 1, &g).await;
     }
+    fleet.age_suspicions().await;
     assert_eq!(w.claim(4, 1).await, Claim::Empty);
     assert_eq!(
         fleet.dump().await,
@@ -123,6 +117,68 @@ async fn a_pack_of_one_poisonous_message_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn a_message_under_suspicion_waits_for_the_verdict_behind_the_others() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(1).await;
+    for name in ["x", "y", "z"] {
+        fleet.death(name, 1, &g).await;
+    }
+    assert_eq!(w.claim(1, 1).await, Claim::Empty);
+    assert_eq!(publish(&g, 2, 2).await, Publish::Ok);
+    assert_eq!(w.take(1, 9).await, "m2 m3");
+    assert_eq!(
+        fleet.dump().await.only(&["queue", "stats"]),
+        ["queue: [1 1 1 1 3 TIME x,y,z]"]
+    );
+    assert!(g.census().await.unwrap().balanced());
+}
+
+#[tokio::test]
+async fn a_worker_that_is_back_under_its_name_did_not_die() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(2).await;
+    for name in ["x", "y", "z"] {
+        fleet.death(name, 1, &g).await;
+    }
+    fleet.age_suspicions().await;
+    let _x = fleet.node("x").await;
+    assert_eq!(w.take(1, 1).await, "m1 (3)");
+    assert_eq!(
+        fleet.dump().await.only(&["claims", "queue", "stats"]),
+        [
+            "claims: {w:0=m 1 RUN 1 2 1 1 3 TIME y,z}",
+            "queue: [1 2 2 2 0]",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_worker_that_loses_its_claims_and_lives_is_never_blamed() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(2).await;
+    for number in 1..=9 {
+        let _ = w.take_and_stall(number, 2).await;
+        let _ = g.reclaim().await.unwrap();
+        fleet.age_suspicions().await;
+    }
+    assert_eq!(w.take(10, 2).await, "m1 m2 (9)");
+    assert_eq!(fleet.dump().await.only(&["queue", "stats"]), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_suspicion_from_a_clock_that_was_ahead_is_old() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(1).await;
+    let range = "1 1 1 1 3 99999999999999 x,y,z";
+    let _: () = fleet.raw(&["LSET", &fleet.keys.queue, "0", range]).await;
+    assert_eq!(w.claim(1, 1).await, Claim::Empty);
+    assert_eq!(
+        fleet.dump().await.only(&["queue", "stats"]),
+        ["stats: {failed=1}"]
+    );
+}
+
+#[tokio::test]
 async fn a_poisonous_message_keeps_its_bytes_whatever_they_are() {
     let fleet = Fleet::new().await;
     let (g, w) = (fleet.generator().await, fleet.lane("w").await);
@@ -130,11 +186,11 @@ async fn a_poisonous_message_keeps_its_bytes_whatever_they_are() {
     let published = g.publish(crate::support::call(1, 2, &pack)).await.unwrap();
     assert_eq!(published, Publish::Ok);
     assert_eq!(w.take(1, 1).await, "fine");
-    let x = w.sibling(1);
-    for number in 1..=3 {
-        crash(&x, number, 1).await;
+    for name in ["x", "y", "z"] {
+        fleet.death(name, 1, &g).await;
     }
-    assert_eq!(x.claim(4, 1).await, Claim::Empty);
+    fleet.age_suspicions().await;
+    assert_eq!(w.sibling(1).claim(1, 1).await, Claim::Empty);
     assert_eq!(
         fleet.dump().await.only(&["errors", "left"]),
         [

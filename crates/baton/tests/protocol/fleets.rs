@@ -3,7 +3,7 @@
 use baton::protocol::{Commit, Publish, Store};
 use baton::{Effects, FleetName, Target};
 
-use crate::support::{Dump, Fleet, LONG, Lane, beat, failed, publish, start};
+use crate::support::{Dump, Fleet, Lane, beat, failed, publish, start};
 
 /// Everything a fleet does, in one go.
 async fn live(fleet: &Fleet) -> (Store, Lane) {

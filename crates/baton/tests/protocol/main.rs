@@ -7,9 +7,12 @@
 mod support;
 
 mod audit;
+mod bounded;
 mod census;
 mod claim;
+mod clocks;
 mod commit;
+mod connections;
 mod conservation;
 mod crashes;
 mod effects;
@@ -20,6 +23,7 @@ mod give_back;
 mod lease;
 mod line;
 mod memory;
+mod numbers;
 mod permissions;
 mod publish;
 mod reclaim;
@@ -28,6 +32,7 @@ mod scripts;
 mod seal;
 mod settle;
 mod snapshot;
+mod take;
 mod takeovers;
 mod texts;
 mod types;

@@ -98,6 +98,7 @@ async fn a_user_with_the_commands_of_the_scripts_and_the_fleet_s_keys_can_run_a_
     for rule in [
         "+eval",
         "+evalsha",
+        "+eval_ro",
         "+info",
         "+subscribe",
         "+del",

@@ -45,8 +45,8 @@ async fn a_repeated_publish_answers_already_and_changes_nothing() {
     assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
     assert_eq!(publish(&g, 4, 2).await, Publish::Ok);
     let before = fleet.dump().await;
-    assert_eq!(publish(&g, 4, 2).await, Publish::Already);
-    assert_eq!(publish(&g, 1, 3).await, Publish::Already);
+    assert_eq!(publish(&g, 4, 2).await, Publish::Already { last: 5 });
+    assert_eq!(publish(&g, 1, 3).await, Publish::Already { last: 5 });
     assert_eq!(fleet.dump().await, before);
 }
 
@@ -153,4 +153,44 @@ async fn only_what_has_ended_makes_room() {
     assert_eq!(narrow(5).await, Publish::Ok);
     assert_eq!(narrow(6).await, Publish::Ok);
     assert_eq!(narrow(7).await, Publish::Full { open: 4 });
+}
+
+#[tokio::test]
+async fn numbers_that_another_hand_wrote_are_answered_with_the_last_of_them() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let _: i64 = fleet
+        .raw(&["HSET", &fleet.keys.fence, "last", "1000"])
+        .await;
+    let before = fleet.dump().await;
+    assert_eq!(publish(&g, 4, 2).await, Publish::Already { last: 1000 });
+    assert_eq!(fleet.dump().await, before);
+    assert_eq!(publish(&g, 1001, 1).await, Publish::Ok);
+}
+
+#[tokio::test]
+async fn a_value_that_is_no_whole_number_is_named_and_nothing_is_written() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let (fence, stats) = (&fleet.keys.fence, &fleet.keys.stats);
+    for (key, field, sound) in [
+        (fence, "last", "3"),
+        (stats, "done", "0"),
+        (stats, "failed", "0"),
+        (stats, "retried", "0"),
+    ] {
+        for value in ["", "1.5", "-1", "many", "1e3", "9007199254740993"] {
+            let _: i64 = fleet.raw(&["HSET", key, field, value]).await;
+            let before = fleet.dump().await;
+            let pack = pack(4, 1);
+            let error = g.publish(call(4, 1, &pack)).await.unwrap_err().to_string();
+            assert!(error.contains(key.as_str()), "{error}");
+            assert!(error.contains(field), "{error}");
+            assert_eq!(fleet.dump().await, before);
+        }
+        let _: i64 = fleet.raw(&["HSET", key, field, sound]).await;
+    }
+    assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
 }

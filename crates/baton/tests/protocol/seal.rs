@@ -1,5 +1,6 @@
 //! seal: the fence only rises, and two nodes of one epoch never both pass.
 
+use baton::Cursor;
 use baton::protocol::{Publish, Seal};
 
 use crate::support::{Fleet, publish};
@@ -17,7 +18,7 @@ async fn the_first_seal_of_a_fleet_starts_at_zero() {
     let a = fleet.node("a").await;
     let sealed = Seal::Sealed {
         last: 0,
-        cursor_ms: 0,
+        cursor: Cursor::parse("0"),
     };
     assert_eq!(a.seal(1).await.unwrap(), sealed);
     assert_eq!(fleet.dump().await, ["fence: {epoch=1, node=a}"]);
@@ -31,7 +32,7 @@ async fn a_higher_epoch_raises_the_fence_and_learns_where_to_go_on() {
     let b = fleet.node("b").await;
     let sealed = Seal::Sealed {
         last: 3,
-        cursor_ms: 10,
+        cursor: Cursor::parse("10"),
     };
     assert_eq!(b.seal(9).await.unwrap(), sealed);
     assert_eq!(
@@ -83,7 +84,7 @@ async fn sealing_again_answers_the_same_and_changes_nothing() {
     let before = fleet.dump().await;
     let sealed = Seal::Sealed {
         last: 3,
-        cursor_ms: 10,
+        cursor: Cursor::parse("10"),
     };
     assert_eq!(g.seal(1).await.unwrap(), sealed);
     assert_eq!(g.seal(1).await.unwrap(), sealed);
@@ -105,4 +106,37 @@ async fn a_seal_rings_the_bell_if_something_waits() {
         assert!(matches!(g.seal(1).await.unwrap(), Seal::Sealed { .. }));
         assert_eq!(fleet.dump().await.only(&["bell"]), ["bell: [1]"]);
     }
+}
+
+#[tokio::test]
+async fn a_value_that_is_no_whole_number_is_named_and_the_fence_stays() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let b = fleet.node("b").await;
+    for (field, sound) in [("last", "3"), ("epoch", "1")] {
+        for value in ["", "1.5", "many", "9007199254740993"] {
+            let _: i64 = fleet.raw(&["HSET", &fleet.keys.fence, field, value]).await;
+            let before = fleet.dump().await;
+            let error = b.seal(9).await.unwrap_err().to_string();
+            assert!(error.contains(&fleet.keys.fence), "{error}");
+            assert!(error.contains(field), "{error}");
+            assert_eq!(fleet.dump().await, before);
+        }
+        let _: i64 = fleet.raw(&["HSET", &fleet.keys.fence, field, sound]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_of_garbage_is_none_and_does_not_hinder_a_seal() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let _: i64 = fleet
+        .raw(&["HSET", &fleet.keys.fence, "cursor", "soon"])
+        .await;
+    let sealed = Seal::Sealed {
+        last: 0,
+        cursor: None,
+    };
+    assert_eq!(g.seal(1).await.unwrap(), sealed);
 }

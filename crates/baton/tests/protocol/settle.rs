@@ -6,7 +6,7 @@ use baton::protocol::{
 };
 use baton::{Digest, FailedMessage};
 
-use crate::support::{Fleet, LONG, Lane, NO_EFFECTS, call, failed, pack, publish};
+use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack, publish};
 
 /// A record with its id.
 fn at(id: u64, record: &[u8]) -> Failure {
@@ -268,11 +268,11 @@ async fn a_message_that_fails_again_can_be_retried_again() {
 #[tokio::test]
 async fn a_message_that_killed_its_workers_may_try_as_often_again() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(1).await;
-    for number in [1, 2, 3] {
-        let _ = w.take_and_stall(number, 1).await;
-        let _ = w.store.reclaim().await.unwrap();
+    let (g, w) = fleet.with_messages(1).await;
+    for name in ["x", "y", "z"] {
+        let _ = fleet.death(name, 1, &g).await;
     }
+    fleet.age_suspicions().await;
     assert_eq!(w.claim(4, 1).await, baton::protocol::Claim::Empty);
     let record = w.failures().await.remove(0).record;
     assert_eq!(retry(&w, 1, &record).await, Settled::Retried);

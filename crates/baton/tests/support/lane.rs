@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use baton::protocol::{
-    Claim, ClaimCall, Commit, ErrorsClaim, Extend, Failure, GiveBack, Outcomes, Slot, Store, Wanted,
+    Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, Extend, Failure, GiveBack, Outcomes, Slot,
+    Store, Wanted,
 };
 use baton::{Effects, FailedMessage, Pack, Range};
 
@@ -46,14 +47,13 @@ impl Lane {
                 number,
                 want,
                 ttl,
-                have: None,
             })
             .await;
         claim.unwrap()
     }
 
     /// A claim that must succeed, as the texts it brought: `m1 m2`, and `m3 (2)` for one that
-    /// two workers died with.
+    /// came back twice.
     pub(crate) async fn take(&self, number: u64, want: u64) -> String {
         taken(&self.claim(number, want).await)
     }
@@ -138,15 +138,18 @@ fn taken(claim: &Claim) -> String {
     let Claim::Claimed { range, pack } = claim else {
         panic!("nothing was claimed: {claim:?}");
     };
-    let pack = Pack::parse(pack.as_deref().unwrap()).unwrap();
+    let ClaimedPack::Sent(pack) = pack else {
+        panic!("no pack was sent: {claim:?}");
+    };
+    let pack = Pack::parse(pack).unwrap();
     let texts: Vec<String> = (range.first..=range.last)
         .map(|seq| text_of(range, &pack, seq).escape_ascii().to_string())
         .collect();
-    let crashes = match range.crashes {
+    let returns = match range.returns {
         0 => String::new(),
-        crashes => format!(" ({crashes})"),
+        returns => format!(" ({returns})"),
     };
-    texts.join(" ") + &crashes
+    texts.join(" ") + &returns
 }
 
 /// The text of one message of a range.

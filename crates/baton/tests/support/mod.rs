@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use baton::protocol::{Beat, Publish, PublishCall, Seal, Store};
-use baton::{Error, FleetName, Keys, PackBuilder, Target};
+use baton::{Cursor, Error, FleetName, Keys, PackBuilder, Target};
 use baton_server::PrivateServer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, FromRedisValue};
@@ -90,7 +90,7 @@ impl Fleet {
         let store = self.node("g").await;
         let sealed = Seal::Sealed {
             last: 0,
-            cursor_ms: 0,
+            cursor: Cursor::parse("0"),
         };
         assert_eq!(store.seal(1).await.unwrap(), sealed);
         store
@@ -150,6 +150,39 @@ impl Fleet {
         dump::dump(&mut self.raw.clone(), "*", &self.name).await
     }
 
+    /// A worker of this name takes messages and dies with them; a survivor puts them back.
+    /// Returns what it took.
+    pub(crate) async fn death(&self, name: &str, want: u64, survivor: &Store) -> String {
+        let lane = self.lane(name).await;
+        let texts = lane.take(1, want).await;
+        drop(lane);
+        self.wait_absent(name).await;
+        let _ = survivor.reclaim().await.unwrap();
+        texts
+    }
+
+    /// Makes the suspicions of all that waits so old that a verdict is due.
+    pub(crate) async fn age_suspicions(&self) {
+        self.rewrite_suspects(|words| {
+            let time: u64 = words[5].parse().unwrap();
+            vec![(time - 5000).to_string(), words[6].to_owned()]
+        })
+        .await;
+    }
+
+    /// Changes time and names of the suspects of all that waits; given are the words of a range.
+    pub(crate) async fn rewrite_suspects(&self, rewrite: impl Fn(&[&str]) -> Vec<String>) {
+        let queue = &self.keys.queue;
+        let ranges: Vec<String> = self.raw(&["LRANGE", queue, "0", "-1"]).await;
+        for (at, range) in ranges.iter().enumerate() {
+            let words: Vec<&str> = range.split(' ').collect();
+            if words.len() == 7 {
+                let range = format!("{} {}", words[..5].join(" "), rewrite(&words).join(" "));
+                let _: () = self.raw(&["LSET", queue, &at.to_string(), &range]).await;
+            }
+        }
+    }
+
     /// Waits until the server has seen the end of a node's connection.
     pub(crate) async fn wait_absent(&self, node: &str) {
         let channel = format!("{}{node}", self.keys.presence);
@@ -198,7 +231,10 @@ pub(crate) fn call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'_> {
         epoch: 1,
         first,
         count,
-        cursor_ms: first * 10,
+        cursor: Cursor {
+            due_ms: first * 10,
+            known_ms: 0,
+        },
         max_pending: 1_000_000,
         digest: None,
         pack,

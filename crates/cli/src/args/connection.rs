@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use baton::FleetName;
-use clap::builder::FalseyValueParser;
 use clap::value_parser;
 
 /// Which Redis, and which fleet in it.
@@ -53,12 +52,7 @@ pub(crate) struct ConnectionArgs {
     )]
     pub(crate) fleet: FleetName,
     /// Never start a server: `run` waits for one on localhost
-    #[arg(
-        long,
-        global = true,
-        env = "BATON_NO_EMBEDDED",
-        value_parser = FalseyValueParser::new()
-    )]
+    #[arg(long, global = true, env = "BATON_NO_EMBEDDED")]
     pub(crate) no_embedded: bool,
     /// Port of localhost on which a server is looked for, and started if there is none
     ///

@@ -34,12 +34,15 @@ Which Redis:
   The first of these: --redis, --addr, or --host and --port; BATON_ADDR, or BATON_HOST and
   BATON_PORT; REDIS_URL; localhost:6379 if a server answers there; for `run`, a server that is
   started on 127.0.0.1:6379. That one keeps its data in the user's data folder and goes on when
-  the node ends: `baton server status` and `baton server stop` look after it.
+  the node ends: `baton server status` and `baton server stop` look after it. It wants a password,
+  which lies in that folder and which every `baton` of the same user finds by itself; `baton server
+  status` prints how redis-cli gets it.
   A password comes from the URL, or --password-file, or REDIS_PASSWORD. It is never printed.
 
 Environment:
   Every flag reads a variable, shown in its help; a flag that is typed comes first. An empty
-  variable counts as none. REDIS_PASSWORD holds a password; BATON_SERVER_PROGRAM names the
+  variable counts as none. For a flag without a value the variable is true, 1, yes or on, or
+  false, 0, no or off; any other word is an error. REDIS_PASSWORD holds a password; BATON_SERVER_PROGRAM names the
   server program to start instead of valkey-server or redis-server.
 
 Exit codes:
@@ -67,7 +70,7 @@ With --log json every line has at, event and node; events are generator (epoch),
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
 fenced (epoch, by), lost (first, last), reclaimed (count, nodes), redis (state, reason),
 warning (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, errors)
-and stopped.";
+and stopped. Where the output took no more and lines were dropped, log_gap (lines) counts them.";
 
 /// Below `baton getErrors --help`.
 pub(crate) const GET_ERRORS: &str = "\

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
+use baton_web::PublicUrl;
 
 /// How the page is served.
 #[derive(clap::Args, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct WebArgs {
     #[arg(long, value_name = "FILE", env = "BATON_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Let visitors take, retry and drop failed messages
-    #[arg(long, env = "BATON_ALLOW_ACTIONS", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_ALLOW_ACTIONS")]
     pub(crate) allow_actions: bool,
     /// A name by which visitors may ask for the page, beside the address itself; may be repeated
     #[arg(
@@ -27,6 +27,14 @@ pub(crate) struct WebArgs {
         value_delimiter = ','
     )]
     pub(crate) allow_host: Vec<String>,
+    /// The address of the page behind a proxy, such as https://baton.example; may be repeated
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "BATON_PUBLIC_URL",
+        value_delimiter = ','
+    )]
+    pub(crate) public_url: Vec<PublicUrl>,
 }
 
 /// An address to listen on. Names are not resolved: a page that listens elsewhere than its

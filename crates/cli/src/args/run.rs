@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use baton::{Config, FleetName, Missed};
 use clap::ValueEnum;
-use clap::builder::FalseyValueParser;
 
 use super::http::http_addr;
 
@@ -48,14 +47,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", env = "BATON_WORK_PER_CHAR", default_value = "0ms",
           value_parser = work)]
     pub(crate) work_per_char: Duration,
-    /// What becomes of messages that were due while nobody generated
-    #[arg(
-        long,
-        value_name = "HOW",
-        env = "BATON_MISSED",
-        default_value = "catch-up"
-    )]
-    pub(crate) missed: MissedArg,
+    /// What becomes of messages that were due while no node generated: catch-up makes up for
+    /// those of the last 10 minutes, catch-up:TIME of another time, skip for none
+    #[arg(long, value_name = "HOW", env = "BATON_MISSED", default_value = "catch-up",
+          value_parser = missed)]
+    pub(crate) missed: Missed,
     /// Generate no more while so many messages wait
     #[arg(long, value_name = "N", env = "BATON_MAX_PENDING", default_value = "1000000",
           value_parser = max_pending)]
@@ -71,16 +67,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ADDR", env = "BATON_HTTP", value_parser = http_addr)]
     pub(crate) http: Option<SocketAddr>,
     /// Run even on a server that deletes keys when its memory is full
-    #[arg(long, env = "BATON_ALLOW_EVICTION", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "BATON_ALLOW_EVICTION")]
     pub(crate) allow_eviction: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum MissedArg {
-    /// Make up for them at once
-    CatchUp,
-    /// Leave them out
-    Skip,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -100,10 +88,7 @@ impl RunArgs {
             lease_ttl: self.lease_ttl,
             claim_ttl: self.claim_ttl,
             concurrency: self.concurrency,
-            missed: match self.missed {
-                MissedArg::CatchUp => Missed::CatchUp,
-                MissedArg::Skip => Missed::Skip,
-            },
+            missed: self.missed,
             max_pending: self.max_pending,
             max_errors: self.max_errors,
             allow_eviction: self.allow_eviction,
@@ -139,6 +124,18 @@ pub(crate) fn concurrency(text: &str) -> Result<usize, String> {
 pub(crate) fn messages(text: &str) -> Result<u64, String> {
     let messages = number(text)?;
     checked(messages, |config| config.messages = Some(messages))
+}
+
+fn missed(text: &str) -> Result<Missed, String> {
+    let missed = match text.split_once(':') {
+        None if text == "catch-up" => Missed::default(),
+        None if text == "skip" => Missed::Skip,
+        Some(("catch-up", time)) => Missed::CatchUp {
+            at_most: duration(time, Duration::MAX)?,
+        },
+        _ => return Err("catch-up, catch-up:TIME (such as catch-up:30m) or skip".to_owned()),
+    };
+    checked(missed, |config| config.missed = missed)
 }
 
 fn max_pending(text: &str) -> Result<u64, String> {
@@ -228,6 +225,29 @@ mod tests {
             "inf",
         ] {
             assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn missed_messages_are_made_up_for_within_a_bound_or_skipped() {
+        let minutes = |minutes: u64| Missed::CatchUp {
+            at_most: Duration::from_secs(60 * minutes),
+        };
+        assert_eq!(missed("catch-up"), Ok(minutes(10)));
+        assert_eq!(missed("catch-up:30m"), Ok(minutes(30)));
+        assert_eq!(missed("catch-up:0"), Ok(minutes(0)));
+        assert_eq!(missed("skip"), Ok(Missed::Skip));
+        for bad in [
+            "",
+            "never",
+            "catch-up:",
+            "catch-up:30",
+            "catch-up:-1s",
+            "catch-up:1000y",
+            "skip:1s",
+            "Skip",
+        ] {
+            assert!(missed(bad).is_err(), "{bad}");
         }
     }
 

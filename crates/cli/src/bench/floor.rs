@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use baton_harness::bench::floor::{Queue, consume, produce};
+use baton_print::outln;
 
 use super::word;
 use crate::args::ConnectionArgs;
@@ -34,7 +35,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &FloorArgs) -> anyhow::Resu
     let target = connect::for_command(connection)?;
     let queue = Queue::new(&args.queue);
     let mut word = word::hear();
-    println!(r#"{{"event":"worker"}}"#);
+    outln!(r#"{{"event":"worker"}}"#);
     runtime::block_on(async {
         let word = word.wait_for(Option::is_some).await?.clone();
         if word.as_deref() == Some("produce") {

@@ -32,7 +32,8 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &NodeArgs) -> anyhow::Resul
     let target = connect::for_command(connection)?;
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     let name = Arc::new(OnceLock::new());
-    let log = Log::new(args.run.log, stop.clone(), Arc::clone(&name));
+    let log = Log::start(args.run.log, stop.clone(), Arc::clone(&name))
+        .context("cannot start the thread of the log")?;
     let observe = move |event: &Event| {
         // The ledger tells of messages.
         if !matches!(event, Event::Published { .. } | Event::Processed { .. }) {

@@ -54,6 +54,8 @@ pub(super) fn run(stop: &Stop, program: PathBuf) -> Result<ExitCode> {
     let server = PrivateServer::builder()
         .appendonly(Fsync::EverySec)
         .config("auto-aof-rewrite-min-size", "16mb")
+        // In a folder that no other user can enter.
+        .unix_socket()
         .start()?;
     let fleet = FleetName::new("default")?;
     let target = Target::parse(&server.url())?;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use baton_harness::{Fleet, History, Told, command, status};
+use baton_print::outln;
 use baton_server::PrivateServer;
 
 use super::{COPIES, INTERVAL, MESSAGES};
@@ -33,7 +34,7 @@ impl Story {
     }
 
     pub(super) fn tell(mut self) -> Result<()> {
-        println!("Baton: one generator, any number of workers, every message exactly once.\n");
+        outln!("Baton: one generator, any number of workers, every message exactly once.\n");
         self.start()?;
         self.watch(Duration::from_millis(4000))?;
         self.kill_generator()?;
@@ -173,7 +174,7 @@ impl Story {
             let single = told.iter().rev().find(|told| {
                 told.event() == "published" && told.number("first") == ended.number("first")
             });
-            println!(
+            outln!(
                 "  {}",
                 line(ended, single.and_then(|told| told.line["text"].as_str()))
             );
@@ -209,7 +210,7 @@ impl Story {
             String::from_utf8_lossy(&output.stderr)
         );
         let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-        lines.lines().for_each(|line| println!("  {line}"));
+        lines.lines().for_each(|line| outln!("  {line}"));
         Ok(lines.lines().count() as u64)
     }
 
@@ -218,19 +219,19 @@ impl Story {
         let history = History::new(&self.fleet.told());
         let lost = status.published - status.done - status.failed - status.pending - status.claimed;
         let duplicated = history.duplicated().len();
-        println!("\n  published  {:>4}", status.published);
-        println!("  done       {:>4}", status.done);
-        println!(
+        outln!("\n  published  {:>4}", status.published);
+        outln!("  done       {:>4}", status.done);
+        outln!(
             "  failed     {:>4}  (getErrors printed {taken} and removed them)",
             status.failed
         );
-        println!("  lost       {lost:>4}");
-        println!("  duplicated {duplicated:>4}");
+        outln!("  lost       {lost:>4}");
+        outln!("  duplicated {duplicated:>4}");
         let clean = lost == 0 && duplicated == 0 && history.phantoms(MESSAGES).is_empty();
         if !(clean && status.balanced && taken == status.failed && status.errors == 0) {
             bail!("the books do not balance: {status:?}");
         }
-        println!("\nTwo processes killed, one paused: every message was processed exactly once.");
+        outln!("\nTwo processes killed, one paused: every message was processed exactly once.");
         Ok(())
     }
 
@@ -263,7 +264,7 @@ impl Story {
     }
 
     fn say(&self, text: &str) {
-        println!("[{:4.1} s] {text}", self.began.elapsed().as_secs_f64());
+        outln!("[{:4.1} s] {text}", self.began.elapsed().as_secs_f64());
     }
 }
 

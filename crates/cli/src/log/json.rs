@@ -4,11 +4,12 @@ use baton::Event;
 use humantime::Rfc3339Timestamp;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use super::Entry;
 use crate::json;
 
-/// Appends the line of an event.
-pub(crate) fn write(to: &mut Vec<u8>, at: Rfc3339Timestamp, node: &str, event: &Event) {
-    let line = Line { at, node, event };
+/// Appends a line.
+pub(crate) fn write(to: &mut Vec<u8>, at: Rfc3339Timestamp, node: &str, entry: &Entry<'_>) {
+    let line = Line { at, node, entry };
     if json::write_line(to, &line).is_err() {
         // No event of ours has anything that JSON cannot say.
         to.clear();
@@ -18,16 +19,25 @@ pub(crate) fn write(to: &mut Vec<u8>, at: Rfc3339Timestamp, node: &str, event: &
 struct Line<'a> {
     at: Rfc3339Timestamp,
     node: &'a str,
-    event: &'a Event,
+    entry: &'a Entry<'a>,
 }
 
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut line = serializer.serialize_map(None)?;
         line.serialize_entry("at", &format_args!("{}", self.at))?;
-        line.serialize_entry("event", name(self.event))?;
-        line.serialize_entry("node", self.node)?;
-        fields(&mut line, self.event)?;
+        match self.entry {
+            Entry::Event(event) => {
+                line.serialize_entry("event", name(event))?;
+                line.serialize_entry("node", self.node)?;
+                fields(&mut line, event)?;
+            }
+            Entry::Gap(lines) => {
+                line.serialize_entry("event", "log_gap")?;
+                line.serialize_entry("node", self.node)?;
+                line.serialize_entry("lines", lines)?;
+            }
+        }
         line.end()
     }
 }
@@ -156,6 +166,7 @@ mod tests {
                     r#""processed_per_s":0.0,"pending":3,"claimed":1,"errors":6}"#
                 ),
                 r#"stopped","node":"n0de"}"#,
+                r#"log_gap","node":"n0de","lines":12}"#,
             ]
         );
     }

@@ -8,13 +8,21 @@ use humantime::Rfc3339Timestamp;
 
 use baton::show::{Escaped, Excerpt};
 
+use super::Entry;
+
 /// Longest excerpt of a text.
 const EXCERPT_CHARS: usize = 60;
 
-/// Appends the line of an event.
-pub(crate) fn write(to: &mut Vec<u8>, at: Rfc3339Timestamp, node: &str, event: &Event) {
+/// Appends a line.
+pub(crate) fn write(to: &mut Vec<u8>, at: Rfc3339Timestamp, node: &str, entry: &Entry<'_>) {
     // Writing to a vector cannot fail.
-    let _ = writeln!(to, "{at} {node:10}  {}", Words(event));
+    let _ = match entry {
+        Entry::Event(event) => writeln!(to, "{at} {node:10}  {}", Words(event)),
+        Entry::Gap(lines) => writeln!(
+            to,
+            "{at} {node:10}  log gap: {lines} lines were dropped, the output took no more"
+        ),
+    };
 }
 
 struct Words<'a>(&'a Event);
@@ -156,6 +164,7 @@ mod tests {
                 "warning: the errors store is full",
                 "generator: 2.0 published/s, 0.0 processed/s; pending 3, claimed 1, errors 6",
                 "stopped",
+                "log gap: 12 lines were dropped, the output took no more",
             ]
         );
     }

@@ -1,14 +1,10 @@
 //! Failed messages, retried and dropped through the page.
 
-use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
-
 use baton_server::PrivateServer;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{PATIENCE, Web, failure, fleet_of, push, server, stored, wait_books};
+use crate::support::{Web, failure, fleet_of, push, server, stored, wait_books};
 use crate::tab::Tab;
 
 #[test]
@@ -88,44 +84,6 @@ fn drop_all_leaves_what_failed_after_the_look() {
 }
 
 #[test]
-fn what_is_taken_is_in_a_file_and_no_longer_in_the_store() {
-    let Some(browser) = Browser::shared() else {
-        return;
-    };
-    let server = server();
-    push(
-        &server,
-        &[1, 2, 3].map(|seq| failure(seq, "too long", "some text")),
-    );
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
-    let folder = tempfile::tempdir().unwrap();
-    tab.save_to(folder.path());
-    wait_items(&tab, 3);
-    tab.click("#take-all");
-    tab.click("#confirm-yes");
-    wait_items(&tab, 0);
-    assert_eq!(stored(&server), []);
-    tab.wait_until(
-        "the page to say so",
-        "/took 3/.test(document.querySelector('#toast').textContent)",
-    );
-    let taken = wait_file(folder.path());
-    let taken: Vec<Value> = taken
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let mut numbers: Vec<_> = taken.iter().map(|failed| failed["seq"].as_u64()).collect();
-    numbers.sort_unstable();
-    assert_eq!(numbers, [Some(1), Some(2), Some(3)]);
-    assert_eq!(
-        (&taken[0]["reason"], &taken[0]["text"]),
-        (&json!("too long"), &json!("some text"))
-    );
-    assert_eq!(tab.errors(), Vec::<String>::new());
-}
-
-#[test]
 fn a_search_and_a_reason_narrow_what_is_shown_and_what_is_dropped() {
     let Some(browser) = Browser::shared() else {
         return;
@@ -161,7 +119,7 @@ fn a_search_and_a_reason_narrow_what_is_shown_and_what_is_dropped() {
 
 /// Waits until the page lists so many failed messages.
 #[track_caller]
-fn wait_items(tab: &Tab, count: usize) {
+pub(crate) fn wait_items(tab: &Tab, count: usize) {
     let count = json!(count);
     tab.wait_until(
         &format!("{count} failed messages"),
@@ -190,21 +148,4 @@ fn numbers(server: &PrivateServer) -> Vec<u64> {
     let mut numbers: Vec<u64> = stored(server).iter().map(|failed| failed.seq).collect();
     numbers.sort_unstable();
     numbers
-}
-
-/// What is in the one file of a folder, as soon as there is one that was saved to its end.
-#[track_caller]
-fn wait_file(folder: &Path) -> String {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let mut files = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|file| file.unwrap().path());
-        // A browser gives the file its name at the end.
-        if let Some(file) = files.find(|file| file.extension().is_some_and(|end| end == "ndjson")) {
-            return std::fs::read_to_string(file).unwrap();
-        }
-        assert!(Instant::now() < deadline, "no file was saved");
-        thread::sleep(Duration::from_millis(10));
-    }
 }

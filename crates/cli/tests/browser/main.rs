@@ -9,6 +9,11 @@ mod failed;
 mod fleet;
 mod hostile;
 mod layout;
+#[path = "../proxy/nginx.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod nginx;
+mod proxied;
 mod shots;
 mod support;
 mod tab;
+mod take;

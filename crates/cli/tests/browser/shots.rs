@@ -18,14 +18,51 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 #[test]
+#[ignore = "makes pictures; BATON_SHOTS is the whole path of their folder"]
+fn pictures_of_a_take() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let folder = folder();
+    let server = PrivateServer::builder().start().unwrap();
+    for (seq, (reason, text)) in (1_u64..).zip(REASONS) {
+        push(&server, &[failure(seq, reason, text)]);
+    }
+    let web = Web::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &web.url);
+    tab.save_nothing();
+    tab.wait_until(
+        "the failed messages",
+        "document.querySelectorAll('#failed [data-id]').length === 3",
+    );
+    tab.click("#take-all");
+    tab.wait_until("the question", "document.querySelector('#taken').open");
+    for (name, width, height, scheme) in [
+        ("take-light.png", 1000, 700, "light"),
+        ("take-dark.png", 1000, 700, "dark"),
+        ("take-narrow.png", 320, 640, "light"),
+    ] {
+        tab.resize(width, height, width < 800);
+        tab.prefer(scheme);
+        tab.screenshot(&folder.join(name));
+    }
+}
+
+/// Where pictures go.
+fn folder() -> PathBuf {
+    let folder = std::env::var_os("BATON_SHOTS").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());
+    let folder = PathBuf::from(folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
 #[ignore = "makes pictures, in a minute; BATON_SHOTS is the whole path of their folder"]
 fn pictures_of_a_lively_fleet() {
     let Some(browser) = Browser::shared() else {
         return;
     };
-    let folder = std::env::var_os("BATON_SHOTS").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());
-    let folder = PathBuf::from(folder);
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder();
     let server = PrivateServer::builder()
         .appendonly(Fsync::Always)
         .start()

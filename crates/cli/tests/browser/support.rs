@@ -1,5 +1,6 @@
 //! Servers, fleets and the page of the program.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -80,24 +81,34 @@ pub(crate) fn failure(seq: u64, reason: &str, text: &str) -> FailedMessage {
 /// Puts failed messages into the errors store, the last one as the newest.
 pub(crate) fn push(server: &PrivateServer, failures: &[FailedMessage]) {
     let keys = baton::Keys::new(&baton::FleetName::new("default").unwrap());
-    let records: Vec<_> = failures.iter().map(FailedMessage::encode).collect();
-    redis::cmd("RPUSH")
+    let mut redis = redis(server);
+    let last: u64 = redis::cmd("HINCRBY")
+        .arg(&keys.errors_ids)
+        .arg("last")
+        .arg(failures.len())
+        .query(&mut redis)
+        .unwrap();
+    let first = last + 1 - failures.len() as u64;
+    let records = (first..).zip(failures).flat_map(|(id, failed)| {
+        let id = id.to_string().into_bytes();
+        [id, failed.encode()]
+    });
+    redis::cmd("HSET")
         .arg(&keys.errors)
-        .arg(records)
-        .exec(&mut redis(server))
+        .arg(records.collect::<Vec<_>>())
+        .exec(&mut redis)
         .unwrap();
 }
 
-/// The failed messages in the errors store, oldest first.
+/// The failed messages in the errors store, oldest first, whether a person holds them or not.
 pub(crate) fn stored(server: &PrivateServer) -> Vec<FailedMessage> {
     let keys = baton::Keys::new(&baton::FleetName::new("default").unwrap());
-    let records: Vec<Vec<u8>> = redis::cmd("LRANGE")
+    let records: BTreeMap<u64, Vec<u8>> = redis::cmd("HGETALL")
         .arg(&keys.errors)
-        .arg(&[0, -1])
         .query(&mut redis(server))
         .unwrap();
     records
-        .iter()
+        .values()
         .map(|record| FailedMessage::decode(record))
         .collect()
 }

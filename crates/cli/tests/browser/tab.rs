@@ -205,6 +205,13 @@ impl Tab {
         self.browser.call(None, "Browser.setDownloadBehavior", how);
     }
 
+    /// Lets the browser cancel whatever the page wants to save.
+    #[track_caller]
+    pub(crate) fn save_nothing(&self) {
+        let how = json!({ "behavior": "deny", "browserContextId": self.context });
+        self.browser.call(None, "Browser.setDownloadBehavior", how);
+    }
+
     /// Writes a picture of what is seen to a file.
     #[track_caller]
     pub(crate) fn screenshot(&self, file: &Path) {

@@ -38,7 +38,6 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
                     number,
                     want,
                     ttl,
-                    have: None,
                 })
                 .await;
             assert!(matches!(claim.unwrap(), Claim::Claimed { .. }));
@@ -94,4 +93,86 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
         again.stdout,
         "nothing to put back: no dead node held a message\nno dead node to forget\n"
     );
+}
+
+/// All are dead, and a clock that was a day ahead wrote the lease; since then the server has
+/// restarted, so that absence proves nothing.
+fn with_a_lease_until(server: &baton_server::PrivateServer, until_ms: u64) {
+    let mut redis = redis::Client::open(server.url())
+        .unwrap()
+        .get_connection()
+        .unwrap();
+    redis::cmd("HSET")
+        .arg("baton:{default}:generator")
+        .arg(&[
+            "node", "ghost", "epoch", "7", "since", "1", "run", "0ddba11",
+        ])
+        .arg(&["until", &until_ms.to_string()])
+        .exec(&mut redis)
+        .unwrap();
+}
+
+fn now_ms() -> u64 {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap();
+    u64::try_from(now.as_millis()).unwrap()
+}
+
+#[test]
+fn status_names_the_holder_of_a_lease_that_ends_tomorrow_and_clean_frees_it() {
+    let server = server();
+    with_a_lease_until(&server, now_ms() + 86_400_000);
+    let status = on(&server, &["status"]);
+    assert_eq!(status.code, Some(1), "{}", status.stdout);
+    for words in ["ghost has the lease (epoch 7)", "a clock that was ahead"] {
+        assert!(status.stdout.contains(words), "{}", status.stdout);
+    }
+    let cleaned = on(&server, &["clean"]);
+    assert_eq!(cleaned.code, Some(0), "{}", cleaned.stderr);
+    assert!(
+        cleaned.stdout.contains("freed the lease that ghost had\n"),
+        "{}",
+        cleaned.stdout
+    );
+    let status = on(&server, &["status"]);
+    assert_eq!(status.code, Some(0), "{}", status.stdout);
+    assert!(
+        status.stdout.contains("none at this moment (last epoch 7)"),
+        "{}",
+        status.stdout
+    );
+}
+
+#[test]
+fn a_lease_of_a_dead_holder_that_still_holds_is_named_with_its_end() {
+    let server = server();
+    with_a_lease_until(&server, now_ms() + 3_000_000);
+    let status = on(&server, &["status"]);
+    assert_eq!(status.code, Some(0), "{}", status.stdout);
+    assert!(
+        status.stdout.contains("or at once with `baton clean`"),
+        "{}",
+        status.stdout
+    );
+}
+
+#[test]
+fn status_names_a_value_that_is_no_number() {
+    let server = server();
+    let mut redis = redis::Client::open(server.url())
+        .unwrap()
+        .get_connection()
+        .unwrap();
+    for (key, field, named) in [
+        ("baton:{default:0}:stats", "failed", "stats failed"),
+        ("baton:{default:0}:fence", "last", "fence last"),
+        ("baton:{default}:generator", "until", "generator until"),
+    ] {
+        let mut set = redis::cmd("HSET");
+        set.arg(key).arg(field).arg("1.5").exec(&mut redis).unwrap();
+        let status = on(&server, &["status"]);
+        assert_eq!(status.code, Some(1), "{}", status.stdout);
+        assert!(status.stderr.contains(named), "{}", status.stderr);
+        let mut forget = redis::cmd("DEL");
+        forget.arg(key).exec(&mut redis).unwrap();
+    }
 }

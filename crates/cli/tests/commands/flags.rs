@@ -20,7 +20,10 @@ fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
         ("--concurrency", &["0", "-1", "1000000"]),
         ("--work", &["10", "2d"]),
         ("--work-per-char", &["-5ms", "x"]),
-        ("--missed", &["never"]),
+        (
+            "--missed",
+            &["never", "catch-up:30", "catch-up:", "skip:1s"],
+        ),
         ("--max-pending", &["0", "-1", "9007199254740993"]),
         ("--max-errors", &["0", "x"]),
         ("--log", &["xml"]),
@@ -170,6 +173,44 @@ fn an_empty_variable_counts_as_none() {
         command.env(variable, "");
     }
     assert_eq!(run(command).lines(), [line(1, "m1")]);
+}
+
+#[test]
+fn a_variable_that_is_neither_on_nor_off_is_refused() {
+    for (variable, args) in [
+        ("BATON_ALLOW_ACTIONS", &["web"][..]),
+        ("BATON_ALLOW_EVICTION", &["run"]),
+        ("BATON_NO_EMBEDDED", &["run"]),
+        ("BATON_NO_EMBEDDED", &["status"]),
+        ("BATON_JSON", &["errors"]),
+        ("BATON_JSON", &["getErrors"]),
+        ("BATON_JSON", &["status"]),
+        ("BATON_JSON", &["bench"]),
+        ("BATON_WATCH", &["status"]),
+    ] {
+        for value in ["disabled", "enabled", "2", "-1", " ", "nein", "truee"] {
+            let mut command = baton(args);
+            command.env(variable, value);
+            let ended = run(command);
+            assert_eq!(ended.code, Some(2), "{variable}={value}: {}", ended.stderr);
+            for part in [variable, value, "true, 1, yes or on"] {
+                assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+            }
+        }
+    }
+    let server = server();
+    Seed::new(&server).fail(&texts(1..=1));
+    for (values, begin) in [
+        (["true", "1", "yes", "on", "ON", "True"], "{"),
+        (["false", "0", "no", "off", "OFF", "False"], "2023"),
+    ] {
+        for value in values {
+            let mut command = baton(&["errors", "--redis", &server.url()]);
+            command.env("BATON_JSON", value);
+            let ended = run(command);
+            assert!(ended.stdout.starts_with(begin), "{value}: {ended:?}");
+        }
+    }
 }
 
 #[test]

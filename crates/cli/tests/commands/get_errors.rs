@@ -66,9 +66,10 @@ fn whatever_lies_in_the_errors_store_is_printed_escaped_and_removed() {
     let server = server();
     let mut seed = Seed::new(&server);
     seed.fail(&["\u{1b}]0;owned\u{7}\ttab\\".as_bytes(), b"\xc3half"]);
-    let key = &seed.store.keys().errors;
+    let keys = seed.store.keys();
     for garbage in [&b"garbage"[..], b"", b"\x96\x01\x02", b"\x00\xff\x1b[2J"] {
-        let _: u64 = redis(&server).rpush(key, garbage).unwrap();
+        let id: u64 = redis(&server).hincr(&keys.errors_ids, "last", 1).unwrap();
+        let _: u64 = redis(&server).hset(&keys.errors, id, garbage).unwrap();
     }
     let taken = on(&server, &["getErrors"]);
     let foreign = |text: &str| format!("-\t-\t-\tnot an error record of this fleet\t{text}");
@@ -84,7 +85,7 @@ fn whatever_lies_in_the_errors_store_is_printed_escaped_and_removed() {
         ]
     );
     assert_eq!(
-        (taken.code, redis(&server).exists(key)),
+        (taken.code, redis(&server).exists(&keys.errors)),
         (Some(0), Ok(false))
     );
 }

@@ -2,21 +2,28 @@
 //! are put there by hand.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../servers/mod.rs"]
+mod servers;
+
 mod bad_input;
 mod bench;
 mod clean;
+mod cluster;
 mod embedded;
 mod eviction;
 mod flags;
 mod get_errors;
 mod get_errors_output;
+mod log;
 mod look;
 mod node;
 mod old_spellings;
+mod outputs;
 mod passwords;
 mod seed;
 mod support;
 mod tls;
 mod unix_socket;
 mod user_and_database;
+mod viewers;
 mod views;

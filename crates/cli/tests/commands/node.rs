@@ -36,38 +36,6 @@ fn a_node_whose_log_nobody_reads_stops_in_good_order() {
 }
 
 #[test]
-fn a_full_disk_under_its_log_does_not_stop_a_node() {
-    let server = server();
-    let full = std::fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
-    let url = server.url();
-    let mut command = baton(&[
-        "run",
-        "--redis",
-        &url,
-        "--interval",
-        "5ms",
-        "--messages",
-        "20",
-    ]);
-    let node = command.stdout(full).spawn().unwrap();
-    crate::support::wait_until("all messages", || {
-        let status: Value =
-            serde_json::from_str(&on(&server, &["status", "--json"]).stdout).unwrap();
-        status["published"] == 20
-    });
-    signal(&node, Signal::TERM);
-    let ended = end(node);
-    assert_eq!(ended.code, Some(0));
-    assert_eq!(
-        ended.stderr,
-        "baton: cannot write the log (No space left on device): going on without it\n"
-    );
-}
-
-#[test]
 fn a_node_waits_for_its_redis_and_says_so_once() {
     let url = format!("redis://:s3cret@127.0.0.1:{}", dead_port());
     for args in [vec!["--redis", &url], vec!["--no-embedded"]] {

@@ -70,7 +70,7 @@ impl Seed {
             epoch: 1,
             first: self.next,
             count: builder.count(),
-            cursor_ms: 0,
+            cursor: baton::Cursor::default(),
             max_pending: u64::MAX >> 12,
             digest: None,
             pack: &pack,
@@ -88,7 +88,6 @@ impl Seed {
             number: self.claim,
             want,
             ttl: TTL,
-            have: None,
         });
         match self.runtime.block_on(claim).unwrap() {
             Claim::Claimed { range, .. } => (range.first, range.last),
@@ -125,13 +124,16 @@ impl Seed {
 
     /// The texts of all failed messages that wait, in their order.
     pub(crate) fn waiting(&self) -> Vec<String> {
-        let records = self
-            .runtime
-            .block_on(self.store.errors_look(0, 1_000_000))
-            .unwrap();
-        let text =
-            |record: &Vec<u8>| String::from_utf8(FailedMessage::decode(record).text).unwrap();
-        records.iter().map(text).collect()
+        let (mut texts, mut after) = (Vec::new(), Some(0));
+        while let Some(id) = after {
+            let page = self.store.errors_after(id, 500);
+            let page = self.runtime.block_on(page).unwrap();
+            let failures = page.failures.iter();
+            let failed = failures.map(|failure| FailedMessage::decode(&failure.record));
+            texts.extend(failed.map(|failed| String::from_utf8(failed.text).unwrap()));
+            after = page.next;
+        }
+        texts
     }
 
     fn slot(&self) -> Slot {

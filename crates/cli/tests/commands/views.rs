@@ -123,6 +123,24 @@ fn a_page_for_others_needs_a_token_that_cannot_be_guessed() {
 }
 
 #[test]
+fn a_public_url_is_an_origin() {
+    let server = server();
+    for bad in [
+        "baton.example",
+        "https://baton.example/page",
+        "ftp://baton.example",
+    ] {
+        let refused = on(&server, &["web", "--public-url", bad]);
+        assert_eq!(refused.code, Some(2), "{bad}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("--public-url"),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
 fn an_address_that_is_taken_is_named() {
     let server = server();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

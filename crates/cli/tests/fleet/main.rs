@@ -2,9 +2,16 @@
 //! both, hurts them, and counts every message.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../servers/mod.rs"]
+mod servers;
+
 mod crash;
 mod election;
+mod fake_clock;
 mod flow;
+mod lost_data;
+mod redis_refuses;
 mod redis_trouble;
+mod schedule;
 mod stop;
 mod support;

@@ -1,5 +1,6 @@
 //! Redis itself goes away, forgets, or is full.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use baton_harness::{Fleet, wait_status};
@@ -183,9 +184,9 @@ fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_workers_live_on() {
     .unwrap();
     assert!(status.balanced, "{status:?}");
     assert_eq!((status.foreign, status.failed), (4, 0));
-    let kept: Vec<Vec<u8>> = connection.lrange(keys().errors, 0, -1).unwrap();
+    let kept: BTreeMap<u64, Vec<u8>> = connection.hgetall(keys().errors).unwrap();
     let kept: Vec<_> = kept
-        .iter()
+        .values()
         .map(|record| baton::FailedMessage::decode(record).text)
         .collect();
     assert_eq!(
@@ -223,8 +224,8 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
     let mut fleet = fleet;
     fleet.start_many(1, PATIENCE).unwrap();
     assert_each_once(&fleet, &server, 5);
-    let kept: Vec<Vec<u8>> = connection.lrange(keys().errors, 0, -1).unwrap();
-    let kept = baton::FailedMessage::decode(&kept[0]);
+    let kept: BTreeMap<u64, Vec<u8>> = connection.hgetall(keys().errors).unwrap();
+    let kept = baton::FailedMessage::decode(&kept[&1]);
     assert_eq!((kept.seq, kept.text.as_slice()), (3, &b"not a pack"[..]));
 }
 

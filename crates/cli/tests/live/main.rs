@@ -16,6 +16,26 @@ fn alive(seen: &Snapshot) -> usize {
 }
 
 #[test]
+fn a_terminal_without_a_screen_gets_no_escape_sequences() {
+    let server = baton_server::PrivateServer::builder().start().unwrap();
+    let url = server.url();
+
+    let (code, written) = terminal::run_dumb(&["top", "--redis", &url], "fleet default");
+    assert_eq!(code, Some(1), "{written:?}");
+    assert!(written.contains("TERM is dumb"), "{written:?}");
+    assert!(!written.contains('\x1b'), "{written:?}");
+
+    let (_, written) = terminal::run_dumb(&["status", "--watch", "--redis", &url], "balanced");
+    assert!(written.contains("balanced"), "{written:?}");
+    assert!(!written.contains('\x1b'), "{written:?}");
+
+    // It tells its story instead of showing a view.
+    let (_, written) = terminal::run_dumb(&["demo"], "copies of one program");
+    assert!(written.contains("a private "), "{written:?}");
+    assert!(!written.contains('\x1b'), "{written:?}");
+}
+
+#[test]
 fn k_kills_the_generator_another_takes_over_and_q_leaves_nothing_behind() {
     let demo = Demo::start();
     let before = demo.wait_fleet("a generator", |seen| seen.generator.node.is_some());
@@ -122,7 +142,9 @@ fn g_takes_the_failed_messages_and_shows_them_in_a_window() {
         text: b"an old story".to_vec(),
     };
     let keys = Keys::new(&FleetName::new("default").unwrap());
-    let _: () = demo.redis().lpush(&keys.errors, failed.encode()).unwrap();
+    let mut redis = demo.redis();
+    let id: u64 = redis.hincr(&keys.errors_ids, "last", 1).unwrap();
+    let _: () = redis.hset(&keys.errors, id, failed.encode()).unwrap();
     demo.press("g");
     demo.wait_words("printed and removed");
     demo.wait_words(r"#4711  n1  too \x1b[31mred  an old story");

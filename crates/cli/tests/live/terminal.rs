@@ -60,28 +60,59 @@ pub(crate) struct Ended {
     pub(crate) words: String,
 }
 
+/// A new terminal: our end, and the one for a program.
+fn open_terminal() -> (OwnedFd, File) {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    // No process may keep the other end of its own terminal.
+    rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let size = Winsize {
+        ws_row: ROWS,
+        ws_col: COLUMNS,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let path = ptsname(&terminal, Vec::new()).unwrap();
+    let inner = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlags::NOCTTY.bits().try_into().unwrap())
+        .open(path.to_str().unwrap())
+        .unwrap();
+    tcsetwinsize(&inner, size).unwrap();
+    (terminal, inner)
+}
+
+/// Runs a command in a terminal that calls itself dumb, for as long as it takes to write these
+/// words or to end. Returns its exit code, if it ended, and what it wrote.
+pub(crate) fn run_dumb(args: &[&str], words: &str) -> (Option<i32>, String) {
+    let (terminal, inner) = open_terminal();
+    let mut child = command(env!("CARGO_BIN_EXE_baton").as_ref())
+        .args(args)
+        .env("TERM", "dumb")
+        .stdin(inner.try_clone().unwrap())
+        .stdout(inner.try_clone().unwrap())
+        .stderr(inner)
+        .spawn()
+        .unwrap();
+    let mut terminal = File::from(terminal);
+    let (mut written, mut piece) = (String::new(), [0; 4096]);
+    // A terminal whose other end is closed is an error to read.
+    while let Ok(read @ 1..) = terminal.read(&mut piece) {
+        written.push_str(&String::from_utf8_lossy(&piece[..read]));
+        if written.contains(words) {
+            // Not SIGKILL, which would leave the nodes of a demo behind.
+            let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+        }
+    }
+    (child.wait().unwrap().code(), written)
+}
+
 impl Demo {
     /// Starts it and waits until its nodes are there.
     pub(crate) fn start() -> Self {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        // No process may keep the other end of its own terminal.
-        rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).unwrap();
-        grantpt(&terminal).unwrap();
-        unlockpt(&terminal).unwrap();
-        let size = Winsize {
-            ws_row: ROWS,
-            ws_col: COLUMNS,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        let path = ptsname(&terminal, Vec::new()).unwrap();
-        let inner = File::options()
-            .read(true)
-            .write(true)
-            .custom_flags(OFlags::NOCTTY.bits().try_into().unwrap())
-            .open(path.to_str().unwrap())
-            .unwrap();
-        tcsetwinsize(&inner, size).unwrap();
+        let (terminal, inner) = open_terminal();
         let calm = tcgetattr(&inner).unwrap();
         let child = command(env!("CARGO_BIN_EXE_baton").as_ref())
             .arg("demo")

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use baton_model::explore::explore;
 use baton_model::settings;
+use baton_print::{errln, outln};
 
 fn main() -> ExitCode {
     let only: Vec<String> = std::env::args().skip(1).collect();
@@ -12,17 +13,17 @@ fn main() -> ExitCode {
     let mut wanted: Vec<_> = small.chain(settings::large()).collect();
     wanted.retain(|setting| only.is_empty() || only.iter().any(|name| name == setting.name));
     if wanted.is_empty() {
-        eprintln!("model: no setting has such a name");
+        errln!("model: no setting has such a name");
         return ExitCode::from(2);
     }
     let (mut states, mut clean) = (0, true);
     for setting in wanted {
         let report = explore(setting);
-        println!("{report}");
+        outln!("{report}");
         states += report.states;
         clean &= report.is_clean();
     }
-    println!("{states} states in all");
+    outln!("{states} states in all");
     match clean {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

@@ -140,7 +140,7 @@ impl History {
                     texts,
                     ..
                 },
-                Reply::Published | Reply::Already,
+                Reply::Published | Reply::AlreadyPublished { .. },
             ) => {
                 if *reply == Reply::Published {
                     if *first != before.last + 1 || *first != self.messages.len() as u64 + 1 {

@@ -223,7 +223,9 @@ impl World {
             return;
         };
         let fate = match reply {
-            Some(Reply::Published | Reply::Already) => Fate::Answered(Answer::Accepted),
+            Some(Reply::Published | Reply::AlreadyPublished { .. }) => {
+                Fate::Answered(Answer::Accepted)
+            }
             Some(Reply::Gap { last }) => Fate::Answered(Answer::Gap { last: *last }),
             Some(Reply::Fenced { epoch, .. }) => Fate::Answered(Answer::Fenced { epoch: *epoch }),
             Some(_) => Fate::Answered(Answer::Full),

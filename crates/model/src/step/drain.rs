@@ -3,7 +3,7 @@
 use super::Script;
 use crate::call::Reply;
 use crate::flaw::Flaw;
-use crate::state::{Body, Claim, Id, Ms, Run, Slot};
+use crate::state::{Body, Claim, Id, Ms, Run, Settled, Slot};
 
 /// What a drain wants.
 pub(super) struct Wanted<'a> {
@@ -79,7 +79,10 @@ impl Script<'_> {
 
     pub(super) fn errors_commit(&mut self, slot: Slot, number: u64, printed: u64) -> Reply {
         let settled = self.state.workers.get(&slot);
-        if settled.is_some_and(|settled| settled.number == number) {
+        let same = |settled: &Settled| {
+            (settled.number, settled.first, settled.last) == (number, 0, printed)
+        };
+        if settled.is_some_and(same) {
             return Reply::Already;
         }
         let ids = match self.state.claims.get(&slot) {
@@ -98,7 +101,7 @@ impl Script<'_> {
         };
         self.state.errors.retain(|id, _| !ids[..gone].contains(id));
         self.state.held.retain(|id, _| !ids.contains(id));
-        self.mark(slot, number);
+        self.mark(slot, number, printed);
         Reply::Done
     }
 }

@@ -38,7 +38,7 @@ impl Script<'_> {
             });
         }
         if first + count - 1 <= fence.last {
-            return Some(Reply::Already);
+            return Some(Reply::AlreadyPublished { last: fence.last });
         }
         if first != fence.last + 1 && !self.has(Flaw::NumbersWithHoles) {
             return Some(Reply::Gap { last: fence.last });
@@ -187,13 +187,14 @@ impl Script<'_> {
             return Reply::Lost;
         }
         self.put_back(slot, false);
-        self.mark(slot, number);
+        self.mark(slot, number, 0);
         Reply::GivenBack
     }
 
-    /// Notes that a claim was settled without ending messages.
-    pub(super) fn mark(&mut self, slot: Slot, number: u64) {
-        let (first, last, at) = (0, 0, self.now);
+    /// Notes that a claim was settled without ending messages; a drain's after so many were
+    /// printed.
+    pub(super) fn mark(&mut self, slot: Slot, number: u64, printed: u64) {
+        let (first, last, at) = (0, printed, self.now);
         let settled = Settled {
             number,
             first,

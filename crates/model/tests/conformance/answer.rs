@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use baton::Effects;
 use baton::protocol::{
     Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend,
     Failure, GiveBack, Outcomes, Publish, PublishCall, Reclaimed, Seal, Settle, Settled, Store,
     Wanted,
 };
+use baton::{Cursor, Effects};
 use baton_model::call::{self, Call, Effect, Reply};
 use baton_model::state::{Ms, Node};
 
@@ -38,10 +38,10 @@ impl Real {
                 },
             },
             Call::Seal { epoch, .. } => match store.seal(*epoch).await? {
-                Seal::Sealed {
+                Seal::Sealed { last, cursor } => Reply::Sealed {
                     last,
-                    cursor_ms: cursor,
-                } => Reply::Sealed { last, cursor },
+                    cursor: cursor.map_or(0, |cursor| cursor.due_ms),
+                },
                 Seal::Fenced { node, epoch } => fenced(&node, epoch)?,
             },
             Call::Publish { .. } => publish(store, call).await?,
@@ -233,14 +233,17 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, Trouble> {
         epoch: *epoch,
         first: *first,
         count,
-        cursor_ms: *cursor,
+        cursor: Cursor {
+            due_ms: *cursor,
+            known_ms: 0,
+        },
         max_pending: *max_open,
         digest: audited.then(|| words::digest(*first, *first + count - 1)),
         pack: &words::pack(texts),
     };
     Ok(match store.publish(what).await? {
         Publish::Ok => Reply::Published,
-        Publish::Already => Reply::Already,
+        Publish::Already { last } => Reply::AlreadyPublished { last },
         Publish::Gap { last } => Reply::Gap { last },
         Publish::Fenced { node, epoch } => fenced(&node, epoch)?,
         Publish::Full { open: count } => Reply::Full { count },

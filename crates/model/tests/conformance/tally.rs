@@ -44,7 +44,7 @@ const ALL: [&str; 50] = [
     "GiveBack Lost",
     "Leave Left",
     "Leave Left with the lease",
-    "Publish Already",
+    "Publish AlreadyPublished",
     "Publish Fenced",
     "Publish Full",
     "Publish Gap",

@@ -19,6 +19,8 @@ use crate::tally::Tally;
 const FIRST_NODES: [Node; 3] = [0, 1, 2];
 /// How many of `workers` and of `claims` a reclaim looks at.
 const LOOKED_AT: usize = 2;
+/// More reclaims than it takes to return all claims of the sequence's few slots.
+const MOST_RECLAIMS: usize = 5;
 
 /// The two of them.
 pub(crate) struct Twin {
@@ -146,7 +148,7 @@ impl Twin {
         let mut difference: Option<String> = None;
         for moments in moments(self.at..=look.at, calls.len()) {
             let mut model = self.model.clone();
-            let reply = run(&mut model, &calls, &moments, self.flaw);
+            let reply = run(&mut model, &calls, moments, self.flaw);
             // Redis keeps these in seconds.
             for settled in model.workers.values_mut() {
                 settled.at -= settled.at % 1000;
@@ -174,12 +176,12 @@ impl Twin {
     }
 
     /// The calls of scripts that a call is made of. A reclaim comes with what the server looked
-    /// at by chance, as far as that can be seen; one that believes any absence is two of them.
+    /// at by chance, as far as that can be seen; one that believes any absence is several.
     fn as_made(&self, call: &Call, after: &State) -> Result<Vec<Call>, Trouble> {
         let Call::Reclaim { run, most, .. } = call else {
             return Ok(vec![call.clone()]);
         };
-        let scripts = if *run == 0 { 2 } else { 1 };
+        let (once, scripts) = (*run != 0, if *run == 0 { MOST_RECLAIMS } else { 1 });
         let workers = &self.model.workers;
         let few = workers.len() <= LOOKED_AT;
         let looked_at: Vec<Slot> = workers
@@ -191,24 +193,17 @@ impl Twin {
             let forgotten = format!("{looked_at:?} were forgotten at once");
             return Err(Trouble::Wrong(forgotten));
         }
-        let looks = |script: usize| match few {
-            true => looked_at.clone(),
-            false => looked_at
-                .chunks(LOOKED_AT)
-                .nth(script)
-                .map_or(Vec::new(), <[Slot]>::to_vec),
-        };
-        let made = (0..scripts).map(|script| Call::Reclaim {
+        let script = Call::Reclaim {
             run: *run,
             most: *most,
-            looked_at: looks(script),
-            checked: match scripts {
-                1 => self.given_deadlines(after),
-                // It looks at more claims than there are.
-                _ => self.model.claims.keys().copied().collect(),
+            looked_at,
+            checked: match once {
+                true => self.given_deadlines(after),
+                // The first of them looks at more claims than there are.
+                false => self.model.claims.keys().copied().collect(),
             },
-        });
-        Ok(made.collect())
+        };
+        Ok(vec![script; scripts])
     }
 
     /// The claims in which a reclaim looked for one without a deadline, as far as that can be
@@ -234,49 +229,56 @@ impl Twin {
     }
 }
 
-/// The moments at which so many scripts may have run, one after the other.
-fn moments(between: RangeInclusive<Ms>, scripts: usize) -> Vec<Vec<Ms>> {
+/// The moments at which a script may have run, and those after it if there are any.
+fn moments(between: RangeInclusive<Ms>, scripts: usize) -> Vec<(Ms, Ms)> {
     let last = *between.end();
-    let ways = between.flat_map(|first| match scripts {
-        1 => vec![vec![first]],
-        _ => (first..=last).map(|second| vec![first, second]).collect(),
+    let ways = between.flat_map(|first| {
+        match scripts {
+            1 => first..=first,
+            _ => first..=last,
+        }
+        .map(move |second| (first, second))
     });
     ways.collect()
 }
 
-/// Runs the scripts that a call is made of. There is a second one only while claims are left.
-fn run(model: &mut State, calls: &[Call], moments: &[Ms], flaw: Option<Flaw>) -> Reply {
-    let mut scripts = calls.iter().zip(moments);
-    let first = scripts
-        .next()
-        .map(|(call, now)| step(model, call, *now, flaw));
-    let mut reply = first.unwrap_or(Reply::Empty);
-    for (call, now) in scripts {
-        if model.deadlines.is_empty() {
+/// Runs the scripts that a call is made of: at least two if there are several, and then until
+/// one of them returns nothing.
+fn run(model: &mut State, calls: &[Call], (first, later): (Ms, Ms), flaw: Option<Flaw>) -> Reply {
+    let mut calls = calls.iter();
+    let reply = calls.next().map(|call| step(model, call, first, flaw));
+    let mut reply = reply.unwrap_or(Reply::Empty);
+    for call in calls {
+        let claims = model.deadlines.len();
+        add(&mut reply, step(model, call, later, flaw));
+        if model.deadlines.is_empty() || model.deadlines.len() == claims {
             break;
-        }
-        let next = step(model, call, *now, flaw);
-        if let (
-            Reply::Reclaimed {
-                messages,
-                records,
-                nodes,
-            },
-            Reply::Reclaimed {
-                messages: more_messages,
-                records: more_records,
-                nodes: more_nodes,
-            },
-        ) = (&mut reply, next)
-        {
-            *messages += more_messages;
-            *records += more_records;
-            let new = more_nodes.into_iter();
-            let new: Vec<Node> = new.filter(|node| !nodes.contains(node)).collect();
-            nodes.extend(new);
         }
     }
     reply
+}
+
+/// Adds what another reclaim returned.
+fn add(reply: &mut Reply, other: Reply) {
+    if let (
+        Reply::Reclaimed {
+            messages,
+            records,
+            nodes,
+        },
+        Reply::Reclaimed {
+            messages: more_messages,
+            records: more_records,
+            nodes: more_nodes,
+        },
+    ) = (reply, other)
+    {
+        *messages += more_messages;
+        *records += more_records;
+        let new = more_nodes.into_iter();
+        let new: Vec<Node> = new.filter(|node| !nodes.contains(node)).collect();
+        nodes.extend(new);
+    }
 }
 
 fn differ(model: &Reply, server: &Reply) -> String {

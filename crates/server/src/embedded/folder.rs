@@ -7,10 +7,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::Error;
+use crate::{Error, password};
 
 /// The file into which the server writes its pid.
 pub(super) const PID_FILE: &str = "server.pid";
+
+/// The file with the server's password.
+pub(super) const PASSWORD_FILE: &str = "password";
+/// The file by which the server learns its password: every user can read a command line.
+pub(super) const CONFIG_FILE: &str = "server.conf";
 
 /// The folder for the embedded server's data: `$XDG_DATA_HOME/baton`, else
 /// `~/.local/share/baton`; on macOS `~/Library/Application Support/baton`.
@@ -49,6 +54,34 @@ pub(super) fn create(folder: &Path) -> Result<PathBuf, Error> {
         .map_err(Error::io(action()))?;
     fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(Error::io(action()))?;
     fs::canonicalize(folder).map_err(Error::io(action()))
+}
+
+/// Makes sure that there is a password, and that the server will read it when it starts. The
+/// one that is there stays: nodes that wait for the server to come back know it.
+pub(super) fn prepare_password(folder: &Path) -> Result<(), Error> {
+    let file = folder.join(PASSWORD_FILE);
+    let action = || format!("write the server's password to {}", folder.display());
+    let password = match password::read(&file) {
+        Some(password) => password,
+        None => {
+            let password = password::random().map_err(Error::io("make a password"))?;
+            password::write_secret(&file, &format!("{password}\n")).map_err(Error::io(action()))?;
+            password
+        }
+    };
+    password::write_secret(
+        &folder.join(CONFIG_FILE),
+        &format!("requirepass {password}\n"),
+    )
+    .map_err(Error::io(action()))
+}
+
+/// Forgets the password. After a start that failed, it may have been sent to another server.
+pub(super) fn forget_password(folder: &Path) {
+    for file in [PASSWORD_FILE, CONFIG_FILE] {
+        // It is not there, or the next start says why it cannot be written.
+        let _ = fs::remove_file(folder.join(file));
+    }
 }
 
 /// The pid in the pid file, whoever has it now.

@@ -9,7 +9,7 @@ use super::PrivateServer;
 use crate::probe::Address;
 use crate::program::{find_program, require};
 use crate::watchdog::Watchdog;
-use crate::{Error, free_port};
+use crate::{Error, free_port, password};
 
 /// How many ports are tried before a start is given up.
 const PORT_ATTEMPTS: usize = 10;
@@ -72,6 +72,17 @@ impl PrivateServerBuilder {
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
+    }
+
+    /// Wants a password that only the holder of [`PrivateServer::url_with_password`] knows: other
+    /// users of the machine reach the port too.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no random numbers.
+    pub fn random_password(mut self) -> Result<Self, Error> {
+        self.password = Some(password::random().map_err(Error::io("make a password"))?);
+        Ok(self)
     }
 
     /// Adds a line to the server's configuration file, after those of the other methods. The value

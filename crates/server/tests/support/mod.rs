@@ -70,24 +70,46 @@ pub(crate) fn processes_naming(folder: &Path) -> usize {
 /// Sends one command to a server and returns its answer as text: an array's elements with spaces
 /// between them, `(nil)` for nothing, an error with its leading `-`.
 pub(crate) fn command(url: &str, words: &[&str]) -> io::Result<String> {
+    command_with(url, None, words)
+}
+
+/// The same after the password, if there is one.
+pub(crate) fn command_with(
+    url: &str,
+    password: Option<&str>,
+    words: &[&str],
+) -> io::Result<String> {
     let timeout = Some(Duration::from_secs(2));
     if let Some(path) = url.strip_prefix("unix://") {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(timeout)?;
-        return exchange(stream, words);
+        return exchange(stream, password, words);
     }
     let stream = TcpStream::connect(url.strip_prefix("redis://").unwrap())?;
     stream.set_read_timeout(timeout)?;
-    exchange(stream, words)
+    exchange(stream, password, words)
 }
 
-fn exchange(mut stream: impl Read + Write, words: &[&str]) -> io::Result<String> {
+fn exchange(
+    stream: impl Read + Write,
+    password: Option<&str>,
+    words: &[&str],
+) -> io::Result<String> {
+    let mut stream = BufReader::new(stream);
+    if let Some(password) = password {
+        send(stream.get_mut(), &["AUTH", password])?;
+        assert_eq!(read_answer(&mut stream)?, "OK");
+    }
+    send(stream.get_mut(), words)?;
+    read_answer(&mut stream)
+}
+
+fn send(stream: &mut impl Write, words: &[&str]) -> io::Result<()> {
     let mut request = format!("*{}\r\n", words.len());
     for word in words {
         request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
     }
-    stream.write_all(request.as_bytes())?;
-    read_answer(&mut BufReader::new(stream))
+    stream.write_all(request.as_bytes())
 }
 
 fn read_answer(reader: &mut impl BufRead) -> io::Result<String> {
@@ -184,6 +206,7 @@ impl SecondProcess {
 const SAYING: &str = "the second process says: ";
 
 /// Says something to the test that started this process.
+#[allow(clippy::print_stdout, reason = "a test may panic")]
 pub(crate) fn say(text: &str) {
     println!("{SAYING}{text}");
 }

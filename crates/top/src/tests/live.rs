@@ -29,8 +29,17 @@ fn record(seq: u64, text: &[u8]) -> Vec<u8> {
 fn to_errors(server: &PrivateServer, records: &[Vec<u8>]) {
     let client = redis::Client::open(server.url()).unwrap();
     let mut connection = client.get_connection().unwrap();
-    let mut command = redis::cmd("RPUSH");
-    command.arg("baton:{default:0}:errors").arg(records);
+    let ids = redis::cmd("HINCRBY")
+        .arg("baton:{default:0}:errors_ids")
+        .arg("last")
+        .arg(records.len())
+        .query(&mut connection);
+    let last: u64 = ids.unwrap();
+    let mut command = redis::cmd("HSET");
+    command.arg("baton:{default:0}:errors");
+    for (id, record) in (last - records.len() as u64 + 1..).zip(records) {
+        command.arg(id).arg(record);
+    }
     command.exec(&mut connection).unwrap();
 }
 

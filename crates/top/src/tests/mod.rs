@@ -65,6 +65,7 @@ fn snapshot() -> Snapshot {
         fleet: "default".to_owned(),
         generator: GeneratorStatus {
             node: Some("n1".to_owned()),
+            holder: None,
             epoch: 7,
             since_ms: Some(NOW_MS - 133_000),
             until_ms: NOW_MS + 1_300,

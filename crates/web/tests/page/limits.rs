@@ -46,28 +46,81 @@ fn streams_are_counted_and_come_free_again() {
 }
 
 #[test]
-fn who_is_slow_is_cut_off_and_meanwhile_the_others_wait() {
-    let site = Site::open();
-    let slow: Vec<_> = (0..256)
-        .map(|_| {
+fn who_is_slow_makes_room_for_others_and_is_cut_off() {
+    let site = Site::locked();
+    let slow = |bytes: &'static [u8]| {
+        move |_| {
             let mut stream = connect(site.addr);
-            stream.write_all(b"GET / HTTP/1.1\r\nHost: lo").unwrap();
+            stream.write_all(bytes).unwrap();
             stream
-        })
-        .collect();
+        }
+    };
     let before = Instant::now();
-    assert_eq!(site.get("/readyz").status, 200);
-    assert!(
-        before.elapsed() > Duration::from_secs(3),
-        "all 256 are busy"
-    );
-    for mut stream in slow {
+    // As many as are served at a time, and as many again: half of them say half of a head, the
+    // others a head and half of a body.
+    let heads = (0..256).map(slow(b"GET / HTTP/1.1\r\nHost: lo"));
+    let mut streams: Vec<_> = heads.collect();
+    streams.extend((0..256).map(slow(
+        b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\
+            Content-Type: application/x-www-form-urlencoded\r\n\r\ntok",
+    )));
+    for path in ["/readyz", "/healthz", "/login"] {
+        assert_ne!(site.get(path).status, 0, "{path}");
+    }
+    let took = before.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    for mut stream in streams {
         let mut answer = Vec::new();
         // Closed or reset, but not left open.
         let cut = stream.read_to_end(&mut answer);
         let kind = cut.as_ref().err().map(std::io::Error::kind);
         assert_ne!(kind, Some(std::io::ErrorKind::WouldBlock), "{cut:?}");
     }
+    let took = before.elapsed();
+    assert!(took < Duration::from_secs(25), "{took:?}");
+}
+
+#[test]
+fn a_body_that_comes_too_slowly_is_not_waited_for() {
+    let site = Site::locked();
+    let mut stream = site
+        .request("POST", "/login")
+        .header("Content-Type", "application/x-www-form-urlencoded")
+        .header("Content-Length", "9")
+        .start();
+    let before = Instant::now();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.contains("\r\ncontent-security-policy: "), "{answer}");
+    let took = before.elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
+}
+
+#[test]
+fn who_takes_nothing_of_an_answer_makes_room_for_others() {
+    let site = Site::open();
+    // More than the buffers between both hold, on every connection.
+    let greedy: Vec<_> = (0..300)
+        .map(|_| {
+            let mut stream = connect(site.addr);
+            let ask = b"GET /assets/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            // A server that sends nothing more reads nothing more.
+            stream.set_nonblocking(true).unwrap();
+            for _ in 0..500 {
+                if stream.write_all(ask).is_err() {
+                    break;
+                }
+            }
+            stream
+        })
+        .collect();
+    let before = Instant::now();
+    // Well or not: this is about who gets an answer.
+    site.get("/healthz");
+    let took = before.elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    drop(greedy);
 }
 
 #[test]

@@ -10,3 +10,4 @@ mod limits;
 mod origin;
 mod readings;
 mod support;
+mod take;

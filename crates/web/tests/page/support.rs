@@ -1,5 +1,6 @@
 //! A page on a port of its own, and a client that says exactly what it is told to.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +35,7 @@ pub(crate) struct Site {
     pub(crate) addr: SocketAddr,
     pub(crate) fleet: FleetName,
     pub(crate) keys: Keys,
-    url: String,
+    pub(crate) url: String,
     redis: Mutex<redis::Connection>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
@@ -78,6 +79,14 @@ impl Site {
         )
     }
 
+    /// The page of a fleet that another had before.
+    pub(crate) fn again(url: &str, fleet: FleetName, options: Options) -> Self {
+        let serve = async |listener: Listener, watch| {
+            listener.page(watch, options).await.unwrap();
+        };
+        Self::serve_fleet(fleet, url, ANY, Duration::from_secs(1), serve)
+    }
+
     /// Open to all, and in no hurry to call a fleet without a generator ill.
     pub(crate) fn patient() -> Self {
         Self::serve(
@@ -108,6 +117,16 @@ impl Site {
         static FLEETS: AtomicU64 = AtomicU64::new(1);
         let number = FLEETS.fetch_add(1, Ordering::Relaxed);
         let fleet = FleetName::new(&format!("fleet-{number}")).unwrap();
+        Self::serve_fleet(fleet, url, addr, lease_ttl, serve)
+    }
+
+    fn serve_fleet(
+        fleet: FleetName,
+        url: &str,
+        addr: &str,
+        lease_ttl: Duration,
+        serve: impl AsyncFnOnce(Listener, Watch) + Send + 'static,
+    ) -> Self {
         let target = Target::parse(url).unwrap();
         let redis = redis::Client::open(url).unwrap().get_connection().unwrap();
         let addr = addr.parse().unwrap();
@@ -205,16 +224,23 @@ impl Site {
         let records: Vec<_> = (1..=messages)
             .map(|seq| record(seq, reason(seq), format!("text {seq}").as_bytes()))
             .collect();
-        let mut redis = self.redis.lock().unwrap();
-        for records in records.chunks(1000) {
-            let _: () = redis.rpush(&self.keys.errors, records).unwrap();
-        }
+        self.push_all(&records);
     }
 
     /// Puts bytes into the store.
     pub(crate) fn push(&self, record: &[u8]) {
+        self.push_all(&[record.to_vec()]);
+    }
+
+    fn push_all(&self, records: &[Vec<u8>]) {
         let mut redis = self.redis.lock().unwrap();
-        let _: () = redis.rpush(&self.keys.errors, record).unwrap();
+        let count = records.len() as u64;
+        let last: u64 = redis.hincr(&self.keys.errors_ids, "last", count).unwrap();
+        let ids: Vec<u64> = (last - count + 1..=last).collect();
+        let pairs: Vec<_> = ids.iter().zip(records).collect();
+        for pairs in pairs.chunks(1000) {
+            let _: () = redis.hset_multiple(&self.keys.errors, pairs).unwrap();
+        }
     }
 
     /// Lets the fleet have had so many messages, which all failed.
@@ -227,11 +253,11 @@ impl Site {
     /// The texts that are in the store, oldest first.
     pub(crate) fn texts(&self) -> Vec<String> {
         let mut redis = self.redis.lock().unwrap();
-        let records: Vec<Vec<u8>> = redis.lrange(&self.keys.errors, 0, -1).unwrap();
+        let records: BTreeMap<u64, Vec<u8>> = redis.hgetall(&self.keys.errors).unwrap();
         let text = |record: &Vec<u8>| {
             String::from_utf8_lossy(&FailedMessage::decode(record).text).into_owned()
         };
-        records.iter().map(text).collect()
+        records.values().map(text).collect()
     }
 
     /// The fleet as others see it.
@@ -458,7 +484,16 @@ pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// A watch of a server that nobody needs.
+/// Does something at the end of a block, also when a test fails in it.
+pub(crate) struct Defer<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for Defer<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A watch of a server that no test needs.
 pub(crate) fn idle_watch() -> Watch {
     let limits = Limits {
         lease_ttl: PATIENCE,

@@ -72,9 +72,9 @@ pub(crate) fn roster(presence: &str, answers: &[Value]) -> Result<Roster, Error>
                 Value::Nil => None,
                 holder => Some(string(call, holder)?).filter(|holder| !holder.is_empty()),
             },
-            epoch: count(call, epoch)?,
-            since_ms: count(call, since)?,
-            until_ms: count(call, until)?,
+            epoch: count("generator epoch", epoch)?,
+            since_ms: count("generator since", since)?,
+            until_ms: count("generator until", until)?,
         },
         nodes: nodes.collect::<Result<_, Error>>()?,
     })
@@ -92,11 +92,11 @@ pub(crate) fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         return Err(unexpected(call, stats));
     };
     let mut census = Census {
-        published: count(call, last)?,
-        done: count(call, done)?,
-        failed: count(call, failed)?,
-        foreign: count(call, foreign)?,
-        retried: count(call, retried)?,
+        published: count("fence last", last)?,
+        done: count("stats done", done)?,
+        failed: count("stats failed", failed)?,
+        foreign: count("stats foreign", foreign)?,
+        retried: count("stats retried", retried)?,
         errors: number(call, errors)?,
         counted: number(call, length)? <= ranges,
         now_ms: now_ms(call, time)?,
@@ -134,11 +134,16 @@ fn messages(claim: &[u8]) -> Option<u64> {
     range.map(|range| range.size())
 }
 
-/// A number of a hash; none stands for 0.
-fn count(call: &'static str, value: &Value) -> Result<u64, Error> {
+/// A number of a hash; none stands for 0. `place` names its key and field.
+fn count(place: &'static str, value: &Value) -> Result<u64, Error> {
     match value {
         Value::Nil => Ok(0),
-        value => number(call, value),
+        value => number(place, value).map_err(|error| match error {
+            Error::Answer { answer, .. } => Error::Refused(format!(
+                "BADVALUE {place} holds {answer}, which is not a whole number below 2^53"
+            )),
+            other => other,
+        }),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use baton::PackBuilder;
 use baton_harness::Info;
+use baton_print::errln;
 
 use crate::line::Line;
 use crate::report::{Report, quartiles};
@@ -98,7 +99,7 @@ impl Backlog {
             let packs = (level * tenth / 10).saturating_sub(line.last()) / line.count();
             line.publish(packs).await?;
             if level >= SLOW_FILL {
-                eprintln!("backlog: {} of {level} published", line.last());
+                errln!("backlog: {} of {level} published", line.last());
             }
         }
         let after = Info::read(&mut line.redis, "memory")?;

@@ -74,7 +74,7 @@ impl Line {
                 epoch: EPOCH,
                 first: self.last + 1,
                 count: self.count,
-                cursor_ms: 0,
+                cursor: baton::Cursor::default(),
                 max_pending: u64::MAX,
                 digest: None,
                 pack: &self.pack,
@@ -96,7 +96,6 @@ impl Line {
                 number: self.claims,
                 want: self.count,
                 ttl: PATIENCE,
-                have: None,
             };
             let Claim::Claimed { range, .. } = self.store.claim(call).await? else {
                 bail!("nothing was claimed");

@@ -9,6 +9,7 @@
 mod backlog;
 mod growth;
 mod idle;
+mod lanes;
 mod latency;
 mod line;
 mod report;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use baton_print::errln;
 use baton_server::PrivateServer;
 
 use report::Report;
@@ -67,7 +69,7 @@ const QUICK: Rounds = Rounds {
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 13] = [
+const EXPERIMENTS: [(&str, Experiment); 14] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -81,13 +83,14 @@ const EXPERIMENTS: [(&str, Experiment); 13] = [
     ("backlog", backlog::cost),
     ("growth", growth::cost),
     ("work", work::of_a_millisecond),
+    ("lanes", lanes::of_slow_handlers),
 ];
 
 fn main() -> ExitCode {
     match measure() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("figures: {error:#}");
+            errln!("figures: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use baton_print::outln;
 
 /// Collects figures, prints each as it comes, and knows at the end whether all goals are met.
 pub(crate) struct Report {
@@ -12,20 +13,20 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(quick: bool) -> Self {
-        println!("{:<58} {:>34}  goal", "figure", "measured");
+        outln!("{:<58} {:>34}  goal", "figure", "measured");
         Self { quick, missed: 0 }
     }
 
     /// A figure with its measured value in words and whether the goal is met.
     pub(crate) fn add(&mut self, what: &str, measured: &str, goal: &str, met: bool) {
         let verdict = if met { "ok" } else { "MISSED" };
-        println!("{what:<58} {measured:>34}  {goal}: {verdict}");
+        outln!("{what:<58} {measured:>34}  {goal}: {verdict}");
         self.missed += usize::from(!met);
     }
 
     /// A figure without a goal, to judge the others by.
     pub(crate) fn tell(&mut self, what: &str, measured: &str) {
-        println!("{what:<58} {measured:>34}");
+        outln!("{what:<58} {measured:>34}");
     }
 
     /// A distribution of times; the goal is on its 99th percentile.
@@ -50,7 +51,7 @@ impl Report {
         match (self.missed, self.quick) {
             (0, _) => Ok(()),
             (missed, true) => {
-                println!("{missed} goals missed; a quick run does not judge");
+                outln!("{missed} goals missed; a quick run does not judge");
                 Ok(())
             }
             (missed, false) => bail!("{missed} goals missed"),

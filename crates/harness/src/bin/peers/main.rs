@@ -21,6 +21,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use baton::Target;
 use baton_harness::bench::Gauge;
+use baton_print::{errln, outln};
 use baton_server::PrivateServer;
 
 use peer::{PEERS, Peer, Place};
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
     match measure() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("peers: {error:#}");
+            errln!("peers: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -85,7 +86,7 @@ fn measure() -> Result<()> {
         // Complaints of an earlier time would be taken for today's.
         let _ = std::fs::remove_file(place.log(row.peer));
         if let Some(obstacle) = &row.obstacle {
-            eprintln!("peers: {}: {obstacle}", row.peer.name);
+            errln!("peers: {}: {obstacle}", row.peer.name);
         }
     }
     for round in 1..=effort.runs {
@@ -102,12 +103,12 @@ fn measure() -> Result<()> {
     let ours = recovery::of_ours(&program, effort.kills)?;
 
     let table = report::table(&rows, ours, &server, effort.runs)?;
-    println!("{table}");
+    outln!("{table}");
     if whole {
         report::write(&page, &table)?;
         let chart = place.root.join("docs/peers.svg");
         std::fs::write(&chart, chart::draw(&rows)).context("cannot write docs/peers.svg")?;
-        eprintln!("peers: wrote docs/performance.md and docs/peers.svg");
+        errln!("peers: wrote docs/performance.md and docs/peers.svg");
     }
     match rows.iter().filter(|row| row.failure.is_some()).count() {
         0 => Ok(()),
@@ -131,7 +132,7 @@ fn select(wanted: &[String]) -> Result<Vec<&'static Peer>> {
 /// One run of a peer, and right after it one of ours.
 fn run(row: &mut Row, program: &Path, place: &Place, round: &str) {
     let name = row.peer.name;
-    eprintln!("peers: {name}, {} messages, run {round}", row.messages);
+    errln!("peers: {name}, {} messages, run {round}", row.messages);
     match speed::of_peer(row.peer, place, row.messages) {
         Ok(speed) => row.theirs.push(speed),
         Err(error) => return row.fail(&error),
@@ -141,7 +142,7 @@ fn run(row: &mut Row, program: &Path, place: &Place, round: &str) {
         Err(error) => return row.fail(&error.context("ours beside it")),
     }
     if let (Some(theirs), Some(ours)) = (row.theirs.last(), row.ours.last()) {
-        eprintln!(
+        errln!(
             "peers: {name} {} /s, ours {} /s",
             report::number(theirs.rate),
             report::number(ours.rate)

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use baton_harness::{Fleet, strike_worker};
+use baton_print::errln;
 use baton_server::PrivateServer;
 
 use crate::peer::{Peer, Place};
@@ -34,7 +35,7 @@ struct Waiting {
 pub(crate) fn of_peers(rows: &mut [Row], place: &Place, patience: Duration) {
     let mut waiting = Vec::new();
     for row in rows.iter_mut().filter(|row| row.runs_on()) {
-        eprintln!("peers: {}, kill -9 of a worker", row.peer.name);
+        errln!("peers: {}, kill -9 of a worker", row.peer.name);
         match kill(row.peer, place) {
             Ok(killed) => waiting.push((row, killed)),
             Err(error) => row.fail(&error.context("recovery")),
@@ -43,7 +44,7 @@ pub(crate) fn of_peers(rows: &mut [Row], place: &Place, patience: Duration) {
     for (row, killed) in waiting {
         match killed.wait(patience) {
             Ok(recovery) => {
-                eprintln!("peers: {} {recovery}", row.peer.name);
+                errln!("peers: {} {recovery}", row.peer.name);
                 row.recovery = Some(recovery);
             }
             Err(error) => row.fail(&error.context("recovery")),
@@ -95,7 +96,7 @@ impl Waiting {
 
 /// Kills workers of ours with a message in hand; the median of all kills.
 pub(crate) fn of_ours(program: &Path, kills: usize) -> Result<Duration> {
-    eprintln!("peers: ours, kill -9 of {kills} workers");
+    errln!("peers: ours, kill -9 of {kills} workers");
     let server = server()?;
     let args = [
         "--redis",

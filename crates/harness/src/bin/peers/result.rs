@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::Effort;
 use crate::peer::{Peer, Place};
 use crate::speed::Speed;
+use baton_print::errln;
 
 /// When the message of a killed worker ran again.
 #[derive(Clone, Copy)]
@@ -67,7 +68,7 @@ impl Row {
 
     /// Notes a failure; nothing more is measured of this peer then.
     pub(crate) fn fail(&mut self, error: &anyhow::Error) {
-        eprintln!("peers: {}: {error:#}", self.peer.name);
+        errln!("peers: {}: {error:#}", self.peer.name);
         self.failure = Some(format!("{error:#}"));
     }
 

@@ -1,0 +1,219 @@
+//! What a generator has sent, or is about to send, and under which numbers.
+//!
+//! Redis's last number tells the generator what became of its packs, if it is the generator's
+//! own doing. The outbox knows which numbers it has sent, so it can tell a last number that is
+//! not: one that Redis fell back to because it lost writes, or one that another hand wrote.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{Cursor, Digest};
+
+/// What is kept after Redis confirmed it: bytes and time.
+const KEPT: (usize, Duration) = (8 << 20, Duration::from_secs(3));
+
+/// A pack on its way.
+pub(crate) struct Prepared {
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    pub(crate) cursor: Cursor,
+    pub(crate) digest: Option<Digest>,
+    pub(crate) pack: Vec<u8>,
+    /// The text of a single message, for the log.
+    pub(crate) text: Option<Vec<u8>>,
+    pub(crate) announced: bool,
+    /// Whether it may be in Redis under its numbers: it was sent, and the answer was lost.
+    pub(crate) maybe_there: bool,
+}
+
+impl Prepared {
+    /// The number of its last message.
+    pub(crate) fn last(&self) -> u64 {
+        self.first + self.count - 1
+    }
+}
+
+/// The packs of one reign, in the order of their numbers.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    /// The number of the next new message.
+    pub(crate) next: u64,
+    /// The highest number that was ever sent.
+    sent: u64,
+    /// The highest number that Redis confirmed.
+    confirmed: u64,
+    /// Refused or unanswered, to be sent (again).
+    unsent: VecDeque<Prepared>,
+    /// Confirmed a moment ago.
+    kept: VecDeque<(Instant, Prepared)>,
+    kept_bytes: usize,
+}
+
+impl Outbox {
+    /// Goes on after a fleet's last number.
+    pub(crate) fn after(last: u64) -> Self {
+        Self {
+            next: last + 1,
+            sent: last,
+            confirmed: last,
+            ..Self::default()
+        }
+    }
+
+    /// The highest number that Redis confirmed.
+    pub(crate) fn confirmed(&self) -> u64 {
+        self.confirmed
+    }
+
+    /// The next pack that has to be sent again.
+    pub(crate) fn pop(&mut self) -> Option<Prepared> {
+        let prepared = self.unsent.pop_front()?;
+        self.sent = self.sent.max(prepared.last());
+        Some(prepared)
+    }
+
+    /// Takes the next numbers for a new pack, which is sent at once.
+    pub(crate) fn number(&mut self, count: u64) -> u64 {
+        let first = self.next;
+        self.next += count;
+        self.sent = self.sent.max(self.next - 1);
+        first
+    }
+
+    /// Whether Redis has this very pack, of which it said that its numbers are taken up to
+    /// `last`. That is true only of a pack that was sent before, and only if Redis knows no
+    /// number that this generator never sent.
+    pub(crate) fn is_there(&self, prepared: &Prepared, last: u64) -> bool {
+        prepared.maybe_there && last <= self.sent
+    }
+
+    /// Keeps a confirmed pack for a moment.
+    pub(crate) fn confirm(&mut self, mut prepared: Prepared) {
+        self.confirmed = self.confirmed.max(prepared.last());
+        prepared.maybe_there = true;
+        let (most_bytes, longest) = KEPT;
+        self.kept_bytes += prepared.pack.len();
+        self.kept.push_back((Instant::now(), prepared));
+        while let Some((at, oldest)) = self.kept.front() {
+            if self.kept_bytes <= most_bytes && at.elapsed() <= longest {
+                break;
+            }
+            self.kept_bytes -= oldest.pack.len();
+            self.kept.pop_front();
+        }
+    }
+
+    /// Takes back what was not accepted, to be sent before everything else.
+    pub(crate) fn take_back(&mut self, mut again: VecDeque<Prepared>) {
+        again.append(&mut self.unsent);
+        self.unsent = again;
+    }
+
+    /// The server's last number is lower than ours: it lost writes that it had confirmed.
+    /// Sends again what is still kept, and numbers anew what comes after a real hole. Returns
+    /// that hole.
+    pub(crate) fn close_gap(&mut self, last: u64) -> Option<(u64, u64)> {
+        let kept = std::mem::take(&mut self.kept).into_iter();
+        self.kept_bytes = 0;
+        let again = kept.map(|(_, prepared)| prepared);
+        self.take_back(again.filter(|prepared| prepared.first > last).collect());
+        let oldest = self.unsent.front().map_or(self.next, |oldest| oldest.first);
+        self.confirmed = last;
+        self.number_anew();
+        (oldest > last + 1).then_some((last + 1, oldest - 1))
+    }
+
+    /// The server's last number is none of ours: goes on after it with all that was not accepted.
+    pub(crate) fn go_on_after(&mut self, last: u64) {
+        self.confirmed = self.confirmed.max(last);
+        self.sent = self.sent.max(last);
+        self.number_anew();
+    }
+
+    /// Gives the numbers after the last confirmed one to what waits.
+    fn number_anew(&mut self) {
+        self.next = self.confirmed + 1;
+        for prepared in &mut self.unsent {
+            if prepared.first != self.next {
+                prepared.first = self.next;
+                prepared.maybe_there = false;
+            }
+            self.next += prepared.count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(outbox: &mut Outbox, count: u64) -> Prepared {
+        Prepared {
+            first: outbox.number(count),
+            count,
+            cursor: Cursor::default(),
+            digest: None,
+            pack: Vec::new(),
+            text: None,
+            announced: false,
+            maybe_there: false,
+        }
+    }
+
+    fn numbers(outbox: &Outbox) -> Vec<(u64, u64)> {
+        let waiting = outbox.unsent.iter();
+        waiting.map(|p| (p.first, p.last())).collect()
+    }
+
+    #[test]
+    fn only_what_was_sent_before_can_be_there_and_only_up_to_our_own_numbers() {
+        let mut outbox = Outbox::after(4);
+        let mut pack = made(&mut outbox, 2);
+        assert!(!outbox.is_there(&pack, 6), "sent for the first time");
+        pack.maybe_there = true;
+        assert!(outbox.is_there(&pack, 6));
+        assert!(!outbox.is_there(&pack, 7), "#7 was never sent");
+        let _next = made(&mut outbox, 1);
+        assert!(outbox.is_there(&pack, 7));
+    }
+
+    #[test]
+    fn after_a_foreign_number_all_that_was_not_accepted_gets_new_ones() {
+        let mut outbox = Outbox::after(0);
+        let packs = [2, 1, 3].map(|count| made(&mut outbox, count));
+        outbox.take_back(packs.into());
+        outbox.go_on_after(1_000);
+        assert_eq!(numbers(&outbox), [(1001, 1002), (1003, 1003), (1004, 1006)]);
+        assert_eq!(outbox.next, 1_007);
+    }
+
+    #[test]
+    fn a_pack_that_was_accepted_after_a_foreign_number_is_not_overtaken() {
+        let mut outbox = Outbox::after(4);
+        let [a, b, c] = [1, 1, 1].map(|count| made(&mut outbox, count));
+        // The last number was set to 6: of #5, #6 and #7 only #7 fits.
+        outbox.confirm(c);
+        outbox.take_back([a, b].into());
+        outbox.go_on_after(6);
+        assert_eq!(numbers(&outbox), [(8, 8), (9, 9)]);
+    }
+
+    #[test]
+    fn a_hole_is_named_and_what_is_kept_fills_the_rest() {
+        let mut outbox = Outbox::after(10);
+        let [a, b] = [2, 2].map(|count| made(&mut outbox, count));
+        outbox.confirm(a);
+        outbox.take_back([b].into());
+        assert_eq!(outbox.close_gap(8), Some((9, 10)));
+        assert_eq!(numbers(&outbox), [(9, 10), (11, 12)]);
+
+        let mut outbox = Outbox::after(10);
+        let [a, b] = [2, 2].map(|count| made(&mut outbox, count));
+        outbox.confirm(a);
+        outbox.take_back([b].into());
+        assert_eq!(outbox.close_gap(10), None);
+        assert_eq!(numbers(&outbox), [(11, 12), (13, 14)]);
+    }
+}

@@ -1,0 +1,19 @@
+//! What the terminal of this process can do.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, stdin, stdout};
+
+/// Whether a person sits at a terminal that can show a view and read keys.
+pub(crate) fn is_interactive() -> bool {
+    stdin().is_terminal() && has_screen()
+}
+
+/// Whether stdout is a terminal that understands escape sequences.
+pub(crate) fn has_screen() -> bool {
+    stdout().is_terminal() && !is_dumb()
+}
+
+/// Whether the terminal says that it only appends, as the shell of an editor does.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM") == Some(OsString::from("dumb"))
+}

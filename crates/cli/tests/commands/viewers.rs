@@ -1,0 +1,281 @@
+//! Everything that only looks works with the rights that docs/page.md prints, and with no more.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use baton_server::PrivateServer;
+use rustix::fs::OFlags;
+use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::seed::Seed;
+use crate::servers::start_each;
+use crate::support::{PATIENCE, baton, end, run, send, signal, wait_until};
+
+const PASSWORD: &str = "looks-only";
+
+/// The words of the rule, as docs/page.md prints it.
+fn printed_rule() -> Vec<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/page.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, rest) = page.split_once("```\nACL SETUSER viewer ").unwrap();
+    let (rule, _) = rest.split_once("```").unwrap();
+    let rule = format!("ACL SETUSER viewer {rule}").replace("PASSWORD", PASSWORD);
+    rule.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The same for a server before 7.0, as the page says in words.
+fn older(rule: &[String]) -> Vec<String> {
+    let word = |word: &String| match word.as_str() {
+        "+eval_ro" => "+eval".to_owned(),
+        word => word.replace("%R~", "~"),
+    };
+    rule.iter().map(word).collect()
+}
+
+fn allow(server: &PrivateServer, rule: &[String]) {
+    let words: Vec<&str> = rule.iter().map(String::as_str).collect();
+    send(server, &words);
+}
+
+/// The program as that user.
+fn viewer(server: &PrivateServer, args: &[&str]) -> Command {
+    let url = format!("redis://viewer@127.0.0.1:{}", server.port().unwrap());
+    let mut command = baton(&["--redis", &url]);
+    command.args(args).env("REDIS_PASSWORD", PASSWORD);
+    command
+}
+
+/// A fleet with a waiting and two failed messages.
+fn seed(server: &PrivateServer) -> Seed {
+    let mut seed = Seed::new(server);
+    seed.fail(&["first to fail", "second to fail"]);
+    seed.publish(&["waits"]);
+    seed
+}
+
+/// Every server of the matrix with that user and that fleet.
+fn servers() -> Vec<(String, PrivateServer, Vec<String>, Seed)> {
+    let with_user = |(name, server): (String, PrivateServer)| {
+        let mut rule = printed_rule();
+        if name == "redis-6.2" {
+            rule = older(&rule);
+        }
+        allow(&server, &rule);
+        let seed = seed(&server);
+        (name, server, rule, seed)
+    };
+    let started = start_each(PrivateServer::builder);
+    started.into_iter().map(with_user).collect()
+}
+
+#[test]
+fn commands_that_look_work_with_the_printed_rights() {
+    for (name, server, _, _seed) in servers() {
+        let status = run(viewer(&server, &["status"]));
+        assert_eq!(status.code, Some(0), "{name}: {}", status.stderr);
+        assert!(status.stdout.contains("pending 1"), "{}", status.stdout);
+        let json = crate::support::status(viewer(&server, &[]));
+        let newest = json["newest"].as_array().unwrap();
+        assert_eq!((&json["errors"], newest.len()), (&2.into(), 2), "{name}");
+
+        let errors = run(viewer(&server, &["errors"]));
+        assert_eq!(errors.code, Some(0), "{name}: {}", errors.stderr);
+        assert!(errors.stdout.contains("second to fail"), "{name}");
+
+        let mut watch = viewer(&server, &["status", "--watch", "--json"]);
+        let mut watch = watch.spawn().unwrap();
+        let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+        let line: serde_json::Value =
+            serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(line["errors"], 2, "{name}: {line}");
+        signal(&watch, Signal::TERM);
+        assert_eq!(end(watch).code, Some(0), "{name}");
+    }
+}
+
+/// The answer to a GET.
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_page_works_with_the_printed_rights_and_is_no_subscriber() {
+    for (name, server, _, _seed) in servers() {
+        let mut web = viewer(&server, &["web", "--http", "127.0.0.1:0"]);
+        let mut web = web.spawn().unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(web.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        let address = line.split_once("http://").unwrap().1;
+        let address = address.split('/').next().unwrap().to_owned();
+        wait_until("a reading", || get(&address, "/readyz").contains("200 OK"));
+        let errors = get(&address, "/api/errors?limit=10");
+        assert!(errors.contains("second to fail"), "{name}: {errors}");
+        let metrics = get(&address, "/metrics");
+        assert!(metrics.contains("baton_up{fleet=\"default\"} 1"), "{name}");
+        // The seeder's own two channels are all there is.
+        let mut redis = crate::support::redis(&server);
+        let channels: Vec<String> = redis::cmd("PUBSUB")
+            .arg("CHANNELS")
+            .query(&mut redis)
+            .unwrap();
+        assert_eq!(channels.len(), 2, "{name}: {channels:?}");
+        signal(&web, Signal::TERM);
+        assert_eq!(end(web).code, Some(0), "{name}");
+    }
+}
+
+#[test]
+fn top_works_with_the_printed_rights() {
+    for (name, server, _, _seed) in servers() {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let path = ptsname(&terminal, Vec::new()).unwrap();
+        let inner = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::NOCTTY.bits().try_into().unwrap())
+            .open(path.to_str().unwrap())
+            .unwrap();
+        let size = Winsize {
+            ws_row: 40,
+            ws_col: 110,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&inner, size).unwrap();
+        let mut top = viewer(&server, &["top"])
+            .env("TERM", "xterm-256color")
+            .stdin(inner.try_clone().unwrap())
+            .stdout(inner.try_clone().unwrap())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(inner);
+        let written = Arc::new(Mutex::new(String::new()));
+        let (mut screen, kept) = (
+            File::from(terminal.try_clone().unwrap()),
+            Arc::clone(&written),
+        );
+        let reader = std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // The end of the program is an error here.
+            while let Ok(count @ 1..) = screen.read(&mut bytes) {
+                kept.lock()
+                    .unwrap()
+                    .push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        wait_until("the books and the failed messages", || {
+            let written = written.lock().unwrap();
+            written.contains("balanced: all 3 found") && written.contains("seeder")
+        });
+        rustix::io::write(&terminal, b"q").unwrap();
+        assert_eq!(top.wait().unwrap().code(), Some(0), "{name}");
+        reader.join().unwrap();
+    }
+}
+
+#[test]
+fn each_printed_right_is_needed_and_status_names_the_one_that_is_missing() {
+    for (name, server, rule, _seed) in servers() {
+        let rights = rule.iter().filter(|word| word.starts_with('+'));
+        // `type` tells which key is of a wrong type, when one is.
+        for right in rights.filter(|right| *right != "+type") {
+            let rest: Vec<String> = rule.iter().filter(|word| *word != right).cloned().collect();
+            allow(&server, &rest);
+            let command = right.trim_start_matches('+');
+            let command = command.split('|').next().unwrap();
+            let status = run(viewer(&server, &["status"]));
+            assert_eq!(status.code, Some(1), "{name}, without {right}");
+            assert_eq!(status.stderr.lines().count(), 1, "{}", status.stderr);
+            assert!(
+                status.stderr.contains(command),
+                "{right}: {}",
+                status.stderr
+            );
+        }
+        // Neither the one half of the keys nor the other is enough.
+        let keys = rule.iter().filter(|word| word.contains('~'));
+        for keys in keys {
+            let rest: Vec<String> = rule.iter().filter(|word| *word != keys).cloned().collect();
+            allow(&server, &rest);
+            let status = run(viewer(&server, &["status"]));
+            assert_eq!(status.code, Some(1), "{name}, without {keys}");
+            assert!(status.stderr.contains("NOPERM"), "{}", status.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_key_of_a_wrong_type_is_named_with_the_printed_rights() {
+    for (name, server, _, _seed) in servers() {
+        let queue = "baton:{default:0}:queue";
+        send(&server, &["DEL", queue]);
+        send(&server, &["SET", queue, "x"]);
+        let status = run(viewer(&server, &["status"]));
+        assert_eq!(status.code, Some(1), "{name}");
+        assert!(status.stderr.contains(queue), "{name}: {}", status.stderr);
+    }
+}
+
+#[test]
+fn who_may_look_may_not_write() {
+    for (name, server, _, _seed) in servers() {
+        let url = format!(
+            "redis://viewer:{PASSWORD}@127.0.0.1:{}",
+            server.port().unwrap()
+        );
+        let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
+        let queue = "baton:{default:0}:queue";
+        let eval = match name.as_str() {
+            "redis-6.2" => "EVAL",
+            _ => "EVAL_RO",
+        };
+        let push = "return redis.call('RPUSH', KEYS[1], 'x')";
+        for words in [
+            &["RPUSH", queue, "x"][..],
+            &["DEL", queue],
+            &["SUBSCRIBE", "baton:{default}:presence:x"],
+            &["GET", "other"],
+            &[eval, push, "1", queue],
+        ] {
+            let mut command = redis::cmd(words[0]);
+            command.arg(&words[1..]);
+            let refused = command.exec(&mut redis).unwrap_err().to_string();
+            let why = [
+                "NOPERM",
+                "ermission",
+                "read-only",
+                "not allowed",
+                "can't run",
+            ];
+            assert!(
+                why.iter().any(|why| refused.contains(why)),
+                "{name}, {words:?}: {refused}"
+            );
+        }
+        // So does the program, before it has done anything.
+        for command in ["getErrors", "run", "clean"] {
+            let ended = run(viewer(&server, &[command]));
+            assert_eq!(ended.code, Some(1), "{name}, {command}");
+            assert!(ended.stderr.contains("NOPERM"), "{}", ended.stderr);
+        }
+        let json = crate::support::status(viewer(&server, &[]));
+        assert_eq!((&json["errors"], &json["pending"]), (&2.into(), &1.into()));
+    }
+}

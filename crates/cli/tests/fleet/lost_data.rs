@@ -1,0 +1,164 @@
+//! Redis forgets what it confirmed, or another hand writes what no generator sent: the log says so.
+
+use std::time::Duration;
+
+use baton_harness::{Fleet, History, Told, status, wait_status};
+use baton_server::PrivateServer;
+use redis::Commands;
+
+use crate::support::{PATIENCE, fleet_of, keys, redis, server};
+
+const LOSS: &str = "Redis lost its data";
+
+fn wait_published(server: &PrivateServer, at_least: u64) {
+    wait_status(&server.url(), "default", PATIENCE, "messages", |status| {
+        status.published >= at_least
+    })
+    .unwrap();
+}
+
+fn says<'a>(word: &'a str) -> impl Fn(&Told) -> bool + 'a {
+    move |told| {
+        let text = told.line["text"].as_str().unwrap_or_default();
+        told.event() == "warning" && text.contains(word)
+    }
+}
+
+/// The highest number that a node told before a moment of its log.
+fn highest_told(fleet: &Fleet, copy: usize, before: usize) -> u64 {
+    let told = fleet.told().into_iter().take(before);
+    told.filter(|told| told.copy == copy)
+        .filter(|told| matches!(told.event(), "published" | "processed"))
+        .map(|told| told.number("last"))
+        .max()
+        .unwrap_or_default()
+}
+
+fn flush_is_said(args: &[&str], messages: u64) {
+    let server = server();
+    let fleet = fleet_of(4, &server, args);
+    // A second reign, too: epochs begin anew together with the numbers.
+    for round in 1..=2 {
+        wait_published(&server, messages);
+        let generator = fleet.generator().unwrap();
+        let mark = fleet.mark();
+        let _: () = ::redis::cmd("FLUSHALL").query(&mut redis(&server)).unwrap();
+        let said = fleet
+            .wait_for(mark, PATIENCE, "the generator to say so", |told| {
+                told.copy == generator && says(LOSS)(told)
+            })
+            .unwrap();
+        let text = said.line["text"].as_str().unwrap().to_owned();
+        let known: u64 = text
+            .split_once("up to #")
+            .and_then(|(_, rest)| rest.split(' ').next())
+            .and_then(|digits| digits.parse().ok())
+            .unwrap_or_else(|| panic!("no number in {text:?}"));
+        // What the generator told as published before Redis forgot it.
+        assert!(known >= highest_told(&fleet, generator, mark), "{text}");
+        wait_published(&server, 3);
+        fleet
+            .wait_for(mark, PATIENCE, "work to go on", |told| {
+                told.event() == "processed"
+            })
+            .unwrap();
+        // Let every node have its say: once per loss, whichever of its parts noticed.
+        fleet.watch_for(Duration::from_secs(1)).unwrap();
+        for copy in fleet.alive() {
+            let told = fleet.told_since(mark);
+            let own = told.iter().filter(|told| told.copy == copy);
+            let count = own.filter(|told| says(LOSS)(told)).count();
+            assert!(
+                count <= 1,
+                "round {round}: node {copy} said it {count} times"
+            );
+        }
+        // Numbers begin anew; the latch of the last loss must have opened before the next.
+        fleet.watch_for(Duration::from_secs(5)).unwrap();
+    }
+    assert!(status(&server.url(), "default").unwrap().balanced);
+}
+
+#[test]
+fn a_flush_at_full_speed_is_said_by_the_generator_with_the_numbers_that_are_gone() {
+    flush_is_said(&["--interval", "0", "--max-pending", "5000"], 20_000);
+}
+
+#[test]
+fn a_flush_at_one_message_per_500_ms_is_said_by_the_generator_with_the_numbers_that_are_gone() {
+    flush_is_said(&["--interval", "500ms"], 3);
+}
+
+#[test]
+fn a_flush_is_said_by_workers_that_know_of_more() {
+    let server = server();
+    let mut fleet = fleet_of(4, &server, &["--interval", "20ms"]);
+    // Some takeovers before: the lease of a fleet that begins anew has another epoch.
+    for _ in 0..2 {
+        let generator = fleet.generator().unwrap();
+        let mark = fleet.mark();
+        fleet.kill9(generator).unwrap();
+        fleet
+            .wait_for(mark, PATIENCE, "a successor", |told| {
+                told.event() == "generator"
+            })
+            .unwrap();
+    }
+    fleet.start_many(1, PATIENCE).unwrap();
+    wait_published(&server, 50);
+    let (mark, generator) = (fleet.mark(), fleet.generator().unwrap());
+    let worked = |told: &Told| told.event() == "processed" && told.copy != generator;
+    fleet.wait_for(mark, PATIENCE, "work", worked).unwrap();
+    let _: () = ::redis::cmd("FLUSHALL").query(&mut redis(&server)).unwrap();
+    fleet
+        .wait_for(mark, PATIENCE, "a worker to say so", |told| {
+            told.copy != generator && says(LOSS)(told)
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_last_number_that_another_hand_wrote_makes_no_message_that_does_not_exist() {
+    const AHEAD: u64 = 1_000_000;
+    for interval in ["0", "20ms"] {
+        let server = server();
+        let args = ["--interval", interval, "--max-pending", "3000000"];
+        let fleet = fleet_of(2, &server, &args);
+        wait_published(&server, 20);
+        let mark = fleet.mark();
+        let mut connection = redis(&server);
+        let forged: u64 = connection.hincr(keys().fence, "last", AHEAD).unwrap();
+        let said = fleet
+            .wait_for(
+                mark,
+                PATIENCE,
+                "the generator to say so",
+                says("another hand"),
+            )
+            .unwrap();
+        let text = said.line["text"].as_str().unwrap();
+        assert!(text.contains(&keys().fence), "{text}");
+        assert!(text.contains(&forged.to_string()), "{text}");
+        fleet
+            .wait_for(mark, PATIENCE, "messages after it", |told| {
+                told.event() == "published" && told.number("first") > forged
+            })
+            .unwrap();
+        let told = fleet.told();
+        let phantoms: Vec<_> = told
+            .iter()
+            .filter(|told| told.event() == "published")
+            .filter(|told| told.number("last") > forged - AHEAD && told.number("first") <= forged)
+            .map(|told| told.line.to_string())
+            .collect();
+        assert_eq!(phantoms, Vec::<String>::new());
+        assert_eq!(
+            told.iter()
+                .filter(|told| says("another hand")(told))
+                .count(),
+            1
+        );
+        let history = History::new(&told);
+        assert_eq!(history.published_twice(), Vec::<u64>::new());
+    }
+}

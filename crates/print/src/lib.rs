@@ -1,0 +1,117 @@
+//! Writing to standard output and standard error without ever panicking.
+//!
+//! `println!` and `eprintln!` panic when the write fails: a full disk or a reader that is gone
+//! then ends the program, with the wrong exit code, often right after it has succeeded. The
+//! workspace's lints forbid both, and every program writes through this crate instead:
+//!
+//! - [`outln!`] and [`errln!`] take the place of the macros. A line that cannot be written is
+//!   lost, because there is no better place to report that.
+//! - [`write_all`] returns the error, for a caller whose output is its result.
+//! - [`errln_within`] also gives up when the reader stalls, for a caller that must go on.
+
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+pub use rustix::pipe::PIPE_BUF;
+
+/// Pause before the next try where a write would block.
+const BLOCKED_PAUSE: Duration = Duration::from_millis(50);
+
+/// Writes one line to standard output, or loses it.
+#[macro_export]
+macro_rules! outln {
+    () => { $crate::out(::core::format_args!("\n")) };
+    ($($words:tt)*) => { $crate::out(::core::format_args!("{}\n", ::core::format_args!($($words)*))) };
+}
+
+/// Writes one line to standard error, or loses it.
+#[macro_export]
+macro_rules! errln {
+    ($($words:tt)*) => { $crate::err(::core::format_args!("{}\n", ::core::format_args!($($words)*))) };
+}
+
+/// Writes words to standard output, in one write where the system allows, or loses them.
+pub fn out(words: fmt::Arguments<'_>) {
+    let _ = write_all(&io::stdout(), words.to_string().as_bytes(), || false);
+}
+
+/// Writes words to standard error, in one write where the system allows, or loses them.
+pub fn err(words: fmt::Arguments<'_>) {
+    let _ = write_all(&io::stderr(), words.to_string().as_bytes(), || false);
+}
+
+/// Writes one line to standard error, and gives up when its reader takes nothing for so long.
+///
+/// A node whose log goes into a pipe that is full must not hang at the words on its end.
+pub fn errln_within(line: &str, timeout: Duration) {
+    let stderr = io::stderr();
+    let deadline = Instant::now() + timeout;
+    // A descriptor that is ready takes this many bytes without blocking.
+    for piece in format!("{line}\n").as_bytes().chunks(PIPE_BUF) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let ready = matches!(wait(&stderr, PollFlags::OUT, left), Ok(true));
+        let written = || write_all(&stderr, piece, || Instant::now() > deadline);
+        if !ready || !matches!(written(), Ok(true)) {
+            return;
+        }
+    }
+}
+
+/// Writes all bytes, also to a descriptor that does not block. `give_up` is asked whenever the
+/// descriptor takes nothing; false if it ended the write.
+///
+/// # Errors
+///
+/// Those of the write, but for an interruption.
+pub fn write_all(fd: &impl AsFd, mut bytes: &[u8], give_up: impl Fn() -> bool) -> io::Result<bool> {
+    while !bytes.is_empty() {
+        match write_some(fd, bytes, &give_up)? {
+            Some(written) => bytes = &bytes[written..],
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Writes as many bytes as one write takes, at least one. `None` if `give_up` ended the wait
+/// for a descriptor that does not block.
+///
+/// # Errors
+///
+/// Those of the write, but for an interruption.
+pub fn write_some(
+    fd: &impl AsFd,
+    bytes: &[u8],
+    give_up: impl Fn() -> bool,
+) -> io::Result<Option<usize>> {
+    loop {
+        match rustix::io::write(fd, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => return Ok(Some(written)),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if give_up() => return Ok(None),
+            Err(Errno::AGAIN) => {
+                wait(fd, PollFlags::OUT, BLOCKED_PAUSE)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits for something to happen to a descriptor; false if nothing did in that time.
+///
+/// # Errors
+///
+/// If the system cannot watch the descriptor.
+pub fn wait(fd: &impl AsFd, flags: PollFlags, timeout: Duration) -> io::Result<bool> {
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(fd, flags)], Some(&timeout)) {
+        Ok(happened) => Ok(happened > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
