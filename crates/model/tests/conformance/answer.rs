@@ -259,7 +259,7 @@ async fn claim(store: &Store, claim: Claim) -> Result<Reply, Trouble> {
             };
             // Of data with another name no pack is to be had, whatever its number.
             if let Some(other) = store.pack(OTHER_DATA, range.pack).await? {
-                return Err(strange(other.escape_ascii()));
+                return Err(strange(other.escape_ascii().to_string()));
             }
             let texts = |pack: Vec<u8>| words::read_pack(&pack).ok_or_else(|| strange(pack));
             Reply::Claimed {
