@@ -33,6 +33,22 @@ fn workers(name: &'static str, given: &[u64], fate: Fate) -> Setting {
     }
 }
 
+/// Four nodes that work on a message, of which three die.
+fn killers(name: &'static str) -> Setting {
+    let fate = Fate {
+        crashes: 3,
+        cuts: 1,
+        waits: 1,
+        ..Fate::default()
+    };
+    Setting {
+        workers: 4,
+        in_turn: true,
+        given: vec![1],
+        ..setting(name, fate)
+    }
+}
+
 /// What every test run explores, with the number of states of each. Another number means that
 /// the protocol, or a client's way with it, is another.
 pub fn small() -> Vec<(Setting, usize)> {
@@ -79,12 +95,6 @@ pub fn small() -> Vec<(Setting, usize)> {
     let singles = Fate {
         twins: 1,
         singles: 2,
-        ..Fate::default()
-    };
-    let poison = Fate {
-        crashes: 3,
-        cuts: 1,
-        waits: 1,
         ..Fate::default()
     };
     let drains = Fate {
@@ -156,11 +166,8 @@ pub fn small() -> Vec<(Setting, usize)> {
         ),
         (
             Setting {
-                workers: 4,
-                in_turn: true,
                 last_words_lost: true,
-                given: vec![1],
-                ..setting("poison", poison)
+                ..killers("poison")
             },
             73_050,
         ),
@@ -310,6 +317,7 @@ pub fn large() -> Vec<Setting> {
             workers: 1,
             ..generators("failover in a storm", failover)
         },
+        killers("poison, with the last words of the dead"),
         Setting {
             generators: 2,
             workers: 1,
