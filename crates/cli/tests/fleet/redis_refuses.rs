@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use baton_harness::{Fleet, Told};
-use baton_server::PrivateServer;
+use baton_server::{Fsync, PrivateServer};
 
 use crate::servers::start_each;
 use crate::support::{PATIENCE, fleet_of, redis, server};
@@ -279,6 +279,24 @@ fn a_server_that_cannot_save_is_quoted_and_nothing_is_lost() {
         send(&mut connection, &["BGSAVE"]);
         wait_regained(&fleet, mark);
     }
+}
+
+#[test]
+fn a_server_that_still_loads_its_data_is_waited_for_with_that_reason() {
+    // After 20,000 keys, 100 µs each, it has loaded for two seconds.
+    let mut server = PrivateServer::builder()
+        .appendonly(Fsync::Always)
+        .config("key-load-delay", "100")
+        .start()
+        .unwrap();
+    let fill = "for i = 1, 20000 do redis.call('SET', 'other:' .. i, i) end";
+    send(&mut redis(&server), &["EVAL", fill, "0"]);
+    let fleet = fleet_of(2, &server, &SLOW);
+    let mark = fleet.mark();
+    server.kill9();
+    server.restart().unwrap();
+    wait_lost(&fleet, mark, "loading its data");
+    wait_regained(&fleet, mark);
 }
 
 #[test]
