@@ -43,7 +43,8 @@ pub struct Node<S, H> {
 }
 
 impl<S: Source, H: Handler> Node<S, H> {
-    /// A node with a new name. `observe` hears what happens.
+    /// A node with a new name. `observe` hears what happens, on the thread that beats and works:
+    /// while it blocks, the node does not renew its lease.
     pub fn new(
         target: Target,
         config: Config,
