@@ -34,14 +34,27 @@ script!(
     CLAIM,
     "claim",
     [
-        "clock", "range", "bell", "claimed", "ledger", "checked", "errors"
+        "clock",
+        "range",
+        "bell",
+        "claimed",
+        "ledger",
+        "checked",
+        "errors_append"
     ]
 );
 script!(EXTEND, "extend", ["clock", "claimed"]);
 script!(
     COMMIT,
     "commit",
-    ["range", "claimed", "effects", "ledger", "checked", "errors"]
+    [
+        "range",
+        "claimed",
+        "effects",
+        "ledger",
+        "checked",
+        "errors_append"
+    ]
 );
 script!(
     GIVE_BACK,
