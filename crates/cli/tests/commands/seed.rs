@@ -70,7 +70,7 @@ impl Seed {
             epoch: 1,
             first: self.next,
             count: builder.count(),
-            cursor_ms: 0,
+            cursor: baton::Cursor::default(),
             max_pending: u64::MAX >> 12,
             digest: None,
             pack: &pack,
@@ -88,7 +88,6 @@ impl Seed {
             number: self.claim,
             want,
             ttl: TTL,
-            have: None,
         });
         match self.runtime.block_on(claim).unwrap() {
             Claim::Claimed { range, .. } => (range.first, range.last),
