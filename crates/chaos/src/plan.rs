@@ -47,6 +47,12 @@ pub enum Kind {
     ServerClock,
     NodeClock,
     DiskFull,
+    LogDiskFull,
+    LogStall,
+    OutputLimit,
+    Password,
+    Demote,
+    ClockCorrected,
 }
 
 /// What is known of a kind before it happens.
@@ -64,7 +70,8 @@ pub struct Facts {
     lasts_ms: (u64, u64),
     /// Whether another may come at the same time. A clock that jumps back leaves deadlines
     /// that lie a minute ahead: what is held by somebody silent then comes back that late,
-    /// and the run would wait for it. A full disk may end the server at any moment.
+    /// and the run would wait for it. A full disk may end the server at any moment. What locks
+    /// everybody out, or must be seen in a node's own doing, is not mixed with other causes.
     with_others: bool,
 }
 
@@ -133,6 +140,12 @@ pub const KINDS: &[Facts] = &[
     alone(facts(Kind::ServerClock, "server-clock", "Redis's clock jumps by a minute", 1, (500, 2000))),
     alone(facts(Kind::NodeClock, "node-clock", "a node's clock jumps by a minute", 1, (500, 2000))),
     alone(facts(Kind::DiskFull, "disk-full", "the disk is full", 1, (500, 2000))),
+    facts(Kind::LogDiskFull, "log-disk-full", "the disk of a node's log is full", 1, (1000, 3000)),
+    alone(facts(Kind::LogStall, "log-stall", "a node's log is not read", 1, (4000, 6000))),
+    facts(Kind::OutputLimit, "output-limit", "CONFIG SET client-output-buffer-limit", 1, (500, 2500)),
+    alone(facts(Kind::Password, "password", "the password is changed", 1, (500, 2500))),
+    alone(facts(Kind::Demote, "demote", "the primary becomes a replica", 1, PAST_TTL)),
+    alone(facts(Kind::ClockCorrected, "clock-corrected", "a day too fast, all die, the clock is right", 1, AT_ONCE)),
 ];
 
 impl Kind {
@@ -273,7 +286,7 @@ mod tests {
             assert_eq!(facts.kind.facts().name, facts.name);
             assert_eq!(Kind::named(facts.name), Some(facts.kind));
         }
-        assert_eq!(KINDS.len(), Kind::DiskFull as usize + 1);
+        assert_eq!(KINDS.len(), Kind::ClockCorrected as usize + 1);
     }
 
     #[test]

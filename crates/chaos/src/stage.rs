@@ -216,11 +216,21 @@ impl Stage {
 
     /// Starts one node, with variables of its own.
     pub fn start_node(&mut self, env: &[(&str, String)]) -> Result<usize> {
+        self.start(env, false)
+    }
+
+    /// Starts one node that logs to a file, and that survives a full disk as far as its own code
+    /// goes: without the trap, the signal of a too large file would end it.
+    pub fn start_node_with_file(&mut self) -> Result<usize> {
+        self.start(&[], true)
+    }
+
+    fn start(&mut self, env: &[(&str, String)], logs_to_file: bool) -> Result<usize> {
         let number = self.nodes.len();
         let alive = self.fleet.alive();
         let taken = alive.iter().any(|copy| self.nodes[*copy].wired);
         let wire = self.wire.as_ref().filter(|_| !taken);
-        let (addr, prefix, proxy) = match wire {
+        let (addr, mut prefix, proxy) = match wire {
             Some(wire) => (wire.addr(), wire.command_prefix(), None),
             None => {
                 let proxy = Proxy::start(self.server_addr()?)?;
@@ -237,8 +247,13 @@ impl Stage {
             fs::write(&time, "+0")?;
             all.extend(clock::variables(library, &time));
         }
+        if logs_to_file {
+            let words = ["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
+            prefix.extend(words.map(str::to_owned));
+        }
         let copy = self.fleet.start_with(Own {
             prefix,
+            log: logs_to_file.then(|| file("log")),
             args: vec!["--redis".to_owned(), format!("redis://{addr}")],
             env: all,
             stderr: Some(File::create(&complaints)?),

@@ -46,7 +46,7 @@ use usage::Usage;
 const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a server means that answers NOAUTH.
-const WANTS_PASSWORD: &str = "the server wants a password: --password-file or REDIS_PASSWORD gives \
+const WANTS_PASSWORD: &str = "NOAUTH, the server wants a password: --password-file or REDIS_PASSWORD gives \
      it. If another user's `baton run` started this server, it lets in that user alone: name a \
      Redis of your own with --redis";
 

@@ -1,7 +1,7 @@
 //! Real processes and what they tell.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use crate::log::{LogReader, Place};
 
 /// One line that a copy logged.
 #[derive(Debug, Clone)]
@@ -76,7 +78,7 @@ impl Heard {
 struct Copy {
     child: Child,
     stdin: Option<ChildStdin>,
-    reader: Option<std::thread::JoinHandle<()>>,
+    reader: LogReader,
     gone: bool,
 }
 
@@ -94,6 +96,8 @@ pub struct Own {
     pub stderr: Option<File>,
     /// Whether it leads a process group of its own, so that Ctrl-C does not reach it.
     pub group: bool,
+    /// The file it logs to instead of a pipe.
+    pub log: Option<PathBuf>,
 }
 
 /// Copies of the program on one Redis. All are killed when this is dropped.
@@ -155,38 +159,34 @@ impl Fleet {
         if let Some(stderr) = own.stderr {
             command.stderr(stderr);
         }
+        let place = own.log.map_or(Place::Pipe, Place::File);
         let env = self.env.iter().chain(&own.env);
         let mut child = command
             .args(&self.args)
             .args(&own.args)
             .envs(env.map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdout(place.stdio()?)
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;
-        let stdout = child.stdout.take().ok_or_else(|| anyhow!("no stdout"))?;
         let stdin = child.stdin.take();
         let copy = self.copies.len();
         let heard = Arc::clone(&self.heard);
-        let reader = std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines() {
-                // A line cut off by a kill is not a line.
-                let Ok(line) = line else { break };
-                let Ok(line) = serde_json::from_str(&line) else {
-                    continue;
-                };
-                heard.lock().push(Told {
-                    copy,
-                    at: Instant::now(),
-                    line,
-                });
-                heard.more.notify_all();
-            }
-        });
+        let reader = LogReader::start(&place, child.stdout.take(), move |line| {
+            let Ok(line) = serde_json::from_str(line) else {
+                return;
+            };
+            heard.lock().push(Told {
+                copy,
+                at: Instant::now(),
+                line,
+            });
+            heard.more.notify_all();
+        })?;
         self.copies.push(Copy {
             child,
             stdin,
-            reader: Some(reader),
+            reader,
             gone: false,
         });
         Ok(copy)
@@ -235,6 +235,11 @@ impl Fleet {
         self.signal(copy, Signal::CONT)
     }
 
+    /// Reads nothing of what a copy logs, or goes on with it.
+    pub fn stall_log(&self, copy: usize, stalled: bool) {
+        self.copies[copy].reader.stall(stalled);
+    }
+
     /// Asks a copy to stop in good order; does not wait.
     pub fn terminate(&self, copy: usize) -> Result<()> {
         self.signal(copy, Signal::TERM)
@@ -250,9 +255,7 @@ impl Fleet {
         let copy = &mut self.copies[copy];
         let status = copy.child.wait()?;
         copy.gone = true;
-        if let Some(reader) = copy.reader.take() {
-            let _ = reader.join();
-        }
+        copy.reader.finish();
         Ok(status.code())
     }
 

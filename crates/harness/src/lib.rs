@@ -9,6 +9,7 @@ pub mod bench;
 mod fleet;
 mod history;
 mod info;
+mod log;
 mod look;
 mod proc;
 mod strike;

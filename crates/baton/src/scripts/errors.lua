@@ -17,11 +17,11 @@ end
 -- Appends records[from..to] behind the id given last.
 local function append(errors, ids, last, records, from, to)
   for first = from, to, IDS_AT_ONCE / 2 do
-    local fields = {}
+    local fields, at = {}, 1
     for i = first, math.min(first + IDS_AT_ONCE / 2 - 1, to) do
       last = last + 1
-      fields[#fields + 1] = last
-      fields[#fields + 1] = records[i]
+      fields[at], fields[at + 1] = last, records[i]
+      at = at + 2
     end
     redis.call('HSET', errors, unpack(fields))
   end

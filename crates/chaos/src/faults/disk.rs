@@ -6,9 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use super::{Fault, Note, warned};
+use super::{Fault, Note, limit_files, warned};
 use crate::stage::Stage;
 
 #[derive(Default)]
@@ -40,12 +39,7 @@ impl Fault for Full {
 
 /// The largest size a file of the server's may have.
 fn limit(stage: &Stage, bytes: Option<u64>) -> Result<()> {
-    let pid = stage.server.pid().and_then(|pid| i32::try_from(pid).ok());
-    let pid = pid.and_then(Pid::from_raw).context("the server is down")?;
-    let maximum = getrlimit(Resource::Fsize).maximum;
-    let current = bytes.or(maximum);
-    prlimit(Some(pid), Resource::Fsize, Rlimit { current, maximum })?;
-    Ok(())
+    limit_files(stage.server.pid().context("the server is down")?, bytes)
 }
 
 /// The size of the file that is appended to: the newest part, or the only one on old servers.

@@ -6,8 +6,10 @@ mod crash;
 mod disk;
 mod drain;
 mod kill;
+mod log;
 mod memory;
 mod net;
+mod operator;
 mod pause;
 mod server;
 mod stop;
@@ -15,8 +17,9 @@ mod weather;
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use baton_harness::Told;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::dice::Dice;
 use crate::plan::{Kind, Planned};
@@ -93,7 +96,27 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::ServerClock => Box::new(clock::Jump::of_server(dice)),
         Kind::NodeClock => Box::new(clock::Jump::of_node(dice)),
         Kind::DiskFull => Box::new(disk::Full::default()),
+        Kind::LogDiskFull => Box::new(log::DiskFull::new(dice)),
+        Kind::LogStall => Box::new(log::Stall::new(dice)),
+        Kind::OutputLimit => Box::new(operator::OutputLimit::default()),
+        Kind::Password => Box::new(operator::Password),
+        Kind::Demote => Box::new(operator::Demote),
+        Kind::ClockCorrected => Box::new(clock::Corrected),
     }
+}
+
+/// Sets the largest size that a file of a process may have, or lifts that.
+fn limit_files(pid: u32, bytes: Option<u64>) -> Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    let current = bytes.or(maximum);
+    let limit = Rlimit { current, maximum };
+    prlimit(
+        Some(pid.context("no such process")?),
+        Resource::Fsize,
+        limit,
+    )?;
+    Ok(())
 }
 
 /// Whether a generator complained with this word since a mark: a fault that nobody noticed
@@ -113,10 +136,12 @@ fn warned(stage: &Stage, mark: usize, word: &str) -> String {
 /// Why a kind cannot happen here, if so.
 pub fn why_not(kind: Kind, settings: &Settings) -> Option<&'static str> {
     match kind {
-        Kind::ServerClock | Kind::NodeClock if settings.faketime.is_none() => {
+        Kind::ServerClock | Kind::NodeClock | Kind::ClockCorrected
+            if settings.faketime.is_none() =>
+        {
             Some("libfaketime is not there; scripts/setup-chaos fetches it")
         }
-        Kind::ServerClock if !settings.server_faketime => {
+        Kind::ServerClock | Kind::ClockCorrected if !settings.server_faketime => {
             Some("this server does not run with libfaketime")
         }
         Kind::LinkDown | Kind::OneWay if !settings.namespaces => {

@@ -9,6 +9,7 @@
 mod backlog;
 mod growth;
 mod idle;
+mod lanes;
 mod latency;
 mod line;
 mod report;
@@ -68,7 +69,7 @@ const QUICK: Rounds = Rounds {
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 13] = [
+const EXPERIMENTS: [(&str, Experiment); 14] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -82,6 +83,7 @@ const EXPERIMENTS: [(&str, Experiment); 13] = [
     ("backlog", backlog::cost),
     ("growth", growth::cost),
     ("work", work::of_a_millisecond),
+    ("lanes", lanes::of_slow_handlers),
 ];
 
 fn main() -> ExitCode {

@@ -1,0 +1,57 @@
+//! Kinds of faults that are easily out of use without a sign: each alone, more than once. Needs a
+//! program that `cargo test` does not build, see `points.rs`.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use baton_chaos::record::Record;
+
+/// Runs a few faults of one kind: every one is done, and every message ends once. Nothing is
+/// tested of a kind that cannot happen here; the run says why.
+fn only(kind: &str) {
+    let program = std::env::var_os("BATON_CHAOS_PROGRAM").unwrap();
+    // Cargo runs tests in the folder of their package, people name files from that of the workspace.
+    let program = PathBuf::from("../..").join(program);
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("record.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chaos"));
+    command.args(["--seed", "11", "--faults", "3", "--only", kind]);
+    command.arg("--program").arg(program);
+    command.arg("--json").arg(&json);
+    let output = command.output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    if told.contains(&format!("left out: {kind} ")) {
+        eprintln!("SKIPPED: {told}");
+        return;
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}{complaint}");
+    let record: Record = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    assert_eq!(record.faults.len(), 3, "{told}");
+    for fault in &record.faults {
+        assert!(!fault.note.starts_with("not done"), "{told}");
+    }
+    let verdict = &record.verdict;
+    assert!(verdict.is_clean() && verdict.published > 0, "{verdict:?}");
+}
+
+macro_rules! kinds {
+    ($($test:ident: $kind:literal,)*) => {$(
+        #[test]
+        #[ignore = "needs BATON_CHAOS_PROGRAM, a program built with the feature `chaos`"]
+        fn $test() {
+            only($kind);
+        }
+    )*};
+}
+
+kinds! {
+    a_fleet_goes_on_while_the_disk_of_a_log_is_full: "log-disk-full",
+    a_fleet_goes_on_while_a_log_is_not_read: "log-stall",
+    a_fleet_survives_a_small_output_buffer: "output-limit",
+    a_fleet_comes_back_with_its_password: "password",
+    a_fleet_comes_back_when_its_primary_is_one_again: "demote",
+    a_fleet_waits_for_no_time_that_a_fast_clock_wrote: "clock-corrected",
+}
