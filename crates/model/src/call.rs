@@ -59,8 +59,6 @@ pub enum Call {
         want: u64,
         /// Time to live of the claim.
         ttl: Ms,
-        /// First number and length of the pack that the slot has in memory.
-        have: Option<(Seq, u64)>,
     },
     /// A slow handler keeps its claims.
     Extend {
@@ -103,7 +101,11 @@ pub enum Call {
         most: usize,
         /// Which of `workers` the server happened to look at, to forget them if they are old.
         looked_at: Vec<Slot>,
+        /// In which of `claims` it happened to look for one without a deadline.
+        checked: Vec<Slot>,
     },
+    /// A person takes the lease from a holder that is gone.
+    Free,
     /// A drain takes error records.
     ErrorsClaim {
         /// Who.
@@ -204,6 +206,11 @@ pub enum Reply {
         /// Whether it did.
         resigned: bool,
     },
+    /// To a person who frees the lease.
+    Freed {
+        /// The holder, if it is gone.
+        holder: Option<Node>,
+    },
     /// To a seal.
     Sealed {
         /// The last number.
@@ -239,9 +246,11 @@ pub enum Reply {
     },
     /// To a claim.
     Claimed {
-        /// Which messages.
+        /// Which messages. Who is suspected, a worker does not hear.
         range: Range,
-        /// Their pack; none if the slot has it.
+        /// Whether the answer brings the pack along; if not, the node reads it.
+        sent: bool,
+        /// The pack; none if it is gone.
         pack: Option<Vec<Text>>,
     },
     /// Nothing waits.

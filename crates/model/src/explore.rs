@@ -25,8 +25,8 @@ pub use report::{Report, explore};
 
 use crate::call::{Call, Reply, Settled};
 use crate::flaw::Flaw;
-use crate::state::{Ms, Node, Seq, State, Text};
-use crate::step;
+use crate::state::{Ms, Node, Seq, State, Suspects, Text};
+use crate::step::{POISON_DEATHS, step};
 use drain::Drain;
 use history::Before;
 use lane::Lane;
@@ -44,6 +44,11 @@ pub struct Setting {
     pub generators: u8,
     /// How many nodes, after them, work.
     pub workers: u8,
+    /// Whether workers ask one after the other, begin in a fixed order, and die only with
+    /// messages in hand: they are alike, so that most other orders are the same with other names.
+    pub in_turn: bool,
+    /// Whether the calls of a node that dies are lost with it. Else they may arrive later.
+    pub last_words_lost: bool,
     /// How many nodes, after them, drain the errors store.
     pub drains: u8,
     /// Packs that lie in the queue at the beginning, by their sizes.
@@ -77,6 +82,10 @@ pub struct Fate {
     pub cuts: u8,
     /// The clock jumps past every deadline, or back as far.
     pub jumps: u8,
+    /// So much time passes that every node that lives is connected again.
+    pub waits: u8,
+    /// The clock is set a day ahead, or back.
+    pub days: u8,
     /// The server restarts with all its data.
     pub restarts: u8,
     /// The server is replaced by one that lacks the last writes.
@@ -111,6 +120,8 @@ impl Events {
     const RETRIED: Self = Self(1 << 12);
     const RETRIED_IN_PACK: Self = Self(1 << 13);
     const MISSING: Self = Self(1 << 14);
+    const CLEARED: Self = Self(1 << 15);
+    const POSTPONED: Self = Self(1 << 16);
 
     fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -171,6 +182,7 @@ pub struct World {
     made: Text,
     max_open: u64,
     want: u64,
+    last_words_lost: bool,
     flaw: Option<Flaw>,
     /// What fate may still do.
     fate: Fate,
@@ -195,6 +207,7 @@ impl World {
             made: 0,
             max_open: u64::MAX,
             want: setting.want,
+            last_words_lost: setting.last_words_lost,
             flaw: setting.flaw,
             fate: setting.fate,
             events: Events::default(),
@@ -232,21 +245,24 @@ impl World {
 
     /// A call arrives: the script runs, and the observer notes what it did.
     fn run(&mut self, call: &Call, texts: &[Text]) -> Reply {
-        let before = Before::of(&self.redis, call);
+        let before = Before::of(&self.redis, call, &self.nodes);
         let failed = self.redis.failed;
+        let suspects = self.redis.waiting().next().unwrap_or_default().suspects;
         let reply = step(&mut self.redis, call, self.now, self.flaw);
         // For people: nothing depends on it.
         self.redis.lease.since = None;
         self.redis.takeovers.clear();
         self.history
             .witness(&before, call, &reply, &self.redis, texts);
+        if matches!(call, Call::Claim { .. }) {
+            self.events |= self.after_claim(suspects, failed, &reply);
+        }
         self.events |= match (call, &reply) {
             (_, Reply::Fenced { .. }) => Events::FENCED,
             (_, Reply::Already | Reply::AlreadyPublished { .. }) => Events::ALREADY,
             (_, Reply::Gap { .. }) => Events::GAP,
             (Call::Commit { .. }, Reply::Lost) => Events::LOST,
             (_, Reply::Full { .. }) => Events::FULL,
-            (Call::Claim { .. }, _) if self.redis.failed > failed => Events::POISON,
             (_, Reply::Claimed { range, .. }) if range.size() < range.count => Events::SPLIT,
             (Call::ErrorsCommit { printed, .. }, Reply::Done) if *printed > 0 => Events::DRAINED,
             (_, Reply::Settled(settled)) => match settled[..] {
@@ -266,6 +282,20 @@ impl World {
             _ => Events::default(),
         };
         reply
+    }
+
+    /// What a claim did about the suspects of the first range, when so many messages had failed.
+    fn after_claim(&self, suspects: Suspects, failed: u64, reply: &Reply) -> Events {
+        let back = suspects.nodes & self.redis.present;
+        let gone = Suspects::new(suspects.nodes & !back, suspects.since);
+        match reply {
+            _ if self.redis.failed > failed => Events::POISON,
+            Reply::Claimed { .. } if back != 0 => Events::CLEARED,
+            Reply::Claimed { .. } | Reply::Empty if gone.count() >= POISON_DEATHS => {
+                Events::POSTPONED
+            }
+            _ => Events::default(),
+        }
     }
 
     /// A node hears the answer to its call, or that there is none.

@@ -28,8 +28,12 @@ pub enum Flaw {
     CommitEndsAll,
     /// `reclaim` puts the messages back and leaves the claim.
     ReclaimLeavesClaim,
-    /// `reclaim` does not count the crash.
-    ReclaimWithoutBlame,
+    /// `reclaim` does not note that the worker may have died.
+    ForgetSuspects,
+    /// `claim` and `reclaim` count a suspect that is present as dead.
+    BlameTheLiving,
+    /// A lease or a claim that a wrong clock made holds until that clock's time.
+    BelieveFarFuture,
     /// `errors_claim` marks the records as held and keeps no claim on them.
     DrainWithoutClaim,
     /// `errors_claim` takes records that another drain holds.
@@ -52,7 +56,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::NoFence,
         Self::EpochOnlyFence,
         Self::NumbersWithHoles,
@@ -65,7 +69,9 @@ impl Flaw {
         Self::CommitDropsPack,
         Self::CommitEndsAll,
         Self::ReclaimLeavesClaim,
-        Self::ReclaimWithoutBlame,
+        Self::ForgetSuspects,
+        Self::BlameTheLiving,
+        Self::BelieveFarFuture,
         Self::DrainWithoutClaim,
         Self::DrainTakesHeld,
         Self::DrainDropsRest,

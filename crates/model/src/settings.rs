@@ -82,7 +82,9 @@ pub fn small() -> Vec<(Setting, usize)> {
         ..Fate::default()
     };
     let poison = Fate {
-        jumps: 4,
+        crashes: 3,
+        cuts: 1,
+        waits: 1,
         ..Fate::default()
     };
     let drains = Fate {
@@ -112,6 +114,12 @@ pub fn small() -> Vec<(Setting, usize)> {
         lapses: 1,
         ..Fate::default()
     };
+    let wrong_clock = Fate {
+        crashes: 2,
+        restarts: 1,
+        days: 2,
+        ..Fate::default()
+    };
     vec![
         (
             Setting {
@@ -135,10 +143,10 @@ pub fn small() -> Vec<(Setting, usize)> {
                 failing: true,
                 ..workers("work", &[2], work)
             },
-            135_819,
+            150_444,
         ),
-        (workers("twins", &[2, 1], twins), 76_728),
-        (workers("returns", &[2], returns), 60_810),
+        (workers("twins", &[2, 1], twins), 88_122),
+        (workers("returns", &[2], returns), 71_450),
         (
             Setting {
                 want: 3,
@@ -146,7 +154,16 @@ pub fn small() -> Vec<(Setting, usize)> {
             },
             4_226,
         ),
-        (workers("poison", &[2], poison), 135_453),
+        (
+            Setting {
+                workers: 4,
+                in_turn: true,
+                last_words_lost: true,
+                given: vec![1],
+                ..setting("poison", poison)
+            },
+            73_050,
+        ),
         (
             Setting {
                 workers: 1,
@@ -173,7 +190,7 @@ pub fn small() -> Vec<(Setting, usize)> {
                 to_the_end: true,
                 ..workers("work, to the end", &[3], deaths_at_work)
             },
-            160_062,
+            160_284,
         ),
         (
             Setting {
@@ -184,7 +201,7 @@ pub fn small() -> Vec<(Setting, usize)> {
                 to_the_end: true,
                 ..setting("restart, to the end", restart)
             },
-            62_869,
+            63_790,
         ),
         (
             Setting {
@@ -193,6 +210,16 @@ pub fn small() -> Vec<(Setting, usize)> {
                 ..generators("lapse, to the end", lapse)
             },
             27_595,
+        ),
+        (
+            Setting {
+                generators: 1,
+                workers: 1,
+                texts: 1,
+                to_the_end: true,
+                ..setting("clock set right, to the end", wrong_clock)
+            },
+            72_351,
         ),
     ]
 }
@@ -208,7 +235,8 @@ pub fn with(flaw: Flaw) -> Setting {
         Flaw::CommitDropsPack | Flaw::CommitEndsAll => "returns",
         Flaw::CommitAnyClaim => "twins",
         Flaw::CommitAnyRange => "singles",
-        Flaw::ReclaimWithoutBlame => "poison",
+        Flaw::ForgetSuspects | Flaw::BlameTheLiving => "poison",
+        Flaw::BelieveFarFuture => "clock set right, to the end",
         Flaw::DrainWithoutClaim | Flaw::DrainTakesHeld | Flaw::DrainDropsRest => "drains",
         Flaw::SettleTakesHeld
         | Flaw::RetryKeepsRecord

@@ -28,7 +28,7 @@ pub struct Slot {
 }
 
 /// Messages of one pack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Range {
     /// The pack's first message.
     pub pack: Seq,
@@ -38,14 +38,38 @@ pub struct Range {
     pub first: Seq,
     /// The last one.
     pub last: Seq,
-    /// How many workers died holding it.
-    pub crashes: u64,
+    /// How often it came back from a worker that did not end it.
+    pub returns: u64,
+    /// The nodes that may have died with it.
+    pub suspects: Suspects,
 }
 
 impl Range {
     /// How many messages it has.
     pub fn size(&self) -> u64 {
         self.last - self.first + 1
+    }
+}
+
+/// Nodes that may have died with some messages. A node that is present did not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Suspects {
+    /// Which nodes, a bit for each.
+    pub nodes: u32,
+    /// When the last of them was added; 0 without any.
+    pub since: Ms,
+}
+
+impl Suspects {
+    /// These nodes, without which there is no time either.
+    pub fn new(nodes: u32, since: Ms) -> Self {
+        let since = if nodes == 0 { 0 } else { since };
+        Self { nodes, since }
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        u64::from(self.nodes.count_ones())
     }
 }
 
@@ -72,8 +96,8 @@ pub struct Pack {
 pub enum Reason {
     /// Its handler rejected it.
     Rejected,
-    /// Too many workers died with it.
-    Poison,
+    /// So many workers died with it.
+    Poison(u64),
     /// It was no message of the fleet.
     Foreign,
     /// Its pack was not there.
@@ -184,6 +208,8 @@ pub struct Fence {
     pub last: Seq,
     /// Where the schedule stands.
     pub cursor: u64,
+    /// Whether this data has a name, which the first seal gave it.
+    pub born: bool,
 }
 
 /// One line of the ledger, without its time.

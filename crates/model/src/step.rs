@@ -3,14 +3,20 @@
 //! Written from docs/protocol.md, not translated line by line: that the scripts do the same is
 //! what the conformance test shows. Time comes from outside.
 
+mod claim;
 mod control;
 mod drain;
 mod queue;
 mod settle;
 
+pub(crate) use claim::{POISON_DEATHS, VERDICT_MS};
+
 use crate::call::{Call, Reply};
 use crate::flaw::Flaw;
-use crate::state::{Body, Entry, Line, Ms, Node, Range, Run, Slot, State};
+use crate::state::{Body, Entry, Line, Ms, Node, Range, Run, Slot, State, Suspects};
+
+/// The longest time to live of a lease or a claim.
+const LONGEST_TTL_MS: Ms = 3_600_000;
 
 /// Runs one call at a time of Redis's clock, in a world with or without a flaw.
 pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Reply {
@@ -53,8 +59,7 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             run,
             want,
             ttl,
-            have,
-        } => script.claim(*slot, *number, *run, *want, *ttl, *have),
+        } => script.claim(*slot, *number, *run, *want, *ttl),
         Call::Extend { ttl, claims } => script.extend(*ttl, claims),
         Call::Commit {
             slot,
@@ -83,7 +88,9 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             run,
             most,
             looked_at,
-        } => script.reclaim(*run, *most, looked_at),
+            checked,
+        } => script.reclaim(*run, *most, looked_at, checked),
+        Call::Free => script.free(),
         Call::ErrorsClaim {
             slot,
             number,
@@ -108,6 +115,13 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
     }
 }
 
+/// Whether a time has come. One that is further ahead than any time to live was written under a
+/// clock that has been set right since.
+pub(crate) fn is_past(time: Ms, now: Ms, flaw: Option<Flaw>) -> bool {
+    let too_far = time > now + LONGEST_TTL_MS;
+    time <= now || too_far && flaw != Some(Flaw::BelieveFarFuture)
+}
+
 /// A script at work.
 struct Script<'a> {
     state: &'a mut State,
@@ -126,19 +140,46 @@ impl Script<'_> {
         !self.state.is_present(node) && (run == 0 || its_run == run)
     }
 
+    fn is_past(&self, time: Ms) -> bool {
+        is_past(time, self.now, self.flaw)
+    }
+
+    /// Those suspects that are gone from presence: the others did not die.
+    fn still_gone(&self, suspects: Suspects) -> Suspects {
+        let present = match self.has(Flaw::BlameTheLiving) {
+            true => 0,
+            false => self.state.present,
+        };
+        Suspects::new(suspects.nodes & !present, suspects.since)
+    }
+
+    /// A range as it comes back from a worker that may have died with it.
+    fn suspected(&self, range: Range, node: Node) -> Range {
+        let nodes = self.still_gone(range.suspects).nodes | 1 << node;
+        Range {
+            returns: range.returns + 1,
+            suspects: match self.has(Flaw::ForgetSuspects) {
+                true => range.suspects,
+                false => Suspects::new(nodes, self.now),
+            },
+            ..range
+        }
+    }
+
     /// Ends a claim and returns what it held to the front of where it came from. Tells how many
-    /// messages and records that were.
-    fn put_back(&mut self, slot: Slot, crashed: bool) -> (u64, u64) {
-        let claim = match self.has(Flaw::ReclaimLeavesClaim) && crashed {
+    /// messages and records that were. `lost` if its worker may have died.
+    fn put_back(&mut self, slot: Slot, lost: bool) -> (u64, u64) {
+        let claim = match self.has(Flaw::ReclaimLeavesClaim) && lost {
             true => self.state.claims.get(&slot).cloned(),
             false => self.state.claims.remove(&slot),
         };
         self.state.deadlines.remove(&slot);
         match claim.map(|claim| claim.body) {
             Some(Body::Messages(range)) => {
-                let blame = u64::from(crashed && !self.has(Flaw::ReclaimWithoutBlame));
-                let crashes = range.crashes + blame;
-                let range = Range { crashes, ..range };
+                let range = match lost {
+                    true => self.suspected(range, slot.node),
+                    false => range,
+                };
                 self.state.queue.insert(0, Entry::Range(range));
                 self.state.bell = true;
                 (range.size(), 0)

@@ -16,18 +16,19 @@ impl World {
     pub(super) fn comes_to_an_end(&self, setting: &Setting) -> bool {
         let mut world = self.clone();
         world.fate = super::Fate::default();
-        // One more worker, in case all others are dead; it has time.
+        // One more node, in case all others are dead; it has time.
         world.nodes.push(Client::default());
         let fresh = (world.nodes.len() - 1) as Node;
         for turn in 0..TURNS {
-            if world.history.all_ended() && world.is_quiet() {
+            if world.history.all_ended() && world.is_quiet() && world.is_led(setting) {
                 return true;
             }
             let workers = setting.generators..setting.generators + setting.workers;
             for node in workers.chain([fresh]) {
                 world.work_on(node);
             }
-            for node in 0..setting.generators {
+            let leads = setting.generators > 0;
+            for node in (0..setting.generators).chain(leads.then_some(fresh)) {
                 world.generate_on(node);
             }
             for node in 0..world.nodes.len() as Node {
@@ -56,6 +57,12 @@ impl World {
                         && !matches!(client.drain, Drain::Claiming | Drain::Committing { .. })
                         && !matches!(&client.reign, Reign::On(reign) if reign.has_unsent())
             })
+    }
+
+    /// Whether a node that lives holds the lease, where nodes generate.
+    fn is_led(&self, setting: &Setting) -> bool {
+        let holder = self.redis.lease.node;
+        setting.generators == 0 || holder.is_some_and(|node| !self.nodes[node as usize].dead)
     }
 
     fn work_on(&mut self, node: Node) {

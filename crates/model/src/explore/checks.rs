@@ -78,7 +78,9 @@ impl Explored {
         let generates = setting.generators > 0;
         let works = setting.workers > 0;
         let loses = fate.failovers > 0;
+        let kills = works && fate.crashes > 2 && fate.waits > 0;
         let expires = works && (fate.crashes + fate.cuts + fate.jumps > 0);
+        let splits = works && (setting.texts > 1 || setting.given.iter().any(|size| *size > 1));
         let mut seen = Vec::new();
         macro_rules! sometimes {
             ($when:expr, $name:literal, $event:ident) => {
@@ -96,12 +98,14 @@ impl Explored {
         sometimes!(generates && (loses || setting.texts > 2), "gap", GAP);
         sometimes!(expires, "lost", LOST);
         sometimes!(generates && setting.max_open < setting.texts, "full", FULL);
-        sometimes!(works, "split", SPLIT);
-        sometimes!(works, "partial", PARTIAL);
+        sometimes!(splits, "split", SPLIT);
+        sometimes!(splits, "partial", PARTIAL);
+        sometimes!(kills, "poison", POISON);
+        sometimes!(kills, "a range is postponed", POSTPONED);
         sometimes!(
-            expires && fate.jumps + fate.cuts + fate.crashes > 2,
-            "poison",
-            POISON
+            kills && fate.cuts > 0,
+            "a suspect comes back and is cleared",
+            CLEARED
         );
         sometimes!(setting.drains > 0, "drained", DRAINED);
         let settles = fate.settles > 0;

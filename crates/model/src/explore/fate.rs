@@ -6,7 +6,10 @@ use super::reign::Reign;
 use super::{Setting, TTL, World};
 use crate::call::Call;
 use crate::state::{Id, Ms, Node, Run};
-use crate::step;
+use crate::step::{VERDICT_MS, is_past, step};
+
+/// How far a clock is set wrong.
+const DAY: Ms = 86_400_000;
 
 /// One step of the world.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +56,10 @@ pub enum Step {
     Present(Node),
     /// The clock jumps.
     Jump(Ms),
+    /// So much time passes that every node that lives is connected again.
+    Wait,
+    /// The clock is set a day ahead, or back.
+    Day(Ms),
     /// The replica gets everything up to now.
     Replicate,
     /// The replica takes over.
@@ -89,12 +96,19 @@ impl World {
                 }
                 continue;
             }
+            if self.is_unused(setting, node) {
+                if !self.is_unused(setting, node - 1) {
+                    self.worker_steps(setting, node, steps);
+                }
+                continue;
+            }
             if !self.redis.is_present(node) {
                 steps.push(Step::Present(node));
             } else if fate.cuts > 0 {
                 steps.push(Step::Absent(node));
             }
-            if fate.crashes > 0 {
+            let holds = self.redis.claims.keys().any(|slot| slot.node == node);
+            if fate.crashes > 0 && (holds || !setting.in_turn) {
                 steps.push(Step::Crash(node));
             }
             if node < setting.generators {
@@ -106,6 +120,12 @@ impl World {
             }
         }
         self.server_steps(steps);
+    }
+
+    /// Whether a worker has not begun: what happens to it before, another can tell as well.
+    fn is_unused(&self, setting: &Setting, node: Node) -> bool {
+        let client = &self.nodes[node as usize];
+        setting.in_turn && node > setting.generators && !client.dead && client.lane.number == 0
     }
 
     fn generator_steps(&self, setting: &Setting, node: Node, steps: &mut Vec<Step>) {
@@ -135,7 +155,7 @@ impl World {
     fn worker_steps(&self, setting: &Setting, node: Node, steps: &mut Vec<Step>) {
         match &self.nodes[node as usize].lane.doing {
             // A worker that finds nothing sleeps until there is something.
-            Doing::Idle if !self.redis.queue.is_empty() => steps.push(Step::Ask(node)),
+            Doing::Idle if self.may_ask(setting) => steps.push(Step::Ask(node)),
             Doing::Handling(held) => {
                 let outcomes = if setting.failing { 0..2 } else { 0..1 };
                 for failed in outcomes.map(|failed| failed == 1) {
@@ -153,6 +173,13 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Whether a worker would look at the queue.
+    fn may_ask(&self, setting: &Setting) -> bool {
+        let asks = |letter: &super::Letter| matches!(letter.call, Call::Claim { .. });
+        let others_ask = setting.in_turn && self.wire.iter().any(asks);
+        !self.redis.queue.is_empty() && !others_ask
     }
 
     fn drain_steps(&self, node: Node, steps: &mut Vec<Step>) {
@@ -182,6 +209,14 @@ impl World {
         }
         if fate.jumps > 0 {
             steps.extend([Step::Jump(2 * TTL), Step::Jump(-2 * TTL)]);
+        }
+        let is_back =
+            |(node, client): (Node, &super::Client)| client.dead || self.redis.is_present(node);
+        if fate.waits > 0 && (0..).zip(&self.nodes).all(is_back) {
+            steps.push(Step::Wait);
+        }
+        if fate.days > 0 {
+            steps.extend([Step::Day(DAY), Step::Day(-DAY)]);
         }
         if fate.restarts > 0 {
             steps.push(Step::Restart);
@@ -264,6 +299,9 @@ impl World {
             Step::Reclaim(any) => self.reclaim(*any),
             Step::Crash(node) => {
                 self.fate.crashes -= 1;
+                if self.last_words_lost {
+                    self.wire.retain(|letter| letter.by != *node);
+                }
                 self.nodes[*node as usize] = super::Client {
                     dead: true,
                     ..Default::default()
@@ -278,6 +316,14 @@ impl World {
             Step::Present(node) => self.redis.set_present(*node, true),
             Step::Jump(by) => {
                 self.fate.jumps -= 1;
+                self.now += by;
+            }
+            Step::Wait => {
+                self.fate.waits -= 1;
+                self.now += VERDICT_MS;
+            }
+            Step::Day(by) => {
+                self.fate.days -= 1;
                 self.now += by;
             }
             Step::Replicate => {
@@ -325,7 +371,8 @@ impl World {
     fn can_reclaim(&self, any: bool) -> bool {
         let redis = &self.redis;
         redis.claims.iter().any(|(slot, claim)| {
-            let due = redis.deadlines.get(slot).is_some_and(|at| *at <= self.now);
+            let due = redis.deadlines.get(slot);
+            let due = due.is_some_and(|at| is_past(*at, self.now, self.flaw));
             due || !redis.is_present(slot.node) && (any || claim.run == redis.run)
         })
     }
@@ -344,6 +391,7 @@ impl World {
             run,
             most: 64,
             looked_at: Vec::new(),
+            checked: Vec::new(),
         };
         self.run(&call, &[]);
     }

@@ -2,8 +2,10 @@
 //! properties do. A failover that loses writes takes what was noted of them along: this is the
 //! surviving history.
 
+use super::Client;
 use crate::call::{Call, Reply, Settled};
-use crate::state::{Body, Id, Node, Reason, Seq, Slot, State, Text};
+use crate::state::{Body, Id, Node, Range, Reason, Seq, Slot, State, Text};
+use crate::step::POISON_DEATHS;
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,6 +54,8 @@ pub enum Wrong {
     DrainedTwice,
     /// A message was retried that had not failed, or was drained.
     RetriedInVain,
+    /// A message failed as poison, and fewer of its suspects are dead than that takes.
+    BlamedTheLiving,
 }
 
 /// All messages, and what went wrong with them.
@@ -70,10 +74,13 @@ pub(super) struct Before {
     last: Seq,
     last_id: Id,
     records: Vec<Seq>,
+    /// What waited, and which nodes are dead, if the call is a claim.
+    waiting: Vec<Range>,
+    dead: u32,
 }
 
 impl Before {
-    pub(super) fn of(state: &State, call: &Call) -> Self {
+    pub(super) fn of(state: &State, call: &Call, nodes: &[Client]) -> Self {
         let records = match call {
             Call::ErrorsCommit { slot, .. } => match state.claims.get(slot).map(|c| &c.body) {
                 Some(Body::Records(ids)) => {
@@ -84,11 +91,29 @@ impl Before {
             },
             _ => Vec::new(),
         };
+        let (waiting, dead) = match call {
+            Call::Claim { .. } => {
+                let dead = nodes.iter().enumerate().filter(|(_, client)| client.dead);
+                let dead = dead.map(|(node, _)| 1 << node).sum();
+                (state.waiting().collect(), dead)
+            }
+            _ => (Vec::new(), 0),
+        };
         Self {
             last: state.fence.last,
             last_id: state.last_id,
             records,
+            waiting,
+            dead,
         }
+    }
+
+    /// Whether so many processes died with a message that it is poison.
+    fn killed_enough(&self, seq: Seq) -> bool {
+        let mut ranges = self.waiting.iter();
+        let range = ranges.find(|range| (range.first..=range.last).contains(&seq));
+        let suspects = range.map_or(0, |range| range.suspects.nodes);
+        u64::from((suspects & self.dead).count_ones()) >= POISON_DEATHS
     }
 }
 
@@ -155,8 +180,11 @@ impl History {
                     .range(before.last_id + 1..)
                     .map(|(_, record)| record)
                 {
-                    if record.reason == Reason::Poison {
+                    if matches!(record.reason, Reason::Poison(_)) {
                         self.end(record.seq, None, true, Some(record.text));
+                        if !before.killed_enough(record.seq) {
+                            self.note(Wrong::BlamedTheLiving);
+                        }
                     }
                 }
             }

@@ -93,16 +93,15 @@ impl World {
             run: self.redis.run,
             want: self.want,
             ttl: super::TTL,
-            have: None,
         }
     }
 
     fn commit_call(node: Node, number: u64, held: &Held, last: Seq, failed: bool) -> Call {
-        let Range { first, crashes, .. } = held.range;
+        let Range { first, returns, .. } = held.range;
         let record = |at: usize| Record {
             seq: first + at as u64,
             text: held.texts[at],
-            attempt: crashes + 1,
+            attempt: returns + 1,
             reason: Reason::Rejected,
         };
         let failed: Vec<Record> = failed.then(|| record(0)).into_iter().collect();
@@ -320,7 +319,7 @@ impl World {
 
 fn lane_reply(reply: &Reply) -> LaneReply {
     match reply {
-        Reply::Claimed { range, pack } => {
+        Reply::Claimed { range, pack, .. } => {
             let from = (range.first - range.pack) as usize;
             let pack = pack.clone().unwrap_or_default();
             let texts = pack.into_iter().skip(from).take(range.size() as usize);

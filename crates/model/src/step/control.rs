@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::Script;
+use super::{LONGEST_TTL_MS, Script};
 use crate::call::Reply;
 use crate::flaw::Flaw;
-use crate::state::{Entry, How, Ms, Node, Range, Run, Slot, Takeover};
+use crate::state::{Entry, How, Lease, Ms, Node, Range, Run, Slot, Takeover};
 
 const FIRST_STANDBYS: usize = 2;
 const LINE_LOOK: usize = 8;
@@ -15,6 +15,7 @@ const FORGET_MS: Ms = 600_000;
 const FORGET_AT_ONCE: usize = 8;
 const WORKERS_FORGET_S: Ms = 600;
 const TAKEOVERS: usize = 100;
+const LAST_LOOK: usize = 2;
 
 impl Script<'_> {
     pub(super) fn beat(&mut self, node: Node, run: Run, ttl: Ms, above: u64) -> Reply {
@@ -39,7 +40,7 @@ impl Script<'_> {
         };
         let takes = match lease.node {
             Some(holder) if holder == node => false,
-            Some(holder) => lease.until <= now || gone(holder),
+            Some(holder) => self.is_past(lease.until) || gone(holder),
             None => true,
         };
         let generator = if takes { Some(node) } else { lease.node };
@@ -47,7 +48,7 @@ impl Script<'_> {
         let (mut dead, mut first) = (Vec::new(), Vec::new());
         for (_, name) in &line {
             let seen = self.state.seen.get(name).copied().unwrap_or(0);
-            if *name != node && (gone(*name) || seen + 3 * slow < now) {
+            if *name != node && (gone(*name) || self.is_past(seen + 3 * slow)) {
                 dead.push(*name);
             } else if Some(*name) != generator && first.len() < FIRST_STANDBYS {
                 first.push(*name);
@@ -73,19 +74,8 @@ impl Script<'_> {
         for name in dead {
             self.state.joined.remove(&name);
         }
-        let mut old: Vec<(Ms, Node)> = self
-            .state
-            .seen
-            .iter()
-            .map(|(node, at)| (*at, *node))
-            .filter(|(at, _)| *at <= now - FORGET_MS)
-            .collect();
-        old.sort_unstable();
-        for (_, name) in old.into_iter().take(FORGET_AT_ONCE) {
-            self.state.seen.remove(&name);
-            self.state.joined.remove(&name);
-            self.state.nodes.remove(&name);
-        }
+        self.forget_seen(|at| at <= now - FORGET_MS);
+        self.forget_seen(|at| at >= now + LONGEST_TTL_MS);
 
         if generator != Some(node) {
             return Reply::Worker {
@@ -123,6 +113,18 @@ impl Script<'_> {
         }
     }
 
+    /// Forgets some of the nodes whose last beat was at such a time.
+    fn forget_seen(&mut self, is_wrong: impl Fn(Ms) -> bool) {
+        let seen = self.state.seen.iter().map(|(node, at)| (*at, *node));
+        let mut old: Vec<(Ms, Node)> = seen.filter(|(at, _)| is_wrong(*at)).collect();
+        old.sort_unstable();
+        for (_, name) in old.into_iter().take(FORGET_AT_ONCE) {
+            self.state.seen.remove(&name);
+            self.state.joined.remove(&name);
+            self.state.nodes.remove(&name);
+        }
+    }
+
     pub(super) fn leave(&mut self, node: Node) -> Reply {
         let state = &mut self.state;
         state.nodes.remove(&node);
@@ -130,12 +132,28 @@ impl Script<'_> {
         state.seen.remove(&node);
         let resigned = state.lease.node == Some(node);
         if resigned {
-            state.lease.node = None;
-            state.lease.until = 0;
-            state.lease.run = 0;
-            state.lease.since = Some(self.now);
+            self.end_lease();
         }
         Reply::Left { resigned }
+    }
+
+    /// The lease is free; its epoch stays.
+    fn end_lease(&mut self) {
+        let lease = &mut self.state.lease;
+        *lease = Lease {
+            epoch: lease.epoch,
+            since: Some(self.now),
+            ..Lease::default()
+        };
+    }
+
+    pub(super) fn free(&mut self) -> Reply {
+        let holder = self.state.lease.node;
+        let holder = holder.filter(|holder| !self.state.is_present(*holder));
+        if holder.is_some() {
+            self.end_lease();
+        }
+        Reply::Freed { holder }
     }
 
     pub(super) fn seal(&mut self, node: Node, epoch: u64) -> Reply {
@@ -150,6 +168,7 @@ impl Script<'_> {
         }
         fence.node = Some(node);
         fence.epoch = epoch;
+        fence.born = true;
         let reply = Reply::Sealed {
             last: fence.last,
             cursor: fence.cursor,
@@ -158,7 +177,13 @@ impl Script<'_> {
         reply
     }
 
-    pub(super) fn reclaim(&mut self, run: Run, most: usize, looked_at: &[Slot]) -> Reply {
+    pub(super) fn reclaim(
+        &mut self,
+        run: Run,
+        most: usize,
+        looked_at: &[Slot],
+        checked: &[Slot],
+    ) -> Reply {
         let now = self.now;
         let waits = !self.state.queue.is_empty();
         let mut due: Vec<(Ms, Slot)> = self
@@ -168,7 +193,9 @@ impl Script<'_> {
             .map(|(slot, at)| (*at, *slot))
             .collect();
         due.sort_unstable();
-        due.truncate(most);
+        // The last ones may have been made under a clock that was ahead.
+        let last = due.split_off(due.len().min(most));
+        due.extend_from_slice(&last[last.len().saturating_sub(LAST_LOOK)..]);
         let claim_run = |slot: &Slot| self.state.claims.get(slot).map_or(0, |claim| claim.run);
         let gone: BTreeSet<Node> = due
             .iter()
@@ -178,7 +205,7 @@ impl Script<'_> {
 
         let (mut messages, mut records, mut nodes) = (0, 0, Vec::new());
         for (at, slot) in due {
-            if at > now && !gone.contains(&slot.node) {
+            if !self.is_past(at) && !gone.contains(&slot.node) {
                 continue;
             }
             if !self.state.claims.contains_key(&slot) {
@@ -193,6 +220,11 @@ impl Script<'_> {
             }
         }
         self.state.bell |= waits;
+        for slot in checked {
+            if self.state.claims.contains_key(slot) {
+                self.state.deadlines.entry(*slot).or_insert(now);
+            }
+        }
         for slot in looked_at {
             // Kept in whole seconds, compared with a clock that has fractions.
             let old = |at: Ms| (at / 1000 + WORKERS_FORGET_S) * 1000 < now;

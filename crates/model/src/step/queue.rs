@@ -1,18 +1,11 @@
-//! The way of a message: publish, claim, extend, commit, give back.
+//! The way of a message: publish, extend, commit, give back.
 
 use super::Script;
 use crate::call::{Effect, Reply};
 use crate::flaw::Flaw;
 use crate::state::{
-    Body, Claim, Entry, Line, Ms, Node, Pack, Range, Reason, Record, Run, Seq, Settled, Slot, Text,
+    Body, Claim, Entry, Line, Ms, Node, Pack, Range, Record, Seq, Settled, Slot, Suspects, Text,
 };
-
-/// Most messages handed out at once of those that one worker died with.
-const SUSPECTS: u64 = 16;
-/// After so many deaths a message is poison.
-const POISON_CRASHES: u64 = 3;
-/// Entries of the queue that one claim takes out of the way.
-const DISCARDS: usize = 100;
 
 /// The arguments of a commit.
 pub(super) struct Commit<'a> {
@@ -66,7 +59,8 @@ impl Script<'_> {
             count,
             first,
             last: first + count - 1,
-            crashes: 0,
+            returns: 0,
+            suspects: Suspects::default(),
         }));
         state.fence.last = first + count - 1;
         if keeps_cursor {
@@ -75,142 +69,8 @@ impl Script<'_> {
         state.bell = true;
     }
 
-    pub(super) fn claim(
-        &mut self,
-        slot: Slot,
-        number: u64,
-        run: Run,
-        want: u64,
-        ttl: Ms,
-        have: Option<(Seq, u64)>,
-    ) -> Reply {
-        if let Some(held) = self.state.claims.get(&slot) {
-            return match held.body {
-                Body::Messages(range) if held.number == number => {
-                    self.state.deadlines.insert(slot, self.now + ttl);
-                    let pack = self.state.packs.get(&range.pack);
-                    let pack = pack.map(|pack| pack.texts.clone());
-                    Reply::Claimed { range, pack }
-                }
-                _ => Reply::Held {
-                    number: held.number,
-                },
-            };
-        }
-        let settled = self.state.workers.get(&slot);
-        if settled.is_some_and(|settled| number <= settled.number) {
-            return Reply::Stale;
-        }
-        let knows = settled.is_some();
-        for _ in 0..DISCARDS {
-            let Some(head) = self.state.queue.first().copied() else {
-                return Reply::Empty;
-            };
-            let range = match head {
-                Entry::Range(range) => range,
-                Entry::Foreign(text) => {
-                    self.discard_foreign(text, Reason::Foreign);
-                    continue;
-                }
-            };
-            let pack = self.state.packs.get(&range.pack);
-            let bytes = pack.map_or(0, |pack| pack.bytes);
-            let has = knows && have == Some((range.pack, bytes)) && range.crashes < POISON_CRASHES;
-            let texts = pack.map(|pack| pack.texts.clone());
-            match texts {
-                None if !has => self.discard_foreign(0, Reason::TextMissing),
-                Some(texts) if range.crashes >= POISON_CRASHES => self.poison(slot, range, &texts),
-                texts => {
-                    let range = self.hand_out(slot, number, run, want, ttl, range);
-                    let pack = texts.filter(|_| !has);
-                    return Reply::Claimed { range, pack };
-                }
-            }
-        }
-        self.state.bell = true;
-        Reply::Empty
-    }
-
-    /// The head of the queue, or its first part, into a slot's hands.
-    fn hand_out(
-        &mut self,
-        slot: Slot,
-        number: u64,
-        run: Run,
-        want: u64,
-        ttl: Ms,
-        range: Range,
-    ) -> Range {
-        let most = match range.crashes {
-            0 => want.max(1),
-            1 => want.clamp(1, SUSPECTS),
-            _ => 1,
-        };
-        let last = range.last.min(range.first + most - 1);
-        let taken = Range { last, ..range };
-        let leaves = self.has(Flaw::ClaimLeavesQueue);
-        let state = &mut self.state;
-        if !leaves {
-            state.queue.remove(0);
-        }
-        if last < range.last {
-            let first = last + 1;
-            state
-                .queue
-                .insert(0, Entry::Range(Range { first, ..range }));
-        }
-        let body = Body::Messages(taken);
-        state.claims.insert(slot, Claim { number, run, body });
-        state.deadlines.insert(slot, self.now + ttl);
-        state.bell |= !state.queue.is_empty();
-        taken
-    }
-
-    /// What is not ours leaves the queue, and its bytes are kept.
-    fn discard_foreign(&mut self, text: Text, reason: Reason) {
-        self.state.queue.remove(0);
-        self.state.foreign += 1;
-        self.state.fail(Record {
-            seq: 0,
-            text,
-            attempt: 1,
-            reason,
-        });
-    }
-
-    /// The first message of the head killed too many: it fails without a worker.
-    fn poison(&mut self, slot: Slot, range: Range, texts: &[Text]) {
-        let state = &mut self.state;
-        state.queue.remove(0);
-        let seq = range.first;
-        if seq < range.last {
-            let first = seq + 1;
-            state
-                .queue
-                .insert(0, Entry::Range(Range { first, ..range }));
-        }
-        state.fail(Record {
-            seq,
-            // Another pack may lie there, if somebody deleted its own.
-            text: texts.get((seq - range.pack) as usize).copied().unwrap_or(0),
-            attempt: range.crashes,
-            reason: Reason::Poison,
-        });
-        state.failed += 1;
-        if !state.ledger.is_empty() {
-            state.ledger.push(Line::Ended {
-                slot,
-                first: seq,
-                last: seq,
-                failed: 1,
-                handled: false,
-            });
-        }
-        self.count_down(range, 1);
-    }
-
     /// Some messages of a pack have ended; with the last of them it goes.
-    fn count_down(&mut self, range: Range, ended: u64) {
+    pub(super) fn count_down(&mut self, range: Range, ended: u64) {
         let state = &mut self.state;
         let left = state.left.get(&range.pack).copied().unwrap_or(range.count);
         let left = left.saturating_sub(ended);

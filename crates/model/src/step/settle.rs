@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Script;
 use crate::call::{Reply, Seen, Settled};
 use crate::flaw::Flaw;
-use crate::state::{Entry, Line, Pack, Range, Record, Seq};
+use crate::state::{Entry, Line, Pack, Range, Record, Seq, Suspects};
 
 /// Where a message can wait again.
 #[derive(Clone, Copy)]
@@ -97,7 +97,8 @@ impl Script<'_> {
             count,
             first: seq,
             last: seq,
-            crashes: 0,
+            returns: 0,
+            suspects: Suspects::default(),
         }));
         state.retried += u64::from(counts);
         if !state.ledger.is_empty() {

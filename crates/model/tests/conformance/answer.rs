@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use baton::protocol::{
-    Beat, Census, Claim, ClaimCall, Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack,
-    Outcomes, Publish, PublishCall, Reclaimed, Seal, Settle, Settled, Store, Wanted,
+    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend,
+    Failure, GiveBack, Outcomes, Publish, PublishCall, Reclaimed, Seal, Settle, Settled, Store,
+    Wanted,
 };
 use baton::{Cursor, Effects};
 use baton_model::call::{self, Call, Effect, Reply};
@@ -13,6 +14,8 @@ use baton_model::state::{Ms, Node};
 use crate::real::{ABOUT, Real, Trouble};
 use crate::words;
 
+/// What no data is called.
+const OTHER_DATA: &str = "other";
 /// Most bytes of error records that a drain takes: never fewer than there are.
 const DRAIN_BYTES: u64 = 1 << 30;
 
@@ -28,6 +31,12 @@ impl Real {
             Call::Leave { .. } => Reply::Left {
                 resigned: store.leave().await?,
             },
+            Call::Free => Reply::Freed {
+                holder: match store.free().await? {
+                    Some(holder) => Some(node_of(&holder)?),
+                    None => None,
+                },
+            },
             Call::Seal { epoch, .. } => match store.seal(*epoch).await? {
                 Seal::Sealed { last, cursor } => Reply::Sealed {
                     last,
@@ -41,7 +50,6 @@ impl Real {
                 number,
                 want,
                 ttl: hold,
-                have,
                 ..
             } => {
                 let what = ClaimCall {
@@ -49,9 +57,8 @@ impl Real {
                     number: *number,
                     want: *want,
                     ttl: ttl(*hold),
-                    have: have.map(|(pack, bytes)| (pack, bytes as usize)),
                 };
-                claim(store.claim(what).await?)?
+                claim(store, store.claim(what).await?).await?
             }
             Call::Extend { ttl: hold, claims } => {
                 let claims = claims
@@ -243,12 +250,21 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, Trouble> {
     })
 }
 
-fn claim(claim: Claim) -> Result<Reply, Trouble> {
+async fn claim(store: &Store, claim: Claim) -> Result<Reply, Trouble> {
     Ok(match claim {
         Claim::Claimed { range, pack } => {
+            let (sent, pack) = match pack {
+                ClaimedPack::Sent(pack) => (true, Some(pack)),
+                ClaimedPack::Kept { born } => (false, store.pack(&born, range.pack).await?),
+            };
+            // Of data with another name no pack is to be had, whatever its number.
+            if let Some(other) = store.pack(OTHER_DATA, range.pack).await? {
+                return Err(strange(other.escape_ascii()));
+            }
             let texts = |pack: Vec<u8>| words::read_pack(&pack).ok_or_else(|| strange(pack));
             Reply::Claimed {
                 range: words::range(range),
+                sent,
                 pack: pack.map(texts).transpose()?,
             }
         }

@@ -5,7 +5,7 @@
 
 use baton_model::call::{Call, Effect, Seen};
 use baton_model::state::{
-    Body, Claim, Entry, Id, Ms, Node, Range, Reason, Record, Run, Seq, Slot, State, Text,
+    Body, Claim, Entry, Id, Ms, Node, Range, Reason, Record, Run, Seq, Slot, State, Suspects, Text,
 };
 
 use crate::event::{Event, OTHER_RUN};
@@ -22,13 +22,41 @@ const DRAIN: u8 = 9;
 /// Times to live: real time, which passes during a sequence, should not matter to most.
 const TTLS: [Ms; 6] = [100_000, 50_000, 300_000, 0, 100_000, 1_000];
 /// How the clock moves. Whole seconds: `workers` knows no others.
-const SHIFTS: [Ms; 10] = [
-    100_000, 700_000, 60_000, 300_000, -100_000, 6_000, 7_000, 600_000, 1_000, 599_000,
+const SHIFTS: [Ms; 16] = [
+    100_000,
+    700_000,
+    60_000,
+    300_000,
+    -100_000,
+    6_000,
+    7_000,
+    600_000,
+    1_000,
+    599_000,
+    6_000,
+    5_000,
+    86_400_000,
+    -86_400_000,
+    -3_500_000,
+    -3_600_000,
+];
+/// When the last suspect was added, before now: long ago, just now, under a clock that was ahead.
+const SUSPECTED: [Ms; 8] = [
+    6_000,
+    0,
+    4_000,
+    6_000,
+    5_000,
+    -1_000,
+    -3_595_000,
+    -86_400_000,
 ];
 
 /// What is known when it is an operation's turn.
 pub(crate) struct Scene<'a> {
     pub(crate) state: &'a State,
+    /// Redis's clock.
+    pub(crate) at: Ms,
     pub(crate) run: Run,
     pub(crate) audited: bool,
     /// The call before, to be repeated.
@@ -57,7 +85,8 @@ pub(crate) fn choose(op: &Op, scene: Scene<'_>) -> Option<Event> {
         Verb::TakeBell => Some(Event::TakeBell),
         Verb::Blame => match chooser.scene.state.queue.first()? {
             Entry::Range(range) => Some(Event::Blame(Range {
-                crashes: chooser.one(&[3, 1, 2]),
+                returns: chooser.one(&[3, 1, 2]),
+                suspects: chooser.suspects(),
                 ..*range
             })),
             Entry::Foreign(_) => None,
@@ -75,6 +104,10 @@ pub(crate) fn choose(op: &Op, scene: Scene<'_>) -> Option<Event> {
         Verb::LoseClaim => {
             let slots: Vec<Slot> = chooser.scene.state.claims.keys().copied().collect();
             Some(Event::LoseClaim(chooser.maybe(&slots)?))
+        }
+        Verb::LoseDeadline => {
+            let slots: Vec<Slot> = chooser.scene.state.claims.keys().copied().collect();
+            Some(Event::LoseDeadline(chooser.maybe(&slots)?))
         }
         Verb::Crowd => Some(Event::Crowd {
             nodes: GHOSTS.collect(),
@@ -127,6 +160,20 @@ impl Chooser<'_> {
         (0..NODES).filter(is).collect()
     }
 
+    /// Nodes that may have died, some of them present.
+    fn suspects(&mut self) -> Suspects {
+        let (present, absent) = (self.nodes(true), self.nodes(false));
+        let absent: Vec<Node> = GHOSTS.rev().chain(absent).collect();
+        let bits = |nodes: &[Node], most: usize| {
+            let nodes = nodes.iter().rev().take(most);
+            nodes.fold(0, |bits, node| bits | 1 << node)
+        };
+        let (dead, alive) = self.one(&[(3, 0), (1, 0), (2, 0), (2, 1), (3, 1), (0, 3), (4, 0)]);
+        let ago = self.one(&SUSPECTED);
+        let nodes = bits(&absent, dead) | bits(&present, alive);
+        Suspects::new(nodes, self.scene.at - ago)
+    }
+
     /// Texts that nobody has seen.
     fn texts(&mut self, count: u64) -> std::ops::Range<Text> {
         let first = *self.scene.texts + 1;
@@ -155,8 +202,10 @@ impl Chooser<'_> {
                     run: self.usually(run, &[0]),
                     most: 64,
                     looked_at: Vec::new(),
+                    checked: Vec::new(),
                 }
             }
+            Verb::Free => Call::Free,
             Verb::ErrorsClaim => self.errors_claim(),
             Verb::ErrorsCommit => self.errors_commit(),
             Verb::Settle => self.settle(),
@@ -174,9 +223,11 @@ impl Chooser<'_> {
             | Call::GiveBack { slot, .. }
             | Call::ErrorsClaim { slot, .. }
             | Call::ErrorsCommit { slot, .. } => slot.node,
-            Call::Extend { .. } | Call::Reclaim { .. } | Call::Settle { .. } | Call::Census => {
-                first_present
-            }
+            Call::Extend { .. }
+            | Call::Reclaim { .. }
+            | Call::Free
+            | Call::Settle { .. }
+            | Call::Census => first_present,
         };
         let by = match self.scene.state.is_present(own) {
             true => own,
@@ -285,12 +336,6 @@ impl Chooser<'_> {
     }
 
     fn claim(&mut self) -> Call {
-        let state = self.scene.state;
-        let head = match state.queue.first() {
-            Some(Entry::Range(range)) => range.pack,
-            _ => 1,
-        };
-        let bytes = state.packs.get(&head).map_or(0, |pack| pack.bytes);
         let slot = self.any_slot();
         Call::Claim {
             slot,
@@ -298,12 +343,6 @@ impl Chooser<'_> {
             run: self.scene.run,
             want: self.one(&[2, 1, 3, 100, 17, 100, 0]),
             ttl: self.one(&TTLS),
-            have: self.one(&[
-                None,
-                Some((head, bytes)),
-                Some((head, bytes + 1)),
-                Some((head + 1, bytes)),
-            ]),
         }
     }
 
@@ -343,7 +382,7 @@ impl Chooser<'_> {
             14 => (usual_last + 1, usual_last),
             _ => settled,
         };
-        let failed = self.failed(held.map_or(0, |range| range.crashes), first, last);
+        let failed = self.failed(held.map_or(0, |range| range.returns), first, last);
         let room = state.errors.len() + failed.len();
         let tight = [room as u64, room.saturating_sub(1) as u64, 0];
         Call::Commit {
@@ -365,7 +404,7 @@ impl Chooser<'_> {
     }
 
     /// Records of some of these messages; at times of one too many.
-    fn failed(&mut self, crashes: u64, first: Seq, last: Seq) -> Vec<Record> {
+    fn failed(&mut self, returns: u64, first: Seq, last: Seq) -> Vec<Record> {
         let which = self.pick() % 8;
         let fails = |seq: &Seq| match which {
             0..3 => false,
@@ -383,7 +422,7 @@ impl Chooser<'_> {
         let record = |seq: Seq| Record {
             seq,
             text: text(seq).unwrap_or(0),
-            attempt: crashes + 1,
+            attempt: returns + 1,
             reason: Reason::Rejected,
         };
         (first..=end).filter(fails).map(record).collect()
@@ -464,7 +503,7 @@ impl Chooser<'_> {
         let mut records: Vec<Seen> = Vec::new();
         for (id, record) in errors.iter().skip(start % errors.len().max(1)).take(most) {
             // Its text is a whole pack, because its own was deleted: the model has no such texts.
-            let is_pack = record.reason == Reason::Poison && record.text == 0;
+            let is_pack = matches!(record.reason, Reason::Poison(_)) && record.text == 0;
             if !is_pack {
                 records.push(seen(*id, *record));
             }

@@ -1,7 +1,7 @@
 //! What can happen to a fleet: a call, or something that no call does.
 
 use baton_model::call::Call;
-use baton_model::state::{Entry, Ms, Node, Range, Record, Run, Seq, Slot, State, Text};
+use baton_model::state::{Body, Entry, Ms, Node, Range, Record, Run, Seq, Slot, State, Text};
 
 /// The run of the server before it restarted. No server of ours has it.
 pub(crate) const OTHER_RUN: Run = u32::MAX;
@@ -21,7 +21,7 @@ pub(crate) enum Event {
     Restarted,
     /// An idle worker takes the bell's token.
     TakeBell,
-    /// So many workers died with the range at the head of the queue.
+    /// Workers may have died with the range at the head of the queue.
     Blame(Range),
     /// Somebody pushes what is not ours into the queue.
     Foreign(std::ops::Range<Text>),
@@ -31,6 +31,8 @@ pub(crate) enum Event {
     LosePack(Seq),
     /// Somebody deletes a claim.
     LoseClaim(Slot),
+    /// A person deletes the deadline of a claim.
+    LoseDeadline(Slot),
     /// Nodes that beat this long ago, at that run, and are not present.
     Crowd { nodes: Vec<Node>, ago: Ms, run: Run },
 }
@@ -40,13 +42,19 @@ pub(crate) enum Event {
 pub(crate) struct Beside {
     /// Whether the protocol's version is written down.
     pub(crate) protocol: bool,
+    /// The name of this data.
+    pub(crate) born: Option<String>,
 }
 
 impl Beside {
-    /// What it is after a call.
-    pub(crate) fn after(&self, call: &Call) -> Self {
-        let protocol = self.protocol || matches!(call, Call::Beat { .. });
-        Self { protocol }
+    /// What it is after a call. The name is any word, but once it is there it stays.
+    pub(crate) fn after(&self, call: &Call, seen: &Self) -> Self {
+        let seen = seen.born.as_ref();
+        let born = seen.filter(|_| matches!(call, Call::Seal { .. }));
+        Self {
+            protocol: self.protocol || matches!(call, Call::Beat { .. }),
+            born: self.born.as_ref().or(born).cloned(),
+        }
     }
 }
 
@@ -77,6 +85,9 @@ pub(crate) fn befall(event: &Event, state: &mut State, at: Ms) {
         Event::LoseClaim(slot) => {
             state.claims.remove(slot);
         }
+        Event::LoseDeadline(slot) => {
+            state.deadlines.remove(slot);
+        }
         Event::Crowd { nodes, ago, run } => {
             for node in nodes {
                 // In front of everybody who is here.
@@ -103,4 +114,16 @@ fn shift(state: &mut State, by: Ms) {
         .chain(state.deadlines.values_mut())
         .chain(state.workers.values_mut().map(|settled| &mut settled.at));
     times.for_each(|time| *time -= by);
+    let waiting = state.queue.iter_mut().filter_map(|entry| match entry {
+        Entry::Range(range) => Some(range),
+        Entry::Foreign(_) => None,
+    });
+    let in_hand = state.claims.values_mut();
+    let in_hand = in_hand.filter_map(|claim| match &mut claim.body {
+        Body::Messages(range) => Some(range),
+        Body::Records(_) => None,
+    });
+    let suspects = waiting.chain(in_hand).map(|range| &mut range.suspects);
+    let suspects = suspects.filter(|suspects| suspects.nodes != 0);
+    suspects.for_each(|suspects| suspects.since -= by);
 }

@@ -163,6 +163,14 @@ pub(crate) fn read(answers: &[Value], run: Run, since: Ms) -> Result<Look, Strin
             [Some(version)] if bytes(version)? == b"1" => true,
             _ => return Err(strange("meta", meta)),
         },
+        born: {
+            let named = elements(fence).as_chunks::<2>().0.iter();
+            let mut born = named.filter(|[name, _]| bytes(name) == Ok(b"born"));
+            born.next()
+                .map(|[_, word]| text(word))
+                .transpose()?
+                .map(str::to_owned)
+        },
     };
     let [node, epoch, until, since, run] = fields(
         "generator",
@@ -323,12 +331,14 @@ fn takeover(value: &Value) -> Result<Takeover, String> {
 }
 
 fn read_fence(hash: &Value) -> Result<Fence, String> {
-    let [node, epoch, last, cursor] = fields("fence", hash, ["node", "epoch", "last", "cursor"])?;
+    let names = ["node", "epoch", "last", "cursor", "born"];
+    let [node, epoch, last, cursor, born] = fields("fence", hash, names)?;
     Ok(Fence {
         node: node.map(node_of).transpose()?,
         epoch: epoch.map_or(Ok(0), number)?,
         last: last.map_or(Ok(0), number)?,
         cursor: cursor.map_or(Ok(0), number)?,
+        born: born.is_some(),
     })
 }
 

@@ -38,12 +38,14 @@ pub(crate) enum Verb {
     Forge,
     LosePack,
     LoseClaim,
+    LoseDeadline,
+    Free,
     Crowd,
 }
 
 /// How often each is drawn, when it is about messages and when it is about nodes. A shrinking
 /// sequence moves to the front of the list.
-const WEIGHTS: [(Verb, [usize; 2]); 25] = [
+const WEIGHTS: [(Verb, [usize; 2]); 27] = [
     (Verb::Census, [3, 0]),
     (Verb::Seal, [5, 3]),
     (Verb::Publish, [14, 2]),
@@ -60,14 +62,16 @@ const WEIGHTS: [(Verb, [usize; 2]); 25] = [
     (Verb::Repeat, [8, 4]),
     (Verb::TakeBell, [8, 1]),
     (Verb::Shift, [6, 14]),
-    (Verb::Drop, [1, 6]),
-    (Verb::Join, [1, 6]),
+    (Verb::Drop, [3, 6]),
+    (Verb::Join, [3, 6]),
     (Verb::Restarted, [1, 3]),
-    (Verb::Blame, [3, 0]),
+    (Verb::Blame, [6, 0]),
     (Verb::Foreign, [2, 0]),
     (Verb::Forge, [3, 0]),
     (Verb::LosePack, [1, 0]),
     (Verb::LoseClaim, [1, 1]),
+    (Verb::LoseDeadline, [2, 1]),
+    (Verb::Free, [0, 4]),
     (Verb::Crowd, [0, 2]),
 ];
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use baton::protocol::Store;
 use baton::{Error, FleetName, Keys, Target};
-use baton_model::state::{Ms, Node, Run, State};
+use baton_model::state::{Body, Entry, Ms, Node, Run, State};
 
 use crate::event::Event;
 use crate::look::{self, App, Look};
@@ -15,12 +15,6 @@ use crate::words;
 
 /// What every node says about itself.
 pub(crate) const ABOUT: &str = "{}";
-/// Writes other runs into claims. They are texts of which the model knows only the meaning.
-const OTHER_RUN_IN_CLAIMS: &str = "for i = 1, #ARGV, 2 do
-  local claim = redis.call('HGET', KEYS[1], ARGV[i])
-  claim = string.gsub(claim, '^(%a %d+) %x+', '%1 ' .. ARGV[i + 1])
-  redis.call('HSET', KEYS[1], ARGV[i], claim)
-end";
 /// How long a connection may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -184,14 +178,7 @@ impl Real {
                 pipe.cmd("LPOP").arg(&self.keys.bell);
             }
             Event::Blame(range) => {
-                let numbers = [
-                    range.pack,
-                    range.count,
-                    range.first,
-                    range.last,
-                    range.crashes,
-                ];
-                let range = numbers.map(|number| number.to_string()).join(" ");
+                let range = words::write_range(range);
                 pipe.cmd("LSET").arg(&self.keys.queue).arg(0).arg(range);
             }
             Event::Foreign(texts) => {
@@ -215,6 +202,10 @@ impl Real {
             Event::LoseClaim(slot) => {
                 let slot = words::slot(*slot);
                 pipe.cmd("HDEL").arg(&self.keys.claims).arg(slot.name());
+            }
+            Event::LoseDeadline(slot) => {
+                let slot = words::slot(*slot);
+                pipe.cmd("ZREM").arg(&self.keys.deadlines).arg(slot.name());
             }
         }
         self.raw.ask(&Request::from(&pipe))?;
@@ -268,14 +259,27 @@ impl Real {
                 .arg(slot.name())
                 .arg(value);
         }
-        if model.claims.values().any(|claim| claim.run != self.run) {
-            pipe.cmd("EVAL")
-                .arg(OTHER_RUN_IN_CLAIMS)
-                .arg(1)
-                .arg(&keys.claims);
-            for (slot, claim) in &model.claims {
-                let slot = words::slot(*slot);
-                pipe.arg(slot.name()).arg(hex(claim.run));
+        for (slot, claim) in &model.claims {
+            let (kind, body) = match &claim.body {
+                Body::Messages(range) => ('m', words::write_range(range)),
+                Body::Records(ids) => (
+                    'e',
+                    ids.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
+                ),
+            };
+            let value = format!("{kind} {} {} {body}", claim.number, hex(claim.run));
+            let slot = words::slot(*slot);
+            pipe.cmd("HSET")
+                .arg(&keys.claims)
+                .arg(slot.name())
+                .arg(value);
+        }
+        for (at, range) in (0..).zip(&model.queue) {
+            if let Entry::Range(range) = range
+                && range.suspects.nodes != 0
+            {
+                let range = words::write_range(range);
+                pipe.cmd("LSET").arg(&keys.queue).arg(at).arg(range);
             }
         }
         self.raw.ask(&Request::from(&pipe))?;

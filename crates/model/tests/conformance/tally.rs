@@ -5,17 +5,21 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use baton_model::call::{Call, Reply};
+use baton_model::state::State;
 
 /// Every answer that every script can give, and a few that are rare for their reason.
-const ALL: [&str; 44] = [
+const ALL: [&str; 50] = [
     "Beat Generator",
     "Beat Worker",
     "Census Counted",
     "Claim Claimed",
-    "Claim Claimed after 1 crash",
-    "Claim Claimed after 2 crashes",
+    "Claim Claimed with 1 suspect",
+    "Claim Claimed with 2 suspects",
+    "Claim Claimed with a suspect cleared",
+    "Claim Claimed with another postponed",
     "Claim Claimed without its pack",
     "Claim Empty",
+    "Claim Empty with all postponed",
     "Claim Held",
     "Claim Stale",
     "Commit Already",
@@ -34,6 +38,8 @@ const ALL: [&str; 44] = [
     "ErrorsCommit Done",
     "ErrorsCommit Lost",
     "Extend Extended",
+    "Free Freed",
+    "Free Freed from the dead",
     "GiveBack GivenBack",
     "GiveBack Lost",
     "Leave Left",
@@ -45,6 +51,7 @@ const ALL: [&str; 44] = [
     "Publish Published",
     "Reclaim Reclaimed",
     "Reclaim Reclaimed something",
+    "Reclaim Reclaimed with a deadline given",
     "Seal Fenced",
     "Seal Sealed",
     "Settle Settled Dropped",
@@ -63,8 +70,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts a call and its answer.
-    pub(crate) fn count(&mut self, call: &Call, reply: &Reply) {
+    /// Counts a call and its answer, between these states.
+    pub(crate) fn count(&mut self, call: &Call, reply: &Reply, before: &State, after: &State) {
         self.calls += 1;
         let plain = format!("{} {}", FirstWord::of(call), FirstWord::of(reply));
         let mut note = |more: &str| {
@@ -73,19 +80,32 @@ impl Tally {
         };
         note("");
         match reply {
-            Reply::Claimed { range, pack } => {
-                match range.crashes {
-                    1 => note(" after 1 crash"),
-                    2 => note(" after 2 crashes"),
+            Reply::Claimed { range, sent, pack } => {
+                let in_hand = after.in_hand().find(|held| held.first == range.first);
+                match in_hand.map_or(0, |held| held.suspects.count()) {
+                    1 => note(" with 1 suspect"),
+                    2 => note(" with 2 suspects"),
                     _ => {}
                 }
-                if pack.is_none() {
+                let head = before.waiting().next();
+                let first = head.is_some_and(|head| head.first == range.first);
+                let suspects = head.map_or(0, |head| head.suspects.nodes);
+                match before.claims.len() < after.claims.len() && suspects != 0 {
+                    true if !first => note(" with another postponed"),
+                    true if suspects & before.present != 0 => note(" with a suspect cleared"),
+                    _ => {}
+                }
+                if !sent && pack.is_some() {
                     note(" without its pack");
                 }
             }
+            Reply::Empty if matches!(call, Call::Claim { .. }) && !after.queue.is_empty() => {
+                note(" with all postponed");
+            }
+            Reply::Freed { holder: Some(_) } => note(" from the dead"),
             Reply::Records(records) => {
                 let reasons = records.iter().map(|(_, record)| record.reason);
-                reasons.for_each(|reason| note(&format!(" {reason:?}")));
+                reasons.for_each(|reason| note(&format!(" {}", FirstWord::of(&reason))));
             }
             Reply::Settled(settled) => {
                 let words = settled.iter().map(|settled| format!(" {settled:?}"));
@@ -97,8 +117,14 @@ impl Tally {
             Reply::Left { resigned: true } => note(" with the lease"),
             Reply::Reclaimed {
                 messages, records, ..
-            } if messages + records > 0 => {
-                note(" something");
+            } => {
+                if messages + records > 0 {
+                    note(" something");
+                }
+                let mut deadlines = after.deadlines.keys();
+                if deadlines.any(|slot| !before.deadlines.contains_key(slot)) {
+                    note(" with a deadline given");
+                }
             }
             _ => {}
         }

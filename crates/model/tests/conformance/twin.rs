@@ -1,10 +1,11 @@
 //! The model and a real fleet, side by side through one sequence.
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use baton_model::call::{Call, Reply};
 use baton_model::flaw::Flaw;
-use baton_model::state::{Ms, Node, State, Text};
+use baton_model::state::{Ms, Node, Slot, State, Text};
 use baton_model::step;
 
 use crate::choose::{Scene, choose};
@@ -16,8 +17,10 @@ use crate::tally::Tally;
 
 /// Who is present when a sequence begins.
 const FIRST_NODES: [Node; 3] = [0, 1, 2];
-/// How many of `workers` a reclaim looks at.
+/// How many of `workers` and of `claims` a reclaim looks at.
 const LOOKED_AT: usize = 2;
+/// More reclaims than it takes to return all claims of the sequence's few slots.
+const MOST_RECLAIMS: usize = 5;
 
 /// The two of them.
 pub(crate) struct Twin {
@@ -68,6 +71,7 @@ impl Twin {
         for op in &sequence.ops {
             let scene = Scene {
                 state: &self.model,
+                at: self.at,
                 run: self.real.run(),
                 audited: sequence.audited,
                 before: self.before(),
@@ -135,24 +139,24 @@ impl Twin {
     async fn call(&mut self, by: Node, call: &Call, tally: &mut Tally) -> Result<(), Trouble> {
         let said = self.real.call(by, call).await?;
         let look = self.real.look(self.since)?;
-        let call = self.with_looked_at(call, &look.state)?;
+        let calls = self.as_made(call, &look.state)?;
         if look.at < self.at {
             return Err(Trouble::Stalled(
                 "the server's clock was set back".to_owned(),
             ));
         }
         let mut difference: Option<String> = None;
-        for now in self.at..=look.at {
+        for moments in moments(self.at..=look.at, calls.len()) {
             let mut model = self.model.clone();
-            let reply = step(&mut model, &call, now, self.flaw);
+            let reply = run(&mut model, &calls, moments, self.flaw);
             // Redis keeps these in seconds.
             for settled in model.workers.values_mut() {
                 settled.at -= settled.at % 1000;
             }
-            let beside = self.beside.after(&call);
+            let beside = self.beside.after(call, &look.beside);
             if reply == said && model == look.state && beside == look.beside {
+                tally.count(call, &reply, &self.model, &model);
                 (self.model, self.beside, self.at) = (model, beside, look.at);
-                tally.count(&call, &reply);
                 if let Some((_, answer)) = self.story.last_mut() {
                     *answer = Some(reply);
                 }
@@ -171,28 +175,47 @@ impl Twin {
         Err(Trouble::Wrong(difference.unwrap_or_default()))
     }
 
-    /// A reclaim with what the server looked at by chance, as far as that can be seen.
-    fn with_looked_at(&self, call: &Call, after: &State) -> Result<Call, Trouble> {
+    /// The calls of scripts that a call is made of. A reclaim comes with what the server looked
+    /// at by chance, as far as that can be seen; one that believes any absence is several.
+    fn as_made(&self, call: &Call, after: &State) -> Result<Vec<Call>, Trouble> {
         let Call::Reclaim { run, most, .. } = call else {
-            return Ok(call.clone());
+            return Ok(vec![call.clone()]);
         };
+        let (once, scripts) = (*run != 0, if *run == 0 { MOST_RECLAIMS } else { 1 });
         let workers = &self.model.workers;
         let few = workers.len() <= LOOKED_AT;
-        let looked_at: Vec<_> = workers
+        let looked_at: Vec<Slot> = workers
             .keys()
             .filter(|slot| few || !after.workers.contains_key(slot))
             .copied()
             .collect();
-        match looked_at.len() > LOOKED_AT {
-            true => Err(Trouble::Wrong(format!(
-                "{looked_at:?} were forgotten at once"
-            ))),
-            false => Ok(Call::Reclaim {
-                run: *run,
-                most: *most,
-                looked_at,
-            }),
+        if looked_at.len() > scripts * LOOKED_AT {
+            let forgotten = format!("{looked_at:?} were forgotten at once");
+            return Err(Trouble::Wrong(forgotten));
         }
+        let script = Call::Reclaim {
+            run: *run,
+            most: *most,
+            looked_at,
+            checked: match once {
+                true => self.given_deadlines(after),
+                // The first of them looks at more claims than there are.
+                false => self.model.claims.keys().copied().collect(),
+            },
+        };
+        Ok(vec![script; scripts])
+    }
+
+    /// The claims in which a reclaim looked for one without a deadline, as far as that can be
+    /// seen. If it found more than it looks at, the states differ.
+    fn given_deadlines(&self, after: &State) -> Vec<Slot> {
+        let few = after.claims.len() <= LOOKED_AT;
+        let found = |slot: &&Slot| {
+            after.deadlines.contains_key(slot) && !self.model.deadlines.contains_key(slot)
+        };
+        let slots = after.claims.keys();
+        let slots = slots.filter(|slot| few || found(slot));
+        slots.take(LOOKED_AT).copied().collect()
     }
 
     fn agree(&self, look: &Look) -> Result<(), Trouble> {
@@ -203,6 +226,58 @@ impl Twin {
                 (&look.state, &look.beside),
             ))),
         }
+    }
+}
+
+/// The moments at which a script may have run, and those after it if there are any.
+fn moments(between: RangeInclusive<Ms>, scripts: usize) -> Vec<(Ms, Ms)> {
+    let last = *between.end();
+    let ways = between.flat_map(|first| {
+        match scripts {
+            1 => first..=first,
+            _ => first..=last,
+        }
+        .map(move |second| (first, second))
+    });
+    ways.collect()
+}
+
+/// Runs the scripts that a call is made of: at least two if there are several, and then until
+/// one of them returns nothing.
+fn run(model: &mut State, calls: &[Call], (first, later): (Ms, Ms), flaw: Option<Flaw>) -> Reply {
+    let mut calls = calls.iter();
+    let reply = calls.next().map(|call| step(model, call, first, flaw));
+    let mut reply = reply.unwrap_or(Reply::Empty);
+    for call in calls {
+        let claims = model.deadlines.len();
+        add(&mut reply, step(model, call, later, flaw));
+        if model.deadlines.is_empty() || model.deadlines.len() == claims {
+            break;
+        }
+    }
+    reply
+}
+
+/// Adds what another reclaim returned.
+fn add(reply: &mut Reply, other: Reply) {
+    if let (
+        Reply::Reclaimed {
+            messages,
+            records,
+            nodes,
+        },
+        Reply::Reclaimed {
+            messages: more_messages,
+            records: more_records,
+            nodes: more_nodes,
+        },
+    ) = (reply, other)
+    {
+        *messages += more_messages;
+        *records += more_records;
+        let new = more_nodes.into_iter();
+        let new: Vec<Node> = new.filter(|node| !nodes.contains(node)).collect();
+        nodes.extend(new);
     }
 }
 
@@ -230,7 +305,7 @@ fn differences(model: (&State, &Beside), server: (&State, &Beside)) -> String {
     compare!(
         0: run present lease nodes joined seen takeovers fence queue packs left claims deadlines
            workers errors held last_id done failed foreign retried bell ledger effects,
-        1: protocol
+        1: protocol born
     );
     text
 }

@@ -1,7 +1,7 @@
 //! How names, texts and records are written in Redis.
 
 use baton::{Digest, FailedMessage, Pack, PackBuilder};
-use baton_model::state::{Node, Range, Reason, Record, Seq, Slot, Text};
+use baton_model::state::{Node, Range, Reason, Record, Seq, Slot, Suspects, Text};
 
 /// When packs and records of ours say that they were made.
 const MADE_MS: u64 = 5;
@@ -9,6 +9,8 @@ const MADE_MS: u64 = 5;
 const LARGEST: u64 = 1 << 53;
 /// Why messages are rejected.
 const REJECTED: &str = "bad";
+/// Some texts are so long that a few of them make a pack that is not small.
+const LONG_TEXT: usize = 300;
 
 /// A node's name.
 pub(crate) fn node(node: Node) -> String {
@@ -36,25 +38,38 @@ pub(crate) fn read_slot(name: &str) -> Option<Slot> {
 
 /// The bytes of a text.
 pub(crate) fn text(text: Text) -> String {
-    format!("m{text}")
+    match text % 5 {
+        0 => format!("{:.<LONG_TEXT$}", format!("m{text}")),
+        _ => format!("m{text}"),
+    }
 }
 
 /// The bytes of what is not ours. Much of it looks as if it were.
 pub(crate) fn foreign(text: Text) -> String {
     let (before, after) = (text - 1, text + 1);
-    match text % 8 {
+    match text % 12 {
         1 => format!("{text} 2 {before} {text} 0"),
         2 => format!("{text} 2 {after} {text} 0"),
         3 => format!("{text} 1 {text} {after} 0"),
         4 => format!("0 {text} 0 0 0"),
         5 => format!("{text} 1 {text} {text} {}", "0".repeat(90)),
         6 => format!("{text} {LARGEST} {text} {LARGEST} 0"),
+        7 => format!("{text} 1001 {text} {text} 0"),
+        8 => format!("{text} 1 {text} {text} 0 9"),
+        9 => format!("{text} 1 {text} {text} 0 9 n1 n2"),
+        10 => format!("{text} 1 {text} {text} 0 9 {}", "n1,".repeat(130)),
         _ => format!("vandal {text}"),
     }
 }
 
 fn read_text(bytes: &[u8]) -> Option<Text> {
-    str::from_utf8(bytes).ok()?.strip_prefix('m')?.parse().ok()
+    let words = str::from_utf8(bytes).ok()?;
+    let number = words
+        .strip_prefix('m')?
+        .trim_end_matches('.')
+        .parse()
+        .ok()?;
+    (text(number) == words).then_some(number)
 }
 
 /// The number of what is not ours.
@@ -92,13 +107,49 @@ pub(crate) fn range(range: baton::Range) -> Range {
         count: range.count,
         first: range.first,
         last: range.last,
-        crashes: range.crashes,
+        returns: range.returns,
+        // The library does not say: what lies in Redis does.
+        suspects: Suspects::default(),
     }
 }
 
-/// A range.
+/// A range with its suspects, in whatever order they are named.
 pub(crate) fn read_range(words: &str) -> Option<Range> {
-    baton::Range::parse(words).map(range)
+    let range = range(baton::Range::parse(words)?);
+    let mut behind = words.split(' ').skip(5);
+    let suspects = match (behind.next(), behind.next()) {
+        (Some(since), Some(names)) => {
+            let mut nodes = names.split(',').map(|name| Some(1 << read_node(name)?));
+            let nodes = nodes.try_fold(0, |all, node| Some(all | node?))?;
+            Suspects::new(nodes, since.parse().ok()?)
+        }
+        _ => Suspects::default(),
+    };
+    Some(Range { suspects, ..range })
+}
+
+/// A range as a script writes it.
+pub(crate) fn write_range(range: &Range) -> String {
+    let Range {
+        pack,
+        count,
+        first,
+        last,
+        returns,
+        suspects: Suspects { nodes, since },
+    } = range;
+    let numbers = format!("{pack} {count} {first} {last} {returns}");
+    let names = (0..32).filter(|name| nodes & (1 << name) != 0).map(node);
+    match names.collect::<Vec<_>>().join(",") {
+        names if names.is_empty() => numbers,
+        names => format!("{numbers} {since} {names}"),
+    }
+}
+
+/// How many workers died with a message, if it failed for that.
+fn read_deaths(reason: &str) -> Option<u64> {
+    let deaths = reason.strip_prefix("its worker died ")?;
+    deaths.strip_suffix(" times")?.parse().ok()
 }
 
 /// The digest that is handed in for some messages. Any will do: scripts only write it down.
@@ -122,7 +173,6 @@ pub(crate) fn record(record: &Record) -> Vec<u8> {
 /// A record, of which a script may have made up the time: between these two then.
 pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
     let failed = FailedMessage::decode(bytes);
-    let poison = format!("its worker died {} times", failed.attempt);
     let (reason, text) = match failed.reason.as_str() {
         REJECTED => (Reason::Rejected, read_text(&failed.text)?),
         "not a message of this fleet" => (Reason::Foreign, read_foreign(&failed.text)?),
@@ -131,11 +181,13 @@ pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
             (Reason::TextMissing, 0)
         }
         // Its pack may be one of other texts, if somebody deleted the one that it was in.
-        reason if reason == poison => match Pack::parse(&failed.text) {
-            Ok(_) => (Reason::Poison, 0),
-            Err(_) => (Reason::Poison, read_text(&failed.text)?),
-        },
-        _ => return None,
+        reason => {
+            let poison = Reason::Poison(read_deaths(reason)?);
+            match Pack::parse(&failed.text) {
+                Ok(_) => (poison, 0),
+                Err(_) => (poison, read_text(&failed.text)?),
+            }
+        }
     };
     let by_a_script = reason != Reason::Rejected;
     let right_time = match by_a_script {
