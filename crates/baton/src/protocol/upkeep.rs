@@ -7,6 +7,8 @@ use crate::{Error, scripts};
 
 /// Most claims that one call looks at: Redis does nothing else meanwhile.
 const RECLAIM_CLAIMS: u64 = 64;
+/// Error records after which it looks at no further claim.
+const RECLAIM_RECORDS: u64 = 3_000;
 
 /// Entries of the ledger that are read at a time.
 const LEDGER_PAGE: u64 = 10_000;
@@ -36,20 +38,21 @@ impl Store {
         let (mut skip, mut claims) = (0, self.claims_len().await?);
         loop {
             let some = self.reclaim_from("", skip).await?;
+            let cut_short = some.records >= RECLAIM_RECORDS;
+            let none = some.nodes.is_empty();
             all.messages += some.messages;
             all.records += some.records;
             let new = some.nodes.into_iter();
             all.nodes
                 .extend(new.filter(|node| known.insert(node.clone())));
-            let left = self.claims_len().await?;
-            if left >= claims {
+            if claims <= skip + RECLAIM_CLAIMS && !cut_short {
+                return Ok(all);
+            }
+            if none {
                 // They live, and are passed over.
                 skip += RECLAIM_CLAIMS;
             }
-            claims = left;
-            if skip >= claims {
-                return Ok(all);
-            }
+            claims = self.claims_len().await?;
         }
     }
 
@@ -69,6 +72,7 @@ impl Store {
                     self.keys.presence.as_bytes(),
                     RECLAIM_CLAIMS.to_string().as_bytes(),
                     skip.to_string().as_bytes(),
+                    RECLAIM_RECORDS.to_string().as_bytes(),
                 ],
             )
             .await?;
