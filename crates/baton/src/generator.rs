@@ -242,7 +242,7 @@ impl<'a, S: Source> Reign<'a, S> {
         let first = self.outbox.number(count);
         self.schedule.advance(count);
         if self.allowed() == 0 {
-            // Whoever raises the limit has missed nothing until then.
+            // A fleet whose limit is raised later has missed nothing until then.
             self.schedule.begin_anew();
         }
         Some(Prepared {

@@ -132,7 +132,9 @@ fn read_all(answer: &Value) {
     for record in known(read::records(answer)).unwrap_or_default() {
         failed(&record.unwrap_or_default());
     }
-    known(read::numbers(answer));
+    if let Some((last, free)) = known(read::error_ids(answer)) {
+        assert!(last <= MOST && (1..=last + 1).contains(&free));
+    }
     known(read::presence(answer));
     known(read::scanned(answer));
     for line in known(read::lines(answer)).unwrap_or_default() {
@@ -391,7 +393,7 @@ mod tests {
             let seq = |record: &Option<Vec<u8>>| record.as_deref().map(seq_of);
             records.iter().any(|record| seq(record) > Some(0))
         });
-        understood("numbers", &|answer| read::numbers(answer).is_ok());
+        understood("error_ids", &|answer| read::error_ids(answer).is_ok());
         understood("presence", &|answer| read::presence(answer).is_ok());
         understood("scanned", &|answer| read::scanned(answer).is_ok());
         understood("errors_commit", &|answer| {

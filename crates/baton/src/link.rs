@@ -38,7 +38,7 @@ const BLOCKING_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Durat
 /// What happened to the connections, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkState {
-    /// This process cannot use Redis; the reason in words. Each new reason is told once.
+    /// This process cannot use Redis; the reason in words. Each new reason comes once.
     Lost(String),
     /// It can again.
     Regained,
@@ -67,6 +67,7 @@ struct Line {
     /// Counts connections, so that the end of an old one does not take down a new one.
     id: u64,
     connection: MultiplexedConnection,
+    since: Instant,
 }
 
 /// Both connections, and what the server says about itself.
@@ -239,7 +240,10 @@ impl Link {
             Over::Data => Some(up.data),
             Over::Presence => up.presence,
         };
-        let Some(Line { id, mut connection }) = line else {
+        let Some(Line {
+            id, mut connection, ..
+        }) = line
+        else {
             return Err(Error::Refused(
                 "this connection only looks: it has no presence".to_owned(),
             ));

@@ -43,7 +43,8 @@ pub struct Node<S, H> {
 }
 
 impl<S: Source, H: Handler> Node<S, H> {
-    /// A node with a new name. `observe` hears what happens.
+    /// A node with a new name. `observe` hears what happens, on the thread that beats and works:
+    /// while it blocks, the node does not renew its lease.
     pub fn new(
         target: Target,
         config: Config,
@@ -167,7 +168,7 @@ impl<S: Source, H: Handler> Node<S, H> {
     }
 }
 
-/// Tells what happened to the connections, and keeps the reason for whoever asks how this node is.
+/// Reports what happened to the connections, and keeps the reason for the node's health.
 fn hear(observe: &Observe, meter: &Meter, state: LinkState) {
     meter.set_redis_trouble(match &state {
         LinkState::Lost(reason) => Some(reason.clone()),

@@ -61,7 +61,7 @@ impl Schedule {
             };
         }
         // A tick further ahead than one interval is of a schedule with longer ones, or was
-        // written by a clock that nobody saw being set back.
+        // written before the clock was set back, which this node did not see.
         let latest = now.saturating_add(self.interval);
         let next = self.next.unwrap_or(now).min(latest);
         self.next = Some(next);

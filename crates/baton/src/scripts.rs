@@ -35,14 +35,29 @@ script!(
     CLAIM,
     "claim",
     [
-        "clock", "checked", "presence", "range", "suspects", "bell", "claimed", "errors", "ledger"
+        "clock",
+        "checked",
+        "presence",
+        "range",
+        "suspects",
+        "bell",
+        "claimed",
+        "errors_append",
+        "ledger"
     ]
 );
 script!(EXTEND, "extend", ["clock", "claimed"]);
 script!(
     COMMIT,
     "commit",
-    ["checked", "range", "claimed", "effects", "errors", "ledger"]
+    [
+        "checked",
+        "range",
+        "claimed",
+        "effects",
+        "errors_append",
+        "ledger"
+    ]
 );
 script!(
     GIVE_BACK,

@@ -38,8 +38,7 @@ pub struct Seen {
 /// Reads a fleet again and again until it is dropped. It survives that Redis goes away, also
 /// at its start: the latest snapshot stays, and [`Seen::trouble`] says why it is not newer.
 pub struct Watch {
-    target: Target,
-    fleet: FleetName,
+    place: String,
     seen: watch::Receiver<Arc<Seen>>,
     store: Arc<Mutex<Option<Store>>>,
     task: tokio::task::AbortHandle,
@@ -80,9 +79,10 @@ impl Watch {
             health: signs.health(Instant::now(), None),
         }));
         let store = Arc::default();
+        let place = target.to_string();
         let watcher = Watcher {
-            target: target.clone(),
-            fleet: fleet.clone(),
+            target,
+            fleet,
             present,
             every,
             store: Arc::clone(&store),
@@ -91,8 +91,7 @@ impl Watch {
             sender,
         };
         Self {
-            target,
-            fleet,
+            place,
             seen,
             store,
             task: tokio::spawn(watcher.run()).abort_handle(),
@@ -100,8 +99,8 @@ impl Watch {
     }
 
     /// Which Redis it reads, without credentials.
-    pub fn place(&self) -> String {
-        self.target.to_string()
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// What is known now.
@@ -120,12 +119,6 @@ impl Watch {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
-    }
-
-    /// Opens another connection, for what changes the fleet. It has a name and a presence of its
-    /// own: what it holds is free again when it is gone.
-    pub async fn open_store(&self) -> Result<Store, Error> {
-        Store::open(&self.target, &self.fleet, &new_name(), |_| {}).await
     }
 }
 

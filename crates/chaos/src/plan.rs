@@ -70,8 +70,8 @@ pub struct Facts {
     lasts_ms: (u64, u64),
     /// Whether another may come at the same time. A clock that jumps back leaves deadlines
     /// that lie a minute ahead: what is held by somebody silent then comes back that late,
-    /// and the run would wait for it. A full disk may end the server at any moment. What locks
-    /// everybody out, or must be seen in a node's own doing, is not mixed with other causes.
+    /// and the run would wait for it. A full disk may end the server at any moment. A fault
+    /// that locks all nodes out, or judges what one of them does, is not mixed with other causes.
     with_others: bool,
 }
 

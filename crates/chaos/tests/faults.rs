@@ -23,7 +23,7 @@ fn only(kind: &str) {
     let output = command.output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
     if told.contains(&format!("left out: {kind} ")) {
-        eprintln!("SKIPPED: {told}");
+        baton_print::errln!("SKIPPED: {told}");
         return;
     }
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();

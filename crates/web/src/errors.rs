@@ -115,7 +115,7 @@ pub(crate) async fn take(
     let Chosen { look, what } = parse(body)?;
     let chosen = recall(&page, &look)?.chosen(&what);
     let _turn = page.settling.take().await?;
-    let begun = page.takes.begin(&page.watch, &chosen).await?;
+    let begun = page.takes.begin(store(&page)?, &chosen).await?;
     Ok(Json(begun).into_response())
 }
 

@@ -47,7 +47,8 @@ pub use crate::origin::PublicUrl;
 pub struct Options {
     /// Who does not know it is shown a login page, or refused.
     pub token: Option<String>,
-    /// Whether failed messages may be dropped and retried.
+    /// Whether failed messages may be taken, dropped and retried. The page's watch must be
+    /// present then ([`Watch::start_present`]).
     pub allow_actions: bool,
     /// Names by which the page may be asked for, beside localhost and the address itself.
     pub hosts: Vec<String>,

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use baton::protocol::{Extend, Store};
-use baton::{Error, FailedMessage, Take, Watch};
+use baton::{Error, FailedMessage, Take};
 use futures_util::{Stream, stream};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex as AsyncMutex;
@@ -39,8 +39,6 @@ const MAX_TAKES: usize = 16;
 pub(crate) struct Takes {
     answer_timeout: Duration,
     waiting: Mutex<HashMap<String, Waiting>>,
-    /// The connection that all of them use, opened for the first.
-    store: AsyncMutex<Option<Store>>,
 }
 
 struct Waiting {
@@ -106,21 +104,20 @@ impl Takes {
         Self {
             answer_timeout,
             waiting: Mutex::default(),
-            store: AsyncMutex::default(),
         }
     }
 
-    /// Claims those of these records that are there and that no drain holds.
+    /// Claims those of these records that are there and that no drain holds. The store must be
+    /// present, or other nodes take it for dead.
     pub(crate) async fn begin(
         self: &Arc<Self>,
-        watch: &Watch,
+        store: Store,
         ids: &[u64],
     ) -> Result<Begun, Refusal> {
         if self.lock().len() >= MAX_TAKES {
             let why = "too many takes wait for an answer: give one, or wait";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
         }
-        let store = self.store(watch).await?;
         // A script that lacks a permission halfway is not rolled back.
         store.preflight(true).await?;
         // What a dead process held is there to be taken.
@@ -138,15 +135,6 @@ impl Takes {
             begun.take = Some(self.hold(take, count, &begun.file));
         }
         Ok(begun)
-    }
-
-    /// The connection for takes. It survives that Redis goes away.
-    pub(crate) async fn store(&self, watch: &Watch) -> Result<Store, Error> {
-        let mut store = self.store.lock().await;
-        match &*store {
-            Some(store) => Ok(store.clone()),
-            None => Ok(store.insert(watch.open_store().await?).clone()),
-        }
     }
 
     fn hold(self: &Arc<Self>, take: Take, count: u64, file: &str) -> String {
@@ -274,7 +262,7 @@ fn file_name(now: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton::{FleetName, Keys, Limits, Target};
+    use baton::{FleetName, Keys, Target};
     use baton_server::PrivateServer;
 
     use super::*;
@@ -292,15 +280,10 @@ mod tests {
             .exec(&mut client.get_connection().unwrap())
             .unwrap();
         let target = Target::parse(&server.url()).unwrap();
-        let limits = Limits {
-            lease_ttl: PATIENCE,
-            claim_ttl: PATIENCE,
-        };
-        let watch = Watch::start(target, fleet, PATIENCE, limits);
+        let store = Store::open(&target, &fleet, "page", |_| {}).await.unwrap();
         let takes = Arc::new(Takes::new(Duration::from_secs(1)));
-        let begun = takes.begin(&watch, &[1, 2]).await.unwrap();
+        let begun = takes.begin(store.clone(), &[1, 2]).await.unwrap();
         assert_eq!((begun.count, begun.missing), (1, 1));
-        let store = watch.open_store().await.unwrap();
         assert_eq!(store.errors_len().await.unwrap(), 0, "it is held");
         let name = begun.take.unwrap();
         let end = Instant::now() + PATIENCE;

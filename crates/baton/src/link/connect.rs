@@ -122,7 +122,12 @@ impl Connector {
                 Ok(())
             });
         let connection = self.open(&config).await?;
-        Ok(Line { id, connection })
+        let since = Instant::now();
+        Ok(Line {
+            id,
+            connection,
+            since,
+        })
     }
 
     /// A connection of its own for calls that block on the server for up to `longest`.

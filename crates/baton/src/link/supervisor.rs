@@ -81,7 +81,8 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
                     let Some(up) = self.up().filter(|up| up.has(id)) else {
                         continue;
                     };
-                    let closed_idle = idle && id == up.data.id && up.since.elapsed() > PROVEN_AFTER;
+                    let aged = up.data.since.elapsed() > PROVEN_AFTER;
+                    let closed_idle = idle && id == up.data.id && aged;
                     if closed_idle && self.renew_data(&up).await.is_some() {
                         continue;
                     }

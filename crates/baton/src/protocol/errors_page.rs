@@ -171,16 +171,10 @@ impl Store {
         let mut command = redis::cmd("HMGET");
         command.arg(&self.keys.errors_ids).arg("last").arg("free");
         let answer = self.ask(&[command]).await?;
-        let numbers = answer.first().map(read::numbers).transpose()?;
-        match numbers.as_deref() {
-            Some([last, free]) => {
-                let highest = last.unwrap_or_default();
-                // Beyond the ids that were given, it is as good as none.
-                let lowest = free.filter(|free| (1..=highest + 1).contains(free));
-                let lowest = lowest.unwrap_or(1);
-                Ok(Ids { lowest, highest })
-            }
-            _ => Err(unexpected("HMGET", &answer)),
-        }
+        let (highest, lowest) = match answer.first() {
+            Some(ids) => read::error_ids(ids)?,
+            None => return Err(unexpected("HMGET", &answer)),
+        };
+        Ok(Ids { lowest, highest })
     }
 }

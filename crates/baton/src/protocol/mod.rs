@@ -82,8 +82,9 @@ impl Store {
         })
     }
 
-    /// Connects to look only: nobody sees this process, and it needs no right but to read. What it
-    /// would claim has no owner that is present; claims and beats need [`Store::open`].
+    /// Connects to look only: other processes do not see this one, and it needs no right but to
+    /// read. What it would claim has no owner that is present; claims and beats need
+    /// [`Store::open`].
     pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
         Ok(Self {
             fleet: fleet.clone(),

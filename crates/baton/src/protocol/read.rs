@@ -273,16 +273,20 @@ pub(crate) fn records(answer: &Value) -> Result<Vec<Option<Vec<u8>>>, Error> {
         .collect()
 }
 
-/// Numbers of a hash; none for a field that is not there.
-pub(crate) fn numbers(answer: &Value) -> Result<Vec<Option<u64>>, Error> {
+/// The id given last, and where the search for the oldest record begins: a hint, so one that is
+/// no number, or beyond the ids that were given, is as good as none.
+pub(crate) fn error_ids(answer: &Value) -> Result<(u64, u64), Error> {
     let call = "HMGET";
-    let values = array(call, answer)?.iter();
-    values
-        .map(|value| match value {
-            Value::Nil => Ok(None),
-            value => number(call, value).map(Some),
-        })
-        .collect()
+    let [last, free] = array(call, answer)? else {
+        return Err(unexpected(call, answer));
+    };
+    let last = match last {
+        Value::Nil => 0,
+        last => number(call, last)?,
+    };
+    let free = number(call, free).ok();
+    let free = free.filter(|free| (1..=last + 1).contains(free));
+    Ok((last, free.unwrap_or(1)))
 }
 
 /// Which fields of a hash are there.

@@ -9,6 +9,8 @@ use crate::{Error, scripts};
 const RECLAIM_CLAIMS: u64 = 64;
 /// Claims in which a call looks for one that has no deadline, and in which `clean` does.
 const RECLAIM_LOOKS: (u64, u64) = (2, 1000);
+/// Error records after which it looks at no further claim.
+const RECLAIM_RECORDS: u64 = 3_000;
 
 /// Entries of the ledger that are read at a time.
 const LEDGER_PAGE: u64 = 10_000;
@@ -39,20 +41,21 @@ impl Store {
         let (mut skip, mut claims) = (0, self.claims_len().await?);
         loop {
             let some = self.reclaim_from("", skip, RECLAIM_LOOKS.0).await?;
+            let cut_short = some.records >= RECLAIM_RECORDS;
+            let none = some.nodes.is_empty();
             all.messages += some.messages;
             all.records += some.records;
             let new = some.nodes.into_iter();
             all.nodes
                 .extend(new.filter(|node| known.insert(node.clone())));
-            let left = self.claims_len().await?;
-            if left >= claims {
+            if claims <= skip + RECLAIM_CLAIMS && !cut_short {
+                return Ok(all);
+            }
+            if none {
                 // They live, and are passed over.
                 skip += RECLAIM_CLAIMS;
             }
-            claims = left;
-            if skip >= claims {
-                return Ok(all);
-            }
+            claims = self.claims_len().await?;
         }
     }
 
@@ -72,6 +75,7 @@ impl Store {
                     self.keys.presence.as_bytes(),
                     RECLAIM_CLAIMS.to_string().as_bytes(),
                     skip.to_string().as_bytes(),
+                    RECLAIM_RECORDS.to_string().as_bytes(),
                     looks.to_string().as_bytes(),
                 ],
             )

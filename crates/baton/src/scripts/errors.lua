@@ -4,30 +4,6 @@
 -- drain's hands. `errors_held` is a hash: id -> slot of the drain that holds the record.
 local IDS_AT_ONCE = 1000
 
--- The id given last. Refuses if the next one is taken: a record would be overwritten.
-local function last_id(errors, ids)
-  local last = whole_number(ids, 'last')
-  local behind = last and redis.call('HEXISTS', errors, last + 1) or redis.call('HLEN', errors)
-  if behind > 0 then
-    error('BADVALUE ' .. ids .. ' last is behind the ids in ' .. errors .. ': set it to the highest of them', 0)
-  end
-  return last or 0
-end
-
--- Appends records[from..to] behind the id given last.
-local function append(errors, ids, last, records, from, to)
-  for first = from, to, IDS_AT_ONCE / 2 do
-    local fields, at = {}, 1
-    for i = first, math.min(first + IDS_AT_ONCE / 2 - 1, to) do
-      last = last + 1
-      fields[at], fields[at + 1] = last, records[i]
-      at = at + 2
-    end
-    redis.call('HSET', errors, unpack(fields))
-  end
-  redis.call('HSET', ids, 'last', string.format('%.0f', last))
-end
-
 -- Where the search for the oldest record begins. It is a hint: one that is no number, or beyond
 -- the ids that were given, is as good as none.
 local function first_free(ids, last)

@@ -3,19 +3,18 @@
 -- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 bell  6 errors_held  7 errors_ids
 -- ARGV  1 run of the server ('' believes absence whatever the run)  2 prefix of presence channels
 --       3 most claims looked at  4 how many with earlier deadlines are passed over
---       5 how many claims are looked at for one without a deadline
+--       5 error records after which the other claims wait for the next call
+--       6 how many claims are looked at for one without a deadline
 -- Returns {'reclaimed', messages, error records, name of a dead node...}
 -- Keeps: a range enters the queue in the step in which it leaves `claims`, with the name of the
 -- worker that may have died. Also re-rings a bell whose token a dying sleeper took along, and
 -- gives a deadline to claims that have none.
-local run, prefix = ARGV[1], ARGV[2]
-local most, skip, look = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local run, prefix, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local most_records, look = tonumber(ARGV[5]), tonumber(ARGV[6])
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], bell = KEYS[5],
   errors_held = KEYS[6], errors_ids = KEYS[7]}
 local WORKERS_FORGET_S = 600
 local LAST_LOOK = 2
--- After so many error records the other claims wait for the next call.
-local RECORDS_AT_ONCE = 3000
 
 -- The earliest deadlines first: what the dead held is never extended and ends up here.
 local due = redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
@@ -48,7 +47,7 @@ local messages, records, names, named = 0, 0, {}, {}
 for i = 1, #due, 2 do
   local slot = due[i]
   local name = string.match(slot, '^([^:]*)')
-  if records < RECORDS_AT_ONCE and (is_past(tonumber(due[i + 1]), now) or gone[name]) then
+  if records < most_records and (is_past(tonumber(due[i + 1]), now) or gone[name]) then
     if values[slot] then
       local m, r = put_back(keys, slot, values[slot], {now = now, prefix = prefix})
       values[slot] = nil

@@ -237,7 +237,7 @@ async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, brok
         include_str!("../../src/scripts/effects.lua"),
         include_str!("../../src/scripts/ledger.lua"),
         include_str!("../../src/scripts/checked.lua"),
-        include_str!("../../src/scripts/errors.lua"),
+        include_str!("../../src/scripts/errors_append.lua"),
         include_str!("../../src/scripts/commit.lua"),
     ]
     .concat();

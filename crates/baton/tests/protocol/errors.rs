@@ -1,8 +1,10 @@
 //! The errors store: a record is gone only when the drain that holds it says so.
 
-use baton::protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Reclaimed};
+use baton::protocol::{
+    Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Outcomes, Reclaimed, Settle,
+};
 
-use crate::support::{Fleet, Lane, OVER, failed};
+use crate::support::{Fleet, Lane, NO_EFFECTS, OVER, failed};
 
 const BYTES: u64 = 1 << 20;
 /// All but where the search for the oldest begins.
@@ -206,5 +208,75 @@ async fn a_drain_and_a_worker_of_one_name_do_not_take_each_other_s_claims() {
     assert_eq!(claim(&w, 1, 9).await, ErrorsClaim::Stale);
     let before = fleet.dump().await;
     assert_eq!(commit(&w, 1, 9).await, ErrorsCommit::Lost);
+    assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn ids_that_would_overwrite_a_record_or_are_no_numbers_stop_a_commit() {
+    for (name, ids) in [
+        ("deleted", None),
+        ("behind", Some("1")),
+        ("no number", Some("1.5")),
+        ("not exact", Some("9007199254740993")),
+    ] {
+        let fleet = Fleet::new().await;
+        let (_g, w) = fleet.with_messages(2).await;
+        fleet.fail(&["one", "two"]).await;
+        assert_eq!(w.take(1, 2).await, "m1 m2");
+        let key = &fleet.keys.errors_ids;
+        let _: () = fleet.raw(&["DEL", key]).await;
+        if let Some(last) = ids {
+            let _: () = fleet.raw(&["HSET", key, "last", last]).await;
+        }
+        let before = fleet.dump().await;
+        let records = [failed(1, "m1")];
+        let outcomes = Outcomes {
+            first: 1,
+            last: 2,
+            failed: &records,
+            effects: &NO_EFFECTS,
+            max_errors: 10,
+            digest: None,
+        };
+        let error = w.store.commit(&w.slot, 1, outcomes).await.unwrap_err();
+        assert!(error.to_string().contains(key), "{name}: {error}");
+        assert!(error.to_string().contains("last"), "{name}: {error}");
+        assert_eq!(fleet.dump().await, before, "{name}");
+        // As the error says.
+        let _: () = fleet.raw(&["HSET", key, "last", "2"]).await;
+        let commit = w.store.commit(&w.slot, 1, outcomes).await;
+        assert_eq!(commit.unwrap(), Commit::Done, "{name}");
+        assert_eq!(w.failures().await.len(), 3, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_hint_that_is_none_hides_no_record() {
+    for hint in ["x", "99", "-1", "1.5", "0"] {
+        let fleet = Fleet::new().await;
+        let d = with_records(&fleet, 2).await;
+        let key = &fleet.keys.errors_ids;
+        let _: () = fleet.raw(&["HSET", key, "free", hint]).await;
+        assert_eq!(d.failures().await.len(), 2, "{hint}");
+        assert_eq!(numbers(&claim(&d, 1, 9).await), [1, 2], "{hint}");
+    }
+}
+
+#[tokio::test]
+async fn a_retry_on_a_counter_that_is_no_number_changes_nothing() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(1).await;
+    let _ = w.take(1, 1).await;
+    let records = [failed(1, "m1")];
+    let commit = w.commit_with(1, 1..=1, &records, &NO_EFFECTS).await;
+    assert_eq!(commit, Commit::Done);
+    let _: () = fleet
+        .raw(&["HSET", &fleet.keys.stats, "retried", "1.5"])
+        .await;
+    let before = fleet.dump().await;
+    let failures = w.failures().await;
+    let error = w.store.errors_settle(Settle::Retry, &failures).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains(&fleet.keys.stats) && error.contains("retried"));
     assert_eq!(fleet.dump().await, before);
 }

@@ -68,7 +68,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const WRITTEN_DOWN: Duration = Duration::from_secs(5);
 
 /// Redis's clock is a day fast; server and nodes die; the server comes back with the right time.
-/// Nobody may wait until tomorrow for the dead.
+/// No node may wait until tomorrow for the dead.
 pub(super) struct Corrected;
 
 impl Fault for Corrected {

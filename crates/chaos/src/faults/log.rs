@@ -33,7 +33,10 @@ impl DiskFull {
 
 impl Fault for DiskFull {
     fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
-        let worker = self.dice.pick(&stage.workers()).context("nobody works")?;
+        let worker = self
+            .dice
+            .pick(&stage.workers())
+            .context("there is no worker")?;
         stage.kill(worker)?;
         let node = stage.start_node_with_file()?;
         note.targets = stage.labels(&[node]);
@@ -87,8 +90,11 @@ impl Stall {
 impl Fault for Stall {
     fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
         let node = match self.dice.chance(50) {
-            true => stage.generator().context("nobody generates")?,
-            false => self.dice.pick(&stage.workers()).context("nobody works")?,
+            true => stage.generator().context("there is no generator")?,
+            false => self
+                .dice
+                .pick(&stage.workers())
+                .context("there is no worker")?,
         };
         note.targets = stage.labels(&[node]);
         stage.fleet.stall_log(node, true);

@@ -99,8 +99,8 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::LogDiskFull => Box::new(log::DiskFull::new(dice)),
         Kind::LogStall => Box::new(log::Stall::new(dice)),
         Kind::OutputLimit => Box::new(operator::OutputLimit::default()),
-        Kind::Password => Box::new(operator::Password),
-        Kind::Demote => Box::new(operator::Demote),
+        Kind::Password => Box::new(operator::Password::default()),
+        Kind::Demote => Box::new(operator::Demote::default()),
         Kind::ClockCorrected => Box::new(clock::Corrected),
     }
 }

@@ -1,8 +1,10 @@
 //! What an operator of Redis may set, and set back.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
+use baton_harness::{Info, Told};
 
 use super::{Fault, Note};
 use crate::stage::Stage;
@@ -11,6 +13,8 @@ use crate::stage::Stage;
 const LIMIT: &str = "pubsub 32kb 16kb 1";
 const LIMIT_SETTING: &str = "client-output-buffer-limit";
 const PASSWORD: &str = "changed";
+/// So often per second a node may connect, and complain, while Redis refuses it.
+const QUIET_PER_S: f64 = 12.0;
 
 fn send(redis: &mut redis::Connection, words: &[&str]) -> Result<redis::Value> {
     let mut command = redis::Cmd::new();
@@ -49,8 +53,51 @@ impl Fault for OutputLimit {
     }
 }
 
+/// How much nodes do while they can do nothing. One that does not back off connects and complains
+/// for as long as it is refused.
+#[derive(Default)]
+struct Noise {
+    since: Option<Instant>,
+    connections: f64,
+    mark: usize,
+}
+
+impl Noise {
+    fn begin(stage: &Stage, redis: &mut redis::Connection) -> Result<Self> {
+        Ok(Self {
+            since: Some(Instant::now()),
+            connections: connections(redis)?,
+            mark: stage.fleet.mark(),
+        })
+    }
+
+    /// Judges, and returns it in words.
+    fn end(&self, stage: &mut Stage, redis: &mut redis::Connection) -> Result<String> {
+        let Some(since) = self.since else {
+            return Ok(String::new());
+        };
+        let per_node = stage.fleet.alive().len().max(1) as f64 * since.elapsed().as_secs_f64();
+        let complains = |told: &Told| matches!(told.event(), "redis" | "warning");
+        let told = stage.fleet.told_since(self.mark);
+        let lines = told.iter().filter(|told| complains(told)).count() as f64 / per_node;
+        let connections = (connections(redis)? - self.connections) / per_node;
+        let words = format!(
+            "each node connected {connections:.1} times and complained {lines:.1} times per second"
+        );
+        if connections > QUIET_PER_S || lines > QUIET_PER_S {
+            stage.findings.push(format!("no backoff: {words}"));
+        }
+        Ok(words)
+    }
+}
+
+fn connections(redis: &mut redis::Connection) -> Result<f64> {
+    Info::read(redis, "stats")?.number("total_connections_received")
+}
+
 /// The password is another for a while, and all who know the old one are cut off.
-pub(super) struct Password;
+#[derive(Default)]
+pub(super) struct Password(Noise);
 
 impl Fault for Password {
     fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
@@ -63,11 +110,12 @@ impl Fault for Password {
                 cut += clients;
             }
         }
-        note.text = format!("{cut} connections");
+        note.text = format!("{cut} connections cut");
+        self.0 = Noise::begin(stage, &mut redis)?;
         Ok(())
     }
 
-    fn lift(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
+    fn lift(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
         // A restart forgets it.
         if !stage.server.is_running() {
             return Ok(());
@@ -75,34 +123,44 @@ impl Fault for Password {
         let url = stage.eye.url();
         let with_password = url.replacen("://", &format!("://:{PASSWORD}@"), 1);
         let redis = redis::Client::open(with_password)?.get_connection();
-        // One that was never set is wanted from nobody.
+        // A password that was never set is not asked for.
         let mut redis = match redis {
             Ok(redis) => redis,
             Err(_) => stage.eye.redis()?,
         };
-        send(&mut redis, &["CONFIG", "SET", "requirepass", ""]).map(drop)
+        send(&mut redis, &["CONFIG", "SET", "requirepass", ""])?;
+        let noise = self.0.end(stage, &mut redis)?;
+        note.text = format!("{}, {noise}", note.text);
+        Ok(())
     }
 }
 
-/// The primary is told to follow a server that does not exist. It keeps its data, takes no writes,
+/// The primary follows a server that does not exist. It keeps its data, takes no writes,
 /// and is a primary again afterwards.
-pub(super) struct Demote;
+#[derive(Default)]
+pub(super) struct Demote(Noise);
 
 impl Fault for Demote {
     fn inject(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
-        // Free a moment ago, and nobody listens there.
+        // Free a moment ago: no server listens there.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
             .local_addr()?
             .port();
         let port = port.to_string();
-        send(&mut stage.eye.redis()?, &["REPLICAOF", "127.0.0.1", &port]).map(drop)
+        let mut redis = stage.eye.redis()?;
+        send(&mut redis, &["REPLICAOF", "127.0.0.1", &port])?;
+        self.0 = Noise::begin(stage, &mut redis)?;
+        Ok(())
     }
 
-    fn lift(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
-        match stage.server.is_running() {
-            true => send(&mut stage.eye.redis()?, &["REPLICAOF", "NO", "ONE"]).map(drop),
-            // A restart forgets it.
-            false => Ok(()),
+    fn lift(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+        // A restart forgets it.
+        if !stage.server.is_running() {
+            return Ok(());
         }
+        let mut redis = stage.eye.redis()?;
+        send(&mut redis, &["REPLICAOF", "NO", "ONE"])?;
+        note.text = self.0.end(stage, &mut redis)?;
+        Ok(())
     }
 }

@@ -42,8 +42,9 @@ Which Redis:
 Environment:
   Every flag reads a variable, shown in its help; a flag that is typed comes first. An empty
   variable counts as none. For a flag without a value the variable is true, 1, yes or on, or
-  false, 0, no or off; any other word is an error. REDIS_PASSWORD holds a password; BATON_SERVER_PROGRAM names the
-  server program to start instead of valkey-server or redis-server.
+  false, 0, no or off; any other word is an error. REDIS_PASSWORD holds a password;
+  BATON_SERVER_PROGRAM names the server program to start instead of valkey-server or
+  redis-server.
 
 Exit codes:
   0    all went well; a node was asked to stop and did

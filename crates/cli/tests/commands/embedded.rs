@@ -110,7 +110,7 @@ fn a_node_starts_a_server_that_others_join_and_that_outlives_it() {
 }
 
 /// The id of a user that owns nothing.
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 
 #[test]
 fn another_user_of_the_machine_is_not_let_in_and_reads_why() {
@@ -133,8 +133,8 @@ fn another_user_of_the_machine_is_not_let_in_and_reads_why() {
         let mut command = Command::new(&program);
         command
             .args(args)
-            .uid(NOBODY)
-            .gid(NOBODY)
+            .uid(OTHER_USER)
+            .gid(OTHER_USER)
             .env_clear()
             .env("XDG_DATA_HOME", other.path())
             .env("BATON_EMBEDDED_PORT", &machine.port)
@@ -167,8 +167,8 @@ fn another_user_of_the_machine_is_not_let_in_and_reads_why() {
     let password = machine.data.path().join("baton/server/password");
     let read = Command::new("cat")
         .arg(&password)
-        .uid(NOBODY)
-        .gid(NOBODY)
+        .uid(OTHER_USER)
+        .gid(OTHER_USER)
         .output()
         .unwrap();
     assert_eq!((read.status.code(), read.stdout), (Some(1), vec![]));

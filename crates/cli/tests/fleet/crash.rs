@@ -117,6 +117,38 @@ fn a_killed_worker_s_message_is_processed_by_another_long_before_its_claim_ends(
 }
 
 #[test]
+fn a_message_whose_workers_lose_it_and_live_is_not_blamed_for_it() {
+    let server = server();
+    let args = [
+        "--interval",
+        "10ms",
+        "--work",
+        "2s",
+        "--claim-ttl",
+        "300ms",
+        "--messages",
+        "1",
+        "--error-rate",
+        "0",
+    ];
+    let fleet = fleet_of(4, &server, &args);
+    for _ in 0..4 {
+        let holder = wait_holder(&fleet, &server);
+        let mark = fleet.mark();
+        fleet.pause(holder).unwrap();
+        fleet
+            .wait_for(mark, PATIENCE, "the message taken back", |told| {
+                told.event() == "reclaimed"
+            })
+            .unwrap();
+        fleet.resume(holder).unwrap();
+    }
+    assert_each_once(&fleet, &server, 1);
+    let status = status(&server.url(), "default").unwrap();
+    assert_eq!((status.done, status.failed), (1, 0), "{status:?}");
+}
+
+#[test]
 fn a_worker_paused_past_its_claim_wakes_up_and_its_commit_is_refused() {
     let server = server();
     let args = [

@@ -24,13 +24,13 @@ impl FakeClock {
                 required.is_none_or(|value| value != "1"),
                 "libfaketime is not there, and BATON_REQUIRE_TOOLS is 1"
             );
-            eprintln!("SKIPPED: libfaketime is not there (scripts/setup-chaos)");
+            baton_print::errln!("SKIPPED: libfaketime is not there (scripts/setup-chaos)");
             return None;
         };
         // No tool helps a server whose own allocator clashes with the library.
         let started = Self::with(&library);
         if let Err(error) = &started {
-            eprintln!("SKIPPED: this server does not run with libfaketime: {error}");
+            baton_print::errln!("SKIPPED: this server does not run with libfaketime: {error}");
         }
         started.ok()
     }

@@ -9,6 +9,7 @@ mod crash;
 mod election;
 mod fake_clock;
 mod flow;
+mod lanes;
 mod lost_data;
 mod redis_refuses;
 mod redis_trouble;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use baton_harness::{Fleet, Told};
-use baton_server::PrivateServer;
+use baton_server::{Fsync, PrivateServer};
 
 use crate::servers::start_each;
 use crate::support::{PATIENCE, fleet_of, redis, server};
@@ -197,6 +197,37 @@ fn another_password_is_said_by_the_log_by_readyz_and_by_status() {
 }
 
 #[test]
+fn a_node_that_is_refused_one_more_connection_goes_on_with_those_it_has() {
+    let server = server();
+    let fleet = fleet_of(2, &server, &["--interval", "100ms", "--error-rate", "0"]);
+    let mut connection = redis(&server);
+    let deadline = std::time::Instant::now() + PATIENCE;
+    let sleeper = loop {
+        assert!(std::time::Instant::now() < deadline, "no worker sleeps");
+        let clients: String = ::redis::cmd("CLIENT")
+            .arg("LIST")
+            .query(&mut connection)
+            .unwrap();
+        let mut blocked = clients.lines().filter(|line| line.contains(" flags=b "));
+        if let Some(client) = blocked.next() {
+            break client.split(['=', ' ']).nth(1).unwrap().to_owned();
+        }
+    };
+    // The connection on which the worker sleeps is cut, and cannot be had again.
+    send(
+        &mut connection,
+        &["CONFIG", "SET", "requirepass", "another"],
+    );
+    send(&mut connection, &["CLIENT", "KILL", "ID", &sleeper]);
+    let before = opened(&mut connection);
+    fleet.watch_for(WATCHED).unwrap();
+    assert!(opened(&mut connection) - before <= MOST_CONNECTIONS);
+    let ended = |told: &Told| told.event() == "processed";
+    let mark = fleet.mark();
+    fleet.wait_for(mark, PATIENCE, "an end", ended).unwrap();
+}
+
+#[test]
 fn a_user_whose_password_or_rights_changed_is_told_so() {
     let server = server();
     let mut connection = redis(&server);
@@ -279,6 +310,24 @@ fn a_server_that_cannot_save_is_quoted_and_nothing_is_lost() {
         send(&mut connection, &["BGSAVE"]);
         wait_regained(&fleet, mark);
     }
+}
+
+#[test]
+fn a_server_that_still_loads_its_data_is_waited_for_with_that_reason() {
+    // After 20,000 keys, 100 µs each, it has loaded for two seconds.
+    let mut server = PrivateServer::builder()
+        .appendonly(Fsync::Always)
+        .config("key-load-delay", "100")
+        .start()
+        .unwrap();
+    let fill = "for i = 1, 20000 do redis.call('SET', 'other:' .. i, i) end";
+    send(&mut redis(&server), &["EVAL", fill, "0"]);
+    let fleet = fleet_of(2, &server, &SLOW);
+    let mark = fleet.mark();
+    server.kill9();
+    server.restart().unwrap();
+    wait_lost(&fleet, mark, "loading its data");
+    wait_regained(&fleet, mark);
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn messages_over_a_step(nodes: usize, ahead_s: i64, hurt: impl Fn(&mut Fleet)) -
         "{made} messages in {ticks} ticks, {took:?}"
     );
     let said = warnings(&fleet, mark, "clock was set");
-    assert!(!said.is_empty(), "nobody said that the clock was set");
+    assert!(!said.is_empty(), "no node said that the clock was set");
     assert_eq!(warnings(&fleet, mark, "left out"), Vec::<String>::new());
     Some(())
 }

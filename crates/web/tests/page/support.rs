@@ -145,7 +145,8 @@ impl Site {
                     lease_ttl,
                     claim_ttl: Duration::from_secs(1),
                 };
-                let watch = Watch::start(target, name, Duration::from_millis(50), limits);
+                // Present, since some of the pages act.
+                let watch = Watch::start_present(target, name, Duration::from_millis(50), limits);
                 tokio::select! {
                     () = serve(listener, watch) => {}
                     _ = stopped => {}
