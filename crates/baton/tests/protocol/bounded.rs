@@ -73,7 +73,6 @@ async fn bounded<T>(fleet: &Fleet, what: &str, call: impl Future<Output = T>) ->
     assert!(scripts > 0.0, "{what}: no script ran");
     let (cpu, wall) = (after.cpu - before.cpu, after.wall - before.wall);
     let each = cpu.min(wall) / scripts;
-    println!("{what}: {scripts} scripts, each {each:.0} µs");
     assert!(each < MOST_US, "{what}: {each} µs per script");
     answer
 }
@@ -274,14 +273,6 @@ async fn what_is_dropped_while_two_drains_run_and_what_they_take_is_all_there_wa
 async fn a_record_of_40_mb_keeps_no_script_busy() {
     let server = start();
     let fleet = Fleet::on(&server.url()).await;
-    // How much a connection may receive at once is another matter.
-    let limit = [
-        "CONFIG",
-        "SET",
-        "client-output-buffer-limit",
-        "pubsub 0 0 0",
-    ];
-    let _: () = fleet.raw(&limit).await;
     fill(&fleet, 2).await;
     let huge = failed(1, vec![b'x'; 40 << 20]);
     for _ in 0..3 {
