@@ -27,24 +27,22 @@ pub struct Range {
 const LONGEST_RANGE: (usize, usize) = (400, 90);
 
 impl Range {
-    /// Reads what a script wrote: five decimal numbers, and perhaps a time and the names of
-    /// nodes that may have died with these messages. What this takes for a range, the scripts
+    /// Reads what a script wrote: five decimal numbers, and perhaps a time, a run of the
+    /// server and the names of nodes that may have died with these messages. What this takes for a range, the scripts
     /// do too, and the other way round.
     pub fn parse(text: &str) -> Option<Self> {
         let (longest, longest_numbers) = LONGEST_RANGE;
-        let mut words = text.splitn(7, ' ');
+        let mut words = text.splitn(8, ' ');
         let numbers = words.by_ref().take(5).map(str::len).sum::<usize>() + 4;
         if text.len() > longest || numbers > longest_numbers {
             return None;
         }
         let digits = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
-        match (words.next(), words.next()) {
-            (None, None) => {}
-            (Some(time), Some(names)) if digits(time) && !names.is_empty() => {
-                if names.contains(' ') {
-                    return None;
-                }
-            }
+        let hex = |word: &str| word.bytes().all(|b| b.is_ascii_hexdigit());
+        match (words.next(), words.next(), words.next()) {
+            (None, ..) => {}
+            (Some(time), Some(run), Some(names))
+                if digits(time) && hex(run) && !names.is_empty() && !names.contains(' ') => {}
             _ => return None,
         }
         let mut numbers = text.split(' ').take(5).map(exact);

@@ -89,4 +89,5 @@ script!(
     "errors_settle",
     ["bell", "ledger", "checked"]
 );
+script!(TOGETHER, "together", []);
 script!(NEWEST, "newest", ["checked", "errors"]);

@@ -287,7 +287,7 @@ impl World {
     /// What a claim did about the suspects of the first range, when so many messages had failed.
     fn after_claim(&self, suspects: Suspects, failed: u64, reply: &Reply) -> Events {
         let back = suspects.nodes & self.redis.present;
-        let gone = Suspects::new(suspects.nodes & !back, suspects.since);
+        let gone = Suspects::new(suspects.nodes & !back, suspects.since, suspects.run);
         match reply {
             _ if self.redis.failed > failed => Events::POISON,
             Reply::Claimed { .. } if back != 0 => Events::CLEARED,

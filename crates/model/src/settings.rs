@@ -153,7 +153,7 @@ pub fn small() -> Vec<(Setting, usize)> {
                 failing: true,
                 ..workers("work", &[2], work)
             },
-            150_444,
+            149_881,
         ),
         (workers("twins", &[2, 1], twins), 88_122),
         (workers("returns", &[2], returns), 71_450),
@@ -169,7 +169,7 @@ pub fn small() -> Vec<(Setting, usize)> {
                 last_words_lost: true,
                 ..killers("poison")
             },
-            73_050,
+            74_806,
         ),
         (
             Setting {
@@ -208,7 +208,7 @@ pub fn small() -> Vec<(Setting, usize)> {
                 to_the_end: true,
                 ..setting("restart, to the end", restart)
             },
-            63_790,
+            66_486,
         ),
         (
             Setting {
@@ -226,7 +226,7 @@ pub fn small() -> Vec<(Setting, usize)> {
                 to_the_end: true,
                 ..setting("clock set right, to the end", wrong_clock)
             },
-            72_351,
+            87_209,
         ),
     ]
 }

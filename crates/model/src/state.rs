@@ -58,13 +58,17 @@ pub struct Suspects {
     pub nodes: u32,
     /// When the last of them was added; 0 without any.
     pub since: Ms,
+    /// The run of the server at that time; 0 without any.
+    pub run: Run,
 }
 
 impl Suspects {
     /// These nodes, without which there is no time either.
-    pub fn new(nodes: u32, since: Ms) -> Self {
-        let since = if nodes == 0 { 0 } else { since };
-        Self { nodes, since }
+    pub fn new(nodes: u32, since: Ms, run: Run) -> Self {
+        match nodes {
+            0 => Self::default(),
+            _ => Self { nodes, since, run },
+        }
     }
 
     /// How many.

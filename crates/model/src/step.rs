@@ -150,26 +150,27 @@ impl Script<'_> {
             true => 0,
             false => self.state.present,
         };
-        Suspects::new(suspects.nodes & !present, suspects.since)
+        Suspects::new(suspects.nodes & !present, suspects.since, suspects.run)
     }
 
     /// A range as it comes back from a worker that may have died with it.
-    fn suspected(&self, range: Range, node: Node) -> Range {
+    fn suspected(&self, range: Range, node: Node, run: Run) -> Range {
         let nodes = self.still_gone(range.suspects).nodes | 1 << node;
         Range {
             returns: range.returns + 1,
             suspects: match self.has(Flaw::ForgetSuspects) {
                 true => range.suspects,
-                false => Suspects::new(nodes, self.now),
+                false => Suspects::new(nodes, self.now, run),
             },
             ..range
         }
     }
 
     /// Ends a claim and returns what it held to the front of where it came from. Tells how many
-    /// messages and records that were. `lost` if its worker may have died.
-    fn put_back(&mut self, slot: Slot, lost: bool) -> (u64, u64) {
-        let claim = match self.has(Flaw::ReclaimLeavesClaim) && lost {
+    /// messages and records that were. `lost` if its worker may have died, with the run of the
+    /// server that the caller saw.
+    fn put_back(&mut self, slot: Slot, lost: Option<Run>) -> (u64, u64) {
+        let claim = match self.has(Flaw::ReclaimLeavesClaim) && lost.is_some() {
             true => self.state.claims.get(&slot).cloned(),
             false => self.state.claims.remove(&slot),
         };
@@ -177,8 +178,8 @@ impl Script<'_> {
         match claim.map(|claim| claim.body) {
             Some(Body::Messages(range)) => {
                 let range = match lost {
-                    true => self.suspected(range, slot.node),
-                    false => range,
+                    Some(run) => self.suspected(range, slot.node, run),
+                    None => range,
                 };
                 self.state.queue.insert(0, Entry::Range(range));
                 self.state.bell = true;

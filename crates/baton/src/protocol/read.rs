@@ -321,6 +321,28 @@ pub(crate) fn length(answer: &Value) -> Result<u64, Error> {
     number("HLEN", answer)
 }
 
+/// The answer that a script got to a command, as the command gives it to a client: fields of a
+/// hash in pairs, members with their scores as numbers.
+pub(crate) fn as_of_a_command(words: &[&[u8]], answer: Value) -> Result<Value, Error> {
+    let call = scripts::TOGETHER.name;
+    let pairs = |answer: &Value| {
+        let pairs = array(call, answer)?.as_chunks::<2>().0.iter();
+        Ok::<_, Error>(pairs.cloned().map(|[a, b]| (a, b)).collect::<Vec<_>>())
+    };
+    match (words.first().copied(), words.last().copied()) {
+        (Some(b"HGETALL"), _) => Ok(Value::Map(pairs(&answer)?)),
+        (Some(b"ZRANGE"), Some(b"WITHSCORES")) => {
+            let scored = pairs(&answer)?.into_iter().map(|(member, score)| {
+                let number = string(call, &score)?.parse().ok();
+                let number = number.ok_or_else(|| unexpected(call, &score))?;
+                Ok(Value::Array(vec![member, Value::Double(number)]))
+            });
+            Ok(Value::Array(scored.collect::<Result<_, Error>>()?))
+        }
+        _ => Ok(answer),
+    }
+}
+
 /// Refuses if a command is missing.
 pub(crate) fn preflight(answer: &Value) -> Result<(), Error> {
     let missing = strings(scripts::PREFLIGHT.name, answer)?;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use redis::Value;
 
+use super::answer::array;
 use super::{Store, command, read};
 use crate::snapshot::{FailedGlance, Takeover};
 use crate::{Error, scripts};
@@ -189,7 +190,13 @@ impl Store {
 
     /// Asks all of it in one step.
     pub(super) async fn ask(&self, questions: &[redis::Cmd]) -> Result<Vec<Value>, Error> {
-        match self.link.atomic(questions).await {
+        let asked = match self.link.atomic(questions).await {
+            Err(Error::Unavailable(why)) if why.starts_with("OOM") => {
+                self.ask_in_a_script(questions).await
+            }
+            asked => asked,
+        };
+        match asked {
             Err(Error::Refused(why)) if why.contains("WRONGTYPE") => {
                 self.check_types().await?;
                 Err(Error::Refused(why))
@@ -201,15 +208,55 @@ impl Store {
         }
     }
 
+    /// Asks in one step where the server's memory is full and it refuses the transaction. Scripts
+    /// among the questions are asked behind it, for a script cannot run another.
+    async fn ask_in_a_script(&self, questions: &[redis::Cmd]) -> Result<Vec<Value>, Error> {
+        let questions: Vec<Vec<&[u8]>> = questions.iter().map(words).collect();
+        let is_script =
+            |words: &[&[u8]]| words.first().is_some_and(|word| word.starts_with(b"EVAL"));
+        let mut ask = redis::cmd(self.eval_verb());
+        ask.arg(scripts::TOGETHER.source).arg(0);
+        for words in questions.iter().filter(|words| !is_script(words)) {
+            ask.arg(words.len()).arg(words);
+        }
+        let answers = self.link.call(&ask).await?;
+        let mut answers = array(scripts::TOGETHER.name, &answers)?.iter();
+        let mut all = Vec::new();
+        for words in &questions {
+            all.push(match is_script(words) {
+                true => {
+                    let mut script = redis::Cmd::new();
+                    script.arg(words);
+                    self.link.call(&script).await?
+                }
+                false => {
+                    let answer = answers.next().cloned().unwrap_or(Value::Nil);
+                    read::as_of_a_command(words, answer)?
+                }
+            });
+        }
+        Ok(all)
+    }
+
     /// Makes sure that this user may ask so.
     pub(super) async fn check_asking(&self) -> Result<(), Error> {
-        match self.link.atomic(&[plain(&["TIME"])]).await {
+        match self.ask(&[plain(&["TIME"])]).await {
             Err(Error::Refused(why)) => Err(Error::Refused(format!(
                 "the Redis user lacks commands that a fleet needs: multi, exec ({why})"
             ))),
             asked => asked.map(drop),
         }
     }
+}
+
+/// The words of a command.
+fn words(command: &redis::Cmd) -> Vec<&[u8]> {
+    let word = |arg| match arg {
+        redis::Arg::Simple(word) => Some(word),
+        // What scans takes; none of ours does.
+        _ => None,
+    };
+    command.args_iter().filter_map(word).collect()
 }
 
 fn plain(words: &[&str]) -> redis::Cmd {

@@ -17,7 +17,8 @@
 -- worker held are handed out a few at a time, after a second death one by one; one that
 -- killed too many goes to errors, and so does whatever lies in the queue that is not ours,
 -- with its bytes. A suspect that is present again did not die. Before the last verdict the
--- suspects have time to come back; meanwhile the messages wait at the end of the queue.
+-- suspects have time to come back, and after a restart of the server that time begins anew;
+-- meanwhile the messages wait at the end of the queue.
 local SUSPECT_MESSAGES = 16
 local VERDICT_MS = 5000
 local SMALL_PACK = 1024
@@ -105,22 +106,24 @@ for _ = 1, 100 do
   if not head or head == postponed then return {'empty'} end
   local p, n, a, b, c, field, tail = parse_range(head)
   local bytes = p and redis.call('HSTRLEN', KEYS[2], field)
-  local since, names = 0, {}
-  if p and tail ~= '' then since, names = suspects(tail, presence) end
+  local since, since_run, names = 0, '', {}
+  if p and tail ~= '' then since, since_run, names = suspects(tail, presence) end
   if not p then
     discard(head, 'not a message of this fleet')
   elseif bytes == 0 then
     discard(head, 'its text is missing in Redis')
-  elseif #names >= poison and is_past(since + VERDICT_MS, now) then
+  elseif #names >= poison and since_run == run and is_past(since + VERDICT_MS, now) then
     fail({p = p, n = n, a = a, b = b, c = c, tail = tail}, field, #names)
   elseif #names >= poison then
-    postponed = postponed or head
+    local waits = since_run == run and head
+      or format_range(p, n, a, b, c, format_suspects(now, run, names))
+    postponed = postponed or waits
     redis.call('LPOP', KEYS[1])
-    redis.call('RPUSH', KEYS[1], head)
+    redis.call('RPUSH', KEYS[1], waits)
   else
     local most = #names == 0 and want or #names == 1 and math.min(want, SUSPECT_MESSAGES) or 1
     local take = math.min(b, a + most - 1)
-    local behind = tail == '' and '' or format_suspects(since, names)
+    local behind = tail == '' and '' or format_suspects(since, since_run, names)
     local range = take == b and behind == tail and head
       or format_range(p, n, a, take, c, behind)
     local answer = claimed(range, n, a, take, field, bytes)

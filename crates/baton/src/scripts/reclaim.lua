@@ -7,14 +7,15 @@
 --       6 how many claims are looked at for one without a deadline
 -- Returns {'reclaimed', messages, error records, name of a dead node...}
 -- Keeps: a range enters the queue in the step in which it leaves `claims`, with the name of the
--- worker that may have died. Also re-rings a bell whose token a dying sleeper took along, and
--- gives a deadline to claims that have none.
+-- worker that may have died. Also strikes off suspects that are present, re-rings a bell whose
+-- token a dying sleeper took along, and gives a deadline to claims that have none.
 local run, prefix, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local most_records, look = tonumber(ARGV[5]), tonumber(ARGV[6])
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], bell = KEYS[5],
   errors_held = KEYS[6], errors_ids = KEYS[7]}
 local WORKERS_FORGET_S = 600
 local LAST_LOOK = 2
+local SUSPECT_LOOK = 16
 
 -- The earliest deadlines first: what the dead held is never extended and ends up here.
 local due = redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
@@ -49,7 +50,7 @@ for i = 1, #due, 2 do
   local name = string.match(slot, '^([^:]*)')
   if records < most_records and (is_past(tonumber(due[i + 1]), now) or gone[name]) then
     if values[slot] then
-      local m, r = put_back(keys, slot, values[slot], {now = now, prefix = prefix})
+      local m, r = put_back(keys, slot, values[slot], {now = now, run = run, prefix = prefix})
       values[slot] = nil
       messages, records = messages + m, records + r
       if not named[name] then
@@ -62,6 +63,23 @@ for i = 1, #due, 2 do
   end
 end
 if waiting > 0 then ring(KEYS[5]) end
+
+-- Claims look at suspects now and then, this script looks all the time: one that was back for a
+-- moment did not die. What came back lies at the head, what waits for a verdict at the end.
+local function acquit(first, last)
+  for i, text in ipairs(redis.call('LRANGE', KEYS[1], first, last)) do
+    local p, n, a, b, c, _, tail = parse_range(text)
+    if p and tail ~= '' then
+      local left = format_suspects(suspects(tail, prefix))
+      if left ~= tail then
+        redis.call('LSET', KEYS[1], first + i - 1, format_range(p, n, a, b, c, left))
+      end
+    end
+  end
+end
+local length = redis.call('LLEN', KEYS[1])
+acquit(0, SUSPECT_LOOK - 1)
+acquit(math.max(SUSPECT_LOOK, length - SUSPECT_LOOK), length - 1)
 
 -- No script of ours makes a claim without a deadline; one that has none would last for ever.
 for _, slot in ipairs(redis.call('HRANDFIELD', KEYS[2], look)) do

@@ -11,13 +11,13 @@ async fn messages_of_a_dead_worker_come_back_a_few_at_a_time_and_then_alone() {
     fleet.death("x", 40, &g).await;
     assert_eq!(
         fleet.dump().await.only(&["queue", "claims", "stats"]),
-        ["queue: [1 40 1 40 1 TIME x]"]
+        ["queue: [1 40 1 40 1 TIME RUN x]"]
     );
     let few: Vec<String> = (1..=16).map(|seq| format!("m{seq}")).collect();
     assert_eq!(fleet.death("y", 100, &g).await, few.join(" ") + " (1)");
     assert_eq!(
         fleet.dump().await.only(&["queue"]),
-        ["queue: [1 40 1 16 2 TIME x,y, 1 40 17 40 1 TIME x]"]
+        ["queue: [1 40 1 16 2 TIME RUN x,y, 1 40 17 40 1 TIME RUN x]"]
     );
     for seq in 1..=16 {
         assert_eq!(w.take(seq, 100).await, format!("m{seq} (2)"));
@@ -54,7 +54,7 @@ async fn each_death_counts_for_the_message_that_was_held() {
     assert_eq!(fleet.death("y", 1, &g).await, "m1 (1)");
     assert_eq!(
         fleet.dump().await.only(&["queue"]),
-        ["queue: [1 2 1 1 2 TIME x,y, 1 2 2 2 1 TIME x]"]
+        ["queue: [1 2 1 1 2 TIME RUN x,y, 1 2 2 2 1 TIME RUN x]"]
     );
 }
 
@@ -71,14 +71,14 @@ async fn a_message_that_killed_three_workers_goes_to_errors_and_its_neighbours_l
         fleet.dump().await,
         [
             "bell: [1]",
-            "claims: {w:0=m 4 RUN 1 3 2 2 2 TIME x,y}",
+            "claims: {w:0=m 4 RUN 1 3 2 2 2 TIME RUN x,y}",
             "deadlines: {w:0=TIME}",
             "errors: {1=1 at TIME by w try 3: its worker died 3 times: m1}",
             "errors_ids: {last=1}",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
             "left: {1=2}",
             "packs: {1=[m1 m2 m3]}",
-            "queue: [1 3 3 3 2 TIME x,y]",
+            "queue: [1 3 3 3 2 TIME RUN x,y]",
             "stats: {failed=1}",
         ]
     );
@@ -128,7 +128,7 @@ async fn a_message_under_suspicion_waits_for_the_verdict_behind_the_others() {
     assert_eq!(w.take(1, 9).await, "m2 m3");
     assert_eq!(
         fleet.dump().await.only(&["queue", "stats"]),
-        ["queue: [1 1 1 1 3 TIME x,y,z]"]
+        ["queue: [1 1 1 1 3 TIME RUN x,y,z]"]
     );
     assert!(g.census().await.unwrap().balanced());
 }
@@ -146,7 +146,7 @@ async fn a_worker_that_is_back_under_its_name_did_not_die() {
     assert_eq!(
         fleet.dump().await.only(&["claims", "queue", "stats"]),
         [
-            "claims: {w:0=m 1 RUN 1 2 1 1 3 TIME y,z}",
+            "claims: {w:0=m 1 RUN 1 2 1 1 3 TIME RUN y,z}",
             "queue: [1 2 2 2 0]",
         ]
     );
@@ -166,11 +166,66 @@ async fn a_worker_that_loses_its_claims_and_lives_is_never_blamed() {
 }
 
 #[tokio::test]
+async fn a_worker_that_was_back_for_a_moment_did_not_die() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(2).await;
+    for name in ["x", "y", "z"] {
+        fleet.death(name, 1, &g).await;
+    }
+    let x = fleet.node("x").await;
+    let _ = g.reclaim().await.unwrap();
+    drop(x);
+    fleet.wait_absent("x").await;
+    fleet.age_suspicions().await;
+    assert_eq!(w.take(1, 1).await, "m1 (3)");
+}
+
+#[tokio::test]
+async fn a_suspect_that_waits_for_its_verdict_behind_many_others_is_acquitted_too() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(1).await;
+    for name in ["x", "y", "z"] {
+        fleet.death(name, 1, &g).await;
+    }
+    for seq in 2..=40 {
+        assert_eq!(publish(&g, seq, 1).await, Publish::Ok);
+    }
+    assert_eq!(w.take(1, 1).await, "m2");
+    let _z = fleet.node("z").await;
+    let _ = g.reclaim().await.unwrap();
+    let last: String = fleet.raw(&["LINDEX", &fleet.keys.queue, "-1"]).await;
+    assert!(
+        last.starts_with("1 1 1 1 3 ") && last.ends_with(" x,y"),
+        "{last}"
+    );
+}
+
+#[tokio::test]
+async fn after_a_restart_of_the_server_suspects_have_their_time_again() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(1).await;
+    let range = "1 1 1 1 3 1 0ddba11 x,y,z";
+    let _: () = fleet.raw(&["LSET", &fleet.keys.queue, "0", range]).await;
+    assert_eq!(w.claim(1, 1).await, Claim::Empty);
+    assert_eq!(
+        fleet.dump().await.only(&["queue", "stats"]),
+        ["queue: [1 1 1 1 3 TIME RUN x,y,z]"]
+    );
+    fleet.age_suspicions().await;
+    assert_eq!(w.claim(1, 1).await, Claim::Empty);
+    assert_eq!(
+        fleet.dump().await.only(&["queue", "stats"]),
+        ["stats: {failed=1}"]
+    );
+}
+
+#[tokio::test]
 async fn a_suspicion_from_a_clock_that_was_ahead_is_old() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(1).await;
-    let range = "1 1 1 1 3 99999999999999 x,y,z";
-    let _: () = fleet.raw(&["LSET", &fleet.keys.queue, "0", range]).await;
+    let run = fleet.run().await;
+    let range = format!("1 1 1 1 3 99999999999999 {run} x,y,z");
+    let _: () = fleet.raw(&["LSET", &fleet.keys.queue, "0", &range]).await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
     assert_eq!(
         fleet.dump().await.only(&["queue", "stats"]),

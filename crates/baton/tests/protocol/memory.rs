@@ -4,7 +4,7 @@ use baton::protocol::{
     Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Settle,
     Settled, Store,
 };
-use baton::{Effects, Error};
+use baton::{Effects, Error, Snapshot};
 
 use crate::support::{Fleet, beat, call, eventually, failed, pack_of, publish, start};
 
@@ -33,6 +33,9 @@ async fn with_full_memory_only_publish_is_refused() {
 
     publish_is_refused(&fleet, &g, 8).await;
     g.preflight(false).await.unwrap();
+    let snapshot = Snapshot::read(&g).await.unwrap();
+    assert!(snapshot.balanced && snapshot.counted, "{snapshot:?}");
+    assert_eq!((snapshot.published, snapshot.pending), (7, 7));
     assert!(matches!(beat(&g).await, Beat::Generator { epoch: 1, .. }));
     assert!(matches!(beat(&w.store).await, Beat::Worker { .. }));
     assert_eq!(w.take(1, 3).await, "m1 m2 m3", "and garbage is cleared");

@@ -26,7 +26,7 @@ async fn a_claim_past_its_deadline_returns_with_the_name_of_its_worker() {
             "bell: [1]",
             "fence: {cursor=40, epoch=1, last=4, node=g}",
             "packs: {1=[m1 m2 m3], 4=[m4]}",
-            "queue: [1 3 1 3 1 TIME w, 4 1 4 4 0]",
+            "queue: [1 3 1 3 1, 4 1 4 4 0]",
         ]
     );
     let before = fleet.dump().await;

@@ -73,7 +73,7 @@ async fn no_call_notices_that_the_scripts_were_flushed() {
             "left: {1=3}",
             "meta: {protocol=1}",
             "packs: {1=[m1 m2 m3 m4 m5]}",
-            "queue: [1 5 3 3 1 TIME w, 1 5 4 5 0]",
+            "queue: [1 5 3 3 1, 1 5 4 5 0]",
             "stats: {done=1, failed=1}",
             "takeovers: [1 g TIME GAP first ]",
             "workers: {w:0=3 0 0 TIME}",

@@ -134,6 +134,14 @@ impl Fleet {
             .await;
     }
 
+    /// The run of the server, as claims carry it.
+    pub(crate) async fn run(&self) -> String {
+        let info: String = self.raw(&["INFO", "server"]).await;
+        let mut lines = info.lines();
+        let run = lines.find_map(|line| line.strip_prefix("run_id:"));
+        run.unwrap()[..8].to_owned()
+    }
+
     /// A key of the application, in the fleet's slot.
     pub(crate) fn app(&self, name: &str) -> String {
         format!("app:{{{}:0}}:{name}", self.name)
@@ -163,21 +171,25 @@ impl Fleet {
 
     /// Makes the suspicions of all that waits so old that a verdict is due.
     pub(crate) async fn age_suspicions(&self) {
-        self.rewrite_suspects(|words| {
-            let time: u64 = words[5].parse().unwrap();
-            vec![(time - 5000).to_string(), words[6].to_owned()]
+        self.rewrite_suspects(|words| match words {
+            [_, _, _, _, _, time, run, names] => {
+                let time: u64 = time.parse().unwrap();
+                Some(format!("{} {run} {names}", time - 5000))
+            }
+            _ => None,
         })
         .await;
     }
 
-    /// Changes time and names of the suspects of all that waits; given are the words of a range.
-    pub(crate) async fn rewrite_suspects(&self, rewrite: impl Fn(&[&str]) -> Vec<String>) {
+    /// Changes time, run and names of the suspects of all that waits; given are the words of a
+    /// range.
+    pub(crate) async fn rewrite_suspects(&self, rewrite: impl Fn(&[&str]) -> Option<String>) {
         let queue = &self.keys.queue;
         let ranges: Vec<String> = self.raw(&["LRANGE", queue, "0", "-1"]).await;
         for (at, range) in ranges.iter().enumerate() {
             let words: Vec<&str> = range.split(' ').collect();
-            if words.len() == 7 {
-                let range = format!("{} {}", words[..5].join(" "), rewrite(&words).join(" "));
+            if let Some(suspects) = rewrite(&words) {
+                let range = format!("{} {suspects}", words[..5].join(" "));
                 let _: () = self.raw(&["LSET", queue, &at.to_string(), &range]).await;
             }
         }

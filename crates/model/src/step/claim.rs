@@ -54,12 +54,22 @@ impl Script<'_> {
             };
             let gone = self.still_gone(range.suspects);
             let is_poison = gone.count() >= POISON_DEATHS;
-            if is_poison && self.is_past(gone.since + VERDICT_MS) {
+            let same_run = gone.run == run;
+            if is_poison && same_run && self.is_past(gone.since + VERDICT_MS) {
                 let texts = pack.texts.clone();
                 self.poison(slot, range, gone.count(), &texts);
             } else if is_poison {
-                postponed = postponed.or(Some(head));
-                self.state.queue.rotate_left(1);
+                // Absence proves nothing across a restart: the time begins anew.
+                let waits = match same_run {
+                    true => head,
+                    false => Entry::Range(Range {
+                        suspects: Suspects::new(gone.nodes, self.now, run),
+                        ..range
+                    }),
+                };
+                postponed = postponed.or(Some(waits));
+                self.state.queue.remove(0);
+                self.state.queue.push(waits);
             } else {
                 let most = match gone.count() {
                     0 => want.max(1),

@@ -16,6 +16,7 @@ const FORGET_AT_ONCE: usize = 8;
 const WORKERS_FORGET_S: Ms = 600;
 const TAKEOVERS: usize = 100;
 const LAST_LOOK: usize = 2;
+const SUSPECT_LOOK: usize = 16;
 
 impl Script<'_> {
     pub(super) fn beat(&mut self, node: Node, run: Run, ttl: Ms, above: u64) -> Reply {
@@ -177,6 +178,19 @@ impl Script<'_> {
         reply
     }
 
+    /// Strikes off suspects that are present, of the first ranges that wait and of the last ones.
+    fn acquit(&mut self) {
+        let length = self.state.queue.len();
+        for at in 0..length {
+            if let Entry::Range(range) = self.state.queue[at]
+                && (at < SUSPECT_LOOK || at + SUSPECT_LOOK >= length)
+            {
+                let suspects = self.still_gone(range.suspects);
+                self.state.queue[at] = Entry::Range(Range { suspects, ..range });
+            }
+        }
+    }
+
     pub(super) fn reclaim(
         &mut self,
         run: Run,
@@ -212,7 +226,7 @@ impl Script<'_> {
                 self.state.deadlines.remove(&slot);
                 continue;
             }
-            let (m, r) = self.put_back(slot, true);
+            let (m, r) = self.put_back(slot, Some(run));
             messages += m;
             records += r;
             if !nodes.contains(&slot.node) {
@@ -220,6 +234,7 @@ impl Script<'_> {
             }
         }
         self.state.bell |= waits;
+        self.acquit();
         for slot in checked {
             if self.state.claims.contains_key(slot) {
                 self.state.deadlines.entry(*slot).or_insert(now);

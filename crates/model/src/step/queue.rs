@@ -186,7 +186,7 @@ impl Script<'_> {
         if self.state.claims.get(&slot).map(|claim| claim.number) != Some(number) {
             return Reply::Lost;
         }
-        self.put_back(slot, false);
+        self.put_back(slot, None);
         self.mark(slot, number, 0);
         Reply::GivenBack
     }

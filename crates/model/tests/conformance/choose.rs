@@ -173,7 +173,10 @@ impl Chooser<'_> {
         let (dead, alive) = self.one(&[(3, 0), (1, 0), (2, 0), (2, 1), (3, 1), (0, 3), (4, 0)]);
         let ago = self.one(&SUSPECTED);
         let nodes = bits(&absent, dead) | bits(&present, alive);
-        Suspects::new(nodes, self.scene.at - ago)
+        // Mostly of this run of the server; or of another, or of a caller who knew none.
+        let run = self.scene.run;
+        let run = self.usually(run, &[OTHER_RUN, 0]);
+        Suspects::new(nodes, self.scene.at - ago, run)
     }
 
     /// Texts that nobody has seen.

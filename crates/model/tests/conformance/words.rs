@@ -1,7 +1,7 @@
 //! How names, texts and records are written in Redis.
 
 use baton::{Digest, FailedMessage, Pack, PackBuilder};
-use baton_model::state::{Node, Range, Reason, Record, Seq, Slot, Suspects, Text};
+use baton_model::state::{Node, Range, Reason, Record, Run, Seq, Slot, Suspects, Text};
 
 /// When packs and records of ours say that they were made.
 const MADE_MS: u64 = 5;
@@ -113,15 +113,30 @@ pub(crate) fn range(range: baton::Range) -> Range {
     }
 }
 
+/// A run of the server, empty if the caller knew none.
+fn write_run(run: Run) -> String {
+    match run {
+        0 => String::new(),
+        run => format!("{run:08x}"),
+    }
+}
+
+fn read_run(word: &str) -> Option<Run> {
+    match word {
+        "" => Some(0),
+        word => Run::from_str_radix(word, 16).ok(),
+    }
+}
+
 /// A range with its suspects, in whatever order they are named.
 pub(crate) fn read_range(words: &str) -> Option<Range> {
     let range = range(baton::Range::parse(words)?);
     let mut behind = words.split(' ').skip(5);
-    let suspects = match (behind.next(), behind.next()) {
-        (Some(since), Some(names)) => {
+    let suspects = match (behind.next(), behind.next(), behind.next()) {
+        (Some(since), Some(run), Some(names)) => {
             let mut nodes = names.split(',').map(|name| Some(1 << read_node(name)?));
             let nodes = nodes.try_fold(0, |all, node| Some(all | node?))?;
-            Suspects::new(nodes, since.parse().ok()?)
+            Suspects::new(nodes, since.parse().ok()?, read_run(run)?)
         }
         _ => Suspects::default(),
     };
@@ -136,13 +151,13 @@ pub(crate) fn write_range(range: &Range) -> String {
         first,
         last,
         returns,
-        suspects: Suspects { nodes, since },
+        suspects: Suspects { nodes, since, run },
     } = range;
     let numbers = format!("{pack} {count} {first} {last} {returns}");
     let names = (0..32).filter(|name| nodes & (1 << name) != 0).map(node);
     match names.collect::<Vec<_>>().join(",") {
         names if names.is_empty() => numbers,
-        names => format!("{numbers} {since} {names}"),
+        names => format!("{numbers} {since} {} {names}", write_run(*run)),
     }
 }
 

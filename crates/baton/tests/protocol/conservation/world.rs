@@ -319,12 +319,12 @@ impl World {
     async fn reclaim(&mut self) {
         let reclaimed = self.drain.store.reclaim().await.unwrap();
         // The workers of this world only stall; here they have died, and long ago.
+        let run = self.fleet.run().await;
         self.fleet
             .rewrite_suspects(|words| {
-                let deaths = words[4].parse().unwrap();
-                let names: Vec<String> =
-                    (1..=deaths).map(|death: u64| format!("d{death}")).collect();
-                vec!["1".to_owned(), names.join(",")]
+                let deaths: u64 = words.get(4)?.parse().ok()?;
+                let names: Vec<String> = (1..=deaths).map(|death| format!("d{death}")).collect();
+                (deaths > 0).then(|| format!("1 {run} {}", names.join(",")))
             })
             .await;
         if reclaimed.messages > 0 {
