@@ -138,19 +138,24 @@ impl Store {
         if some.is_empty() {
             return Ok((Vec::new(), looked));
         }
-        let mut command = redis::cmd("HMGET");
-        command.arg(&self.keys.errors).arg(&some);
-        let records = read::records(&self.link.call(&command).await?)?;
-        let found = some.into_iter().zip(records);
-        let mut failures: Vec<Failure> = found
-            .filter_map(|(id, record)| record.map(|record| Failure { id, record }))
-            .collect();
+        let mut failures = self.errors_whole(&some).await?;
         if failures.len() > most {
             failures.truncate(most);
             let last = failures.last().map(|failure| failure.id);
             looked = ids.iter().take_while(|id| Some(**id) != last).count() + 1;
         }
         Ok((failures, looked))
+    }
+
+    /// All of these records, however long they are; those that are not there are left out.
+    pub(crate) async fn errors_whole(&self, ids: &[u64]) -> Result<Vec<Failure>, Error> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(&self.keys.errors).arg(ids);
+        let records = read::records(&self.link.call(&command).await?)?;
+        let found = ids.iter().zip(records);
+        let there =
+            found.filter_map(|(id, record)| record.map(|record| Failure { id: *id, record }));
+        Ok(there.collect())
     }
 
     /// How long the records are; 0 for one that is not there.
