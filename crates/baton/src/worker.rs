@@ -1,6 +1,6 @@
 //! The worker's work: each lane claims messages, handles them one by one and commits.
 //!
-//! A lane takes about a slice of work at a time ([`pace`]), judged by its own measured handling
+//! A lane takes about a slice of work at a time ([`Pace`]), judged by its own measured handling
 //! time. When that lasts longer, the lane commits what it has handled and gives back the rest,
 //! so that nobody is idle while another sits on work. In the steady case the
 //! commit and the next claim share one round trip.
@@ -17,7 +17,7 @@ use crate::bell::Bell;
 use crate::context::{Context, Role};
 use crate::held::Held;
 use crate::outcome::{Ended, Outcomes};
-use crate::pace::{self, Pace};
+use crate::pace::Pace;
 use crate::pack::OwnedPack;
 use crate::pack_cache::PackId;
 use crate::protocol::{Claim, ClaimCall, ClaimedPack, Commit, GiveBack, Slot};
@@ -118,7 +118,10 @@ impl<H: Handler> Lane<H> {
         loop {
             let sent = self.about_to_ask();
             match self.ask().await {
-                Ok(claim) => return self.accept(claim, sent).await,
+                Ok(claim) => {
+                    self.pace.answered(sent.elapsed());
+                    return self.accept(claim, sent).await;
+                }
                 Err(error) if error.is_passing() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(None);
@@ -245,7 +248,9 @@ impl<H: Handler> Lane<H> {
             let text = held.text(seq);
             if (look || slow || (seq - first).is_multiple_of(LOOK_EVERY))
                 && (self.interrupted()
-                    || pace::is_over(began.elapsed(), seq - first, last - seq + 1))
+                    || self
+                        .pace
+                        .is_over(began.elapsed(), seq - first, last - seq + 1))
             {
                 break;
             }
@@ -357,7 +362,10 @@ impl<H: Handler> Lane<H> {
         let store = &self.ctx.store;
         let both = store.commit_and_claim(&self.slot, number, call, next).await;
         let (commit, claim) = match both {
-            Ok((commit, claim)) => (commit, Some(claim)),
+            Ok((commit, claim)) => {
+                self.pace.answered(sent.elapsed());
+                (commit, Some(claim))
+            }
             Err(error) => (Err(error), None),
         };
         let settled = matches!(commit, Ok(Commit::Done | Commit::Already | Commit::Lost));
