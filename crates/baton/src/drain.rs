@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, Slot, Store, Wanted};
+use crate::protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Slot, Store, Wanted};
 use crate::{Error, FailedMessage, crash};
 
 /// Most records and bytes in a drain's hands. A dead drain's claims are returned in one step,
@@ -130,11 +130,13 @@ struct Batch {
 /// The number of every claim of a [`Take`]: each has a slot of its own.
 const TAKE_CLAIM: u64 = 1;
 
-/// What became of a [`Take`] that was removed.
+/// What became of a [`Take`] that was removed or given back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Records that are gone for good.
     pub removed: u64,
+    /// Records that are in the store as before.
+    pub put_back: u64,
     /// Records whose claim ran out before: they are in the store, or with another drain.
     pub lost: u64,
 }
@@ -218,14 +220,30 @@ impl Take {
         Ok(taken)
     }
 
-    /// Gives all of it back: it is in the store as before.
-    pub async fn give_back(&self) -> Result<(), Error> {
-        for Batch { slot, .. } in &self.batches {
+    /// Gives back what it holds. A removal that broke off may have removed some before.
+    pub async fn give_back(&self) -> Result<Taken, Error> {
+        let mut taken = Taken::default();
+        for Batch { slot, ids } in &self.batches {
+            let count = ids.len() as u64;
             let give_back = || self.store.give_back(slot, TAKE_CLAIM);
-            // One that ran out is back, too.
-            let _ = insist(&self.store, self.ttl, give_back).await?;
+            if insist(&self.store, self.ttl, give_back).await? == GiveBack::Ok {
+                taken.put_back += count;
+                continue;
+            }
+            // Nothing is held any more, so this removes nothing: it tells what was.
+            let commit = || self.store.errors_commit(slot, TAKE_CLAIM, count);
+            match insist(&self.store, self.ttl, commit).await? {
+                ErrorsCommit::Done | ErrorsCommit::Already => taken.removed += count,
+                ErrorsCommit::Lost => taken.lost += count,
+            }
         }
-        Ok(())
+        Ok(taken)
+    }
+
+    /// Makes sure that Redis answers and that this user may remove and give back: a script that
+    /// lacks a permission halfway is not rolled back.
+    pub async fn check(&self) -> Result<(), Error> {
+        self.store.preflight(true).await
     }
 }
 

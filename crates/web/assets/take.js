@@ -102,8 +102,14 @@ function busy(is) {
 
 /** How it ended, in words, and whether that is bad. */
 function told({ removed, put_back, lost }) {
-  if (put_back) return [`put back ${count(put_back)}`, false];
-  if (!lost) return [`took ${count(removed)}`, false];
-  const back = `${many(lost, "message")} had returned to the store before you answered`;
-  return [`took ${count(removed)}; ${back}, and ${lost === 1 ? "is" : "are"} in the file as well`, true];
+  const parts = [];
+  if (removed && !put_back) parts.push(`took ${count(removed)}`);
+  if (put_back) parts.push(`put back ${count(put_back)}`);
+  if (removed && put_back) {
+    parts.push(`${many(removed, "message")} had been removed before: only the file has ${removed === 1 ? "it" : "them"}`);
+  }
+  if (lost) {
+    parts.push(`${many(lost, "message")} had returned to the store before you answered, and ${lost === 1 ? "is" : "are"} in the file as well`);
+  }
+  return [parts.join("; ") || "put back 0", lost > 0 || (removed > 0 && put_back > 0)];
 }

@@ -7,8 +7,8 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use baton::protocol::{Settle, Store};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -100,11 +100,12 @@ pub(crate) async fn one(
     let Query(query) = query.map_err(|rejection| bad(&rejection.body_text()))?;
     let look = recall(&page, &query.look)?;
     let gone = || Refusal::new(StatusCode::NOT_FOUND, "this message is not there any more");
-    let id = look.chosen(&What::Id(id)).into_iter().next();
-    let id = id.ok_or_else(gone)?;
+    let chosen = look.chosen(&What::Id(id)).into_iter().next();
+    let chosen = chosen.ok_or_else(gone)?;
     let _turn = page.reading.take().await?;
-    let failed = settle::find(&store(&page)?, id).await?.ok_or_else(gone)?;
-    Ok(Json(Shown::whole(id, &failed)).into_response())
+    let failed = settle::find(&store(&page)?, chosen).await?;
+    let failed = failed.ok_or_else(gone)?;
+    Ok(Json(Shown::whole(chosen.id, &failed)).into_response())
 }
 
 /// Claims records of a look for a person who takes them.
@@ -115,7 +116,9 @@ pub(crate) async fn take(
     let Chosen { look, what } = parse(body)?;
     let chosen = recall(&page, &look)?.chosen(&what);
     let _turn = page.settling.take().await?;
-    let begun = page.takes.begin(store(&page)?, &chosen).await?;
+    let store = store(&page)?;
+    let there = settle::still_there(&store, &chosen).await?;
+    let begun = page.takes.begin(store, &there, chosen.len()).await?;
     Ok(Json(begun).into_response())
 }
 
@@ -133,6 +136,11 @@ pub(crate) async fn file(
         (
             CONTENT_DISPOSITION,
             format!("attachment; filename=\"{name}\""),
+        ),
+        // A proxy that took the whole file for itself would count as a reader who has it.
+        (
+            HeaderName::from_static("x-accel-buffering"),
+            "no".to_owned(),
         ),
     ];
     Ok((headers, Body::from_stream(lines)).into_response())

@@ -68,19 +68,38 @@ pub(crate) enum What {
 pub(crate) struct Look(Vec<Entry>);
 
 struct Entry {
-    id: u64,
+    chosen: Chosen,
     /// Of the reason.
     hash: u64,
 }
 
+/// A record that a look has found: after a loss of data, its id may belong to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    pub(crate) id: u64,
+    digest: u64,
+}
+
+impl Chosen {
+    pub(crate) fn of(id: u64, record: &[u8]) -> Self {
+        let digest = xxh3_64(record);
+        Self { id, digest }
+    }
+
+    /// Whether this is the record that was found.
+    pub(crate) fn is(&self, failure: &Failure) -> bool {
+        *self == Self::of(failure.id, &failure.record)
+    }
+}
+
 impl Look {
     /// The records that are meant, oldest first.
-    pub(crate) fn chosen(&self, what: &What) -> Vec<u64> {
+    pub(crate) fn chosen(&self, what: &What) -> Vec<Chosen> {
         let is_meant: Box<dyn Fn(&Entry) -> bool> = match what {
             What::All => Box::new(|_| true),
             What::Id(id) => {
                 let id = id.parse().ok();
-                Box::new(move |entry| Some(entry.id) == id)
+                Box::new(move |entry| Some(entry.chosen.id) == id)
             }
             What::Reason(reason) => {
                 let hash = xxh3_64(short(reason).as_bytes());
@@ -88,7 +107,7 @@ impl Look {
             }
         };
         let entries = self.0.iter().rev().filter(|entry| is_meant(entry));
-        entries.map(|entry| entry.id).collect()
+        entries.map(|entry| entry.chosen).collect()
     }
 }
 
@@ -146,7 +165,8 @@ pub(crate) async fn look(store: &Store, wanted: &Wanted) -> Result<(Look, Found)
                 .is_none_or(|wanted| short(wanted) == reason)
             {
                 let hash = xxh3_64(reason.as_bytes());
-                entries.push(Entry { id, hash });
+                let chosen = Chosen::of(id, &record);
+                entries.push(Entry { chosen, hash });
                 if messages.len() < wanted.limit {
                     messages.push(Shown::briefly(id, &failed));
                 }
@@ -185,13 +205,17 @@ mod tests {
 
     fn entry(id: u64, reason: &str) -> Entry {
         let hash = xxh3_64(reason.as_bytes());
-        Entry { id, hash }
+        let chosen = Chosen::of(id, b"");
+        Entry { chosen, hash }
     }
 
     #[test]
     fn a_choice_is_of_the_look_and_of_nothing_else() {
         let look = Look(vec![entry(9, "two"), entry(7, "one"), entry(3, "two")]);
-        let chosen = |what| look.chosen(&what);
+        let chosen = |what| -> Vec<u64> {
+            let chosen = look.chosen(&what);
+            chosen.iter().map(|chosen| chosen.id).collect()
+        };
         assert_eq!(chosen(What::All), [3, 7, 9]);
         assert_eq!(chosen(What::Id("7".into())), [7]);
         assert_eq!(chosen(What::Reason("two".into())), [3, 9]);

@@ -4,6 +4,11 @@ use baton::protocol::{Failure, Settle, Settled, Store};
 use baton::{Error, FailedMessage};
 use serde::Serialize;
 
+use crate::look::Chosen;
+
+/// Most records that are read in one step.
+const READ_AT_ONCE: usize = 500;
+
 /// What became of the records.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Outcome {
@@ -19,28 +24,53 @@ pub(crate) struct Outcome {
 pub(crate) async fn settle(
     store: &Store,
     settle: Settle,
-    ids: &[u64],
+    chosen: &[Chosen],
 ) -> (Outcome, Result<(), Error>) {
     let mut outcome = Outcome::default();
-    let result = settle_all(store, settle, ids, &mut outcome).await;
+    let result = settle_all(store, settle, chosen, &mut outcome).await;
     (outcome, result)
 }
 
 async fn settle_all(
     store: &Store,
     settle: Settle,
-    mut ids: &[u64],
+    mut chosen: &[Chosen],
     outcome: &mut Outcome,
 ) -> Result<(), Error> {
     // A script that lacks a permission halfway is not rolled back.
     store.preflight(true).await?;
-    while !ids.is_empty() {
-        let (failures, done) = store.errors_read(ids).await?;
+    while !chosen.is_empty() {
+        let (failures, done) = read(store, chosen).await?;
         outcome.missing += (done - failures.len()) as u64;
-        ids = &ids[done..];
+        chosen = &chosen[done..];
         settle_some(store, settle, &failures, outcome).await?;
     }
     Ok(())
+}
+
+/// Reads the first of these records, about a megabyte: those that are what they were. Returns
+/// how many are done with, too.
+async fn read(store: &Store, chosen: &[Chosen]) -> Result<(Vec<Failure>, usize), Error> {
+    let some = &chosen[..chosen.len().min(READ_AT_ONCE)];
+    let ids: Vec<u64> = some.iter().map(|chosen| chosen.id).collect();
+    let (mut failures, done) = store.errors_read(&ids).await?;
+    let mut there = some.iter();
+    failures.retain(|failure| {
+        let known = there.find(|chosen| chosen.id == failure.id);
+        known.is_some_and(|chosen| chosen.is(failure))
+    });
+    Ok((failures, done))
+}
+
+/// The ids of those records that are what they were.
+pub(crate) async fn still_there(store: &Store, mut chosen: &[Chosen]) -> Result<Vec<u64>, Error> {
+    let mut ids = Vec::new();
+    while !chosen.is_empty() {
+        let (failures, done) = read(store, chosen).await?;
+        ids.extend(failures.iter().map(|failure| failure.id));
+        chosen = &chosen[done..];
+    }
+    Ok(ids)
 }
 
 async fn settle_some(
@@ -65,8 +95,8 @@ async fn settle_some(
 }
 
 /// One record; none if it is gone.
-pub(crate) async fn find(store: &Store, id: u64) -> Result<Option<FailedMessage>, Error> {
-    let (failures, _) = store.errors_read(&[id]).await?;
+pub(crate) async fn find(store: &Store, chosen: Chosen) -> Result<Option<FailedMessage>, Error> {
+    let (failures, _) = read(store, &[chosen]).await?;
     let record = failures.first().map(|failure| &failure.record);
     Ok(record.map(|record| FailedMessage::decode(record)))
 }

@@ -107,12 +107,13 @@ impl Takes {
         }
     }
 
-    /// Claims those of these records that are there and that no drain holds. The store must be
-    /// present, or other nodes take it for dead.
+    /// Claims those of these records that are there and that no drain holds, of so many that a
+    /// person chose. The store must be present, or other nodes take it for dead.
     pub(crate) async fn begin(
         self: &Arc<Self>,
         store: Store,
         ids: &[u64],
+        chosen: usize,
     ) -> Result<Begun, Refusal> {
         if self.lock().len() >= MAX_TAKES {
             let why = "too many takes wait for an answer: give one, or wait";
@@ -127,7 +128,7 @@ impl Takes {
         let mut begun = Begun {
             take: None,
             count,
-            missing: (ids.len() as u64).saturating_sub(count),
+            missing: (chosen as u64).saturating_sub(count),
             file: file_name(SystemTime::now()),
             answer_within_s: self.answer_timeout.as_secs(),
         };
@@ -195,17 +196,16 @@ impl Takes {
             let why = "the file was not sent to its end, so nothing is removed: save it again";
             return Err(Refusal::new(StatusCode::CONFLICT, why));
         }
-        let mut ended = Ended::default();
-        match verdict {
-            Verdict::Remove => {
-                let taken = take.commit().await?;
-                (ended.removed, ended.lost) = (taken.removed, taken.lost);
-            }
-            Verdict::PutBack => {
-                take.give_back().await?;
-                ended.put_back = held.count;
-            }
-        }
+        take.check().await?;
+        let taken = match verdict {
+            Verdict::Remove => take.commit().await?,
+            Verdict::PutBack => take.give_back().await?,
+        };
+        let ended = Ended {
+            removed: taken.removed,
+            put_back: taken.put_back,
+            lost: taken.lost,
+        };
         if let Some(waiting) = self.lock().remove(name) {
             waiting.keeper.abort();
         }
@@ -282,7 +282,7 @@ mod tests {
         let target = Target::parse(&server.url()).unwrap();
         let store = Store::open(&target, &fleet, "page", |_| {}).await.unwrap();
         let takes = Arc::new(Takes::new(Duration::from_secs(1)));
-        let begun = takes.begin(store.clone(), &[1, 2]).await.unwrap();
+        let begun = takes.begin(store.clone(), &[1, 2], 2).await.unwrap();
         assert_eq!((begun.count, begun.missing), (1, 1));
         assert_eq!(store.errors_len().await.unwrap(), 0, "it is held");
         let name = begun.take.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton::protocol::{ErrorsClaim, Extend, Failure, Settle, Settled};
+use baton::protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, Settle, Settled, Slot};
 use baton::{Take, Taken};
 
 use crate::support::{Fleet, LONG, OVER, failed};
@@ -51,7 +51,7 @@ async fn what_is_taken_is_there_until_it_is_removed() {
 
     let all = Taken {
         removed: 125,
-        lost: 0,
+        ..Taken::default()
     };
     assert_eq!(take.commit().await.unwrap(), all);
     assert_eq!(take.commit().await.unwrap(), all, "asked again");
@@ -85,12 +85,16 @@ async fn what_is_given_back_is_in_the_store_as_before() {
     let ids: Vec<u64> = (1..=150).rev().collect();
     let take = Take::of(store.clone(), &ids, LONG).await.unwrap();
     assert_eq!(take.ids().count(), 150);
-    take.give_back().await.unwrap();
+    let back = Taken {
+        put_back: 150,
+        ..Taken::default()
+    };
+    assert_eq!(take.give_back().await.unwrap(), back);
     assert_eq!(fleet.dump().await.only(&KEPT), before);
-    take.give_back().await.unwrap();
+    let _ = take.give_back().await.unwrap();
     let lost = Taken {
-        removed: 0,
         lost: 150,
+        ..Taken::default()
     };
     assert_eq!(take.commit().await.unwrap(), lost, "it is too late");
     assert_eq!(fleet.dump().await.only(&KEPT), before);
@@ -121,11 +125,46 @@ async fn what_ran_out_is_not_removed() {
     assert_eq!(store.reclaim().await.unwrap().records, 2);
     assert_eq!(take.extend().await.unwrap(), Extend::Lost);
     let lost = Taken {
-        removed: 0,
         lost: 2,
+        ..Taken::default()
     };
     assert_eq!(take.commit().await.unwrap(), lost);
     assert_eq!(fleet.dump().await.only(&KEPT), before);
     let again = Take::of(store, &[1, 2], Duration::from_secs(60)).await;
     assert_eq!(again.unwrap().ids().count(), 2);
+}
+
+#[tokio::test]
+async fn a_removal_that_broke_off_is_told_when_the_rest_is_given_back() {
+    let fleet = with_records(150).await;
+    let store = fleet.node("page").await;
+    let ids: Vec<u64> = (1..=150).collect();
+    let take = Take::of(store.clone(), &ids, LONG).await.unwrap();
+    // The first claim of the take is removed, as by a removal whose answer was lost.
+    let claims: Vec<String> = fleet.raw(&["HKEYS", &fleet.keys.claims]).await;
+    let number = |slot: &String| slot.rsplit("take").next().unwrap().parse::<u64>().unwrap();
+    let first = claims.iter().min_by_key(|slot| number(slot)).unwrap();
+    let (node, lane) = first.split_once(':').unwrap();
+    let slot = Slot::new(node, lane);
+    let held: String = fleet.raw(&["HGET", &fleet.keys.claims, first]).await;
+    let count = held.split(' ').count() as u64 - 3;
+    let removed = store.errors_commit(&slot, 1, count).await.unwrap();
+    assert_eq!(removed, ErrorsCommit::Done);
+    let told = Taken {
+        removed: count,
+        put_back: 150 - count,
+        lost: 0,
+    };
+    assert_eq!(take.give_back().await.unwrap(), told);
+    assert_eq!(store.errors_len().await.unwrap(), 150 - count);
+}
+
+#[tokio::test]
+async fn a_mark_without_a_claim_keeps_no_record_from_a_drain() {
+    let fleet = with_records(2).await;
+    let store = fleet.node("page").await;
+    let _take = Take::of(store, &[1, 2], LONG).await.unwrap();
+    let _: () = fleet.raw(&["DEL", &fleet.keys.claims]).await;
+    let d = fleet.lane("d").await;
+    assert_eq!(d.drain(1, 9, 9999).await, ErrorsClaim::Claimed(vec![1, 2]));
 }

@@ -244,6 +244,15 @@ impl Site {
         }
     }
 
+    /// Lets Redis lose all that the fleet has in its store of failed messages.
+    pub(crate) fn lose_all(&self) {
+        let mut redis = self.redis.lock().unwrap();
+        let keys = &self.keys;
+        for key in [&keys.errors, &keys.errors_ids, &keys.fence, &keys.stats] {
+            let _: () = redis.del(key).unwrap();
+        }
+    }
+
     /// Lets the fleet have had so many messages, which all failed.
     pub(crate) fn had(&self, messages: u64) {
         let mut redis = self.redis.lock().unwrap();

@@ -278,3 +278,30 @@ fn what_another_holds_is_neither_taken_nor_settled() {
     assert_eq!(first.end("remove").json(), ended(1, 0, 0));
     assert_eq!(total(&site), 9);
 }
+
+#[test]
+fn a_look_from_before_a_loss_of_all_data_touches_nothing_of_the_new() {
+    let site = Site::acting();
+    site.fail_many(3, |_| "old");
+    site.had(3);
+    let look = site.get("/api/errors").json();
+    site.lose_all();
+    site.fail_many(3, |_| "new");
+    site.had(3);
+    let settle = json!({ "look": look["look"], "what": "all", "action": "drop" });
+    let dropped = site.action("/api/errors/settle", &settle, &site.csrf());
+    let dropped = dropped.send().json();
+    assert_eq!(
+        (&dropped["dropped"], &dropped["missing"]),
+        (&json!(0), &json!(3))
+    );
+    let one = look["look"].as_str().unwrap();
+    let one = site.get(&format!("/api/errors/1?look={one}"));
+    assert_eq!(one.status, 404, "{}", one.text());
+    let take = Take::of(&site, &look, &json!("all"));
+    assert_eq!(
+        (&take.begun["count"], &take.begun["missing"]),
+        (&json!(0), &json!(3))
+    );
+    assert_eq!(total(&site), 3);
+}
