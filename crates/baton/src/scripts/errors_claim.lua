@@ -35,9 +35,7 @@ end
 
 -- How long the record of an id is that no drain holds; nil if there is none.
 local function free_bytes(id)
-  local holder = redis.call('HGET', held_by, id)
-  -- A mark of a slot that holds nothing is what a person left who deleted claims.
-  if holder and redis.call('HEXISTS', claims, holder) == 1 then return nil end
+  if redis.call('HEXISTS', held_by, id) == 1 then return nil end
   local bytes = redis.call('HSTRLEN', errors, id)
   if bytes == 0 and redis.call('HEXISTS', errors, id) == 0 then return nil end
   return bytes

@@ -158,13 +158,3 @@ async fn a_removal_that_broke_off_is_told_when_the_rest_is_given_back() {
     assert_eq!(take.give_back().await.unwrap(), told);
     assert_eq!(store.errors_len().await.unwrap(), 150 - count);
 }
-
-#[tokio::test]
-async fn a_mark_without_a_claim_keeps_no_record_from_a_drain() {
-    let fleet = with_records(2).await;
-    let store = fleet.node("page").await;
-    let _take = Take::of(store, &[1, 2], LONG).await.unwrap();
-    let _: () = fleet.raw(&["DEL", &fleet.keys.claims]).await;
-    let d = fleet.lane("d").await;
-    assert_eq!(d.drain(1, 9, 9999).await, ErrorsClaim::Claimed(vec![1, 2]));
-}
