@@ -26,6 +26,9 @@ const FULL_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::fr
 /// How often a generator that cannot keep up says what it leaves out.
 const LEFT_OUT_EVERY: Duration = Duration::from_secs(10);
 
+/// How often a generator says that Redis takes nothing.
+const WARN_EVERY: Duration = Duration::from_secs(10);
+
 /// Generates whenever this node holds the lease, until it stops.
 pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<(), Error> {
     loop {
@@ -92,7 +95,8 @@ struct Reign<'a, S> {
     left_out: u64,
     left_out_said: Option<Instant>,
     full_pause: Duration,
-    warned: bool,
+    /// When it was said last that Redis takes nothing.
+    warned: Option<Instant>,
     text: Vec<u8>,
     builder: PackBuilder,
 }
@@ -109,7 +113,7 @@ impl<'a, S: Source> Reign<'a, S> {
             left_out: 0,
             left_out_said: None,
             full_pause: FULL_PAUSE.0,
-            warned: false,
+            warned: None,
             text: Vec::new(),
             builder: PackBuilder::default(),
         }
@@ -327,7 +331,6 @@ impl<'a, S: Source> Reign<'a, S> {
         let trouble = match answer {
             Ok(_) if accepted => {
                 self.full_pause = FULL_PAUSE.0;
-                self.warned = false;
                 if !prepared.announced {
                     prepared.announced = true;
                     crash::point("after-publish");
@@ -399,10 +402,12 @@ impl<'a, S: Source> Reign<'a, S> {
         self.outbox.go_on_after(last);
     }
 
-    /// Waits until a call may be repeated; says once what is wrong with a server that answers.
+    /// Waits until a call may be repeated; says now and then what is wrong with a server that
+    /// answers. A full server takes some messages in between.
     async fn pause_after(&mut self, error: &Error) {
-        if let (Error::Unavailable(why), false) = (error, self.warned) {
-            self.warned = true;
+        let told = self.warned.is_some_and(|at| at.elapsed() < WARN_EVERY);
+        if let (Error::Unavailable(why), false) = (error, told) {
+            self.warned = Some(Instant::now());
             self.ctx.warn(format!("cannot publish for now: {why}"));
         }
         tokio::select! {

@@ -12,8 +12,9 @@ use tokio::time::Instant;
 
 use crate::Event;
 
-/// The parts of a node notice a loss one after the other; within this time it is the same one.
-const SAME_LOSS: Duration = Duration::from_secs(5);
+/// What was under way when a loss was noticed may still be confirmed; within this time it is the
+/// same loss.
+const SAME_LOSS: Duration = Duration::from_secs(1);
 
 /// The memory of one node.
 #[derive(Default)]
@@ -45,13 +46,16 @@ impl Witness {
     /// no number, or has noticed that loss before.
     pub(crate) fn notice(&self, last: u64, lost: bool) -> Option<u64> {
         let mut memory = self.memory();
-        if memory.highest <= last && !lost {
+        if memory.highest == last || (memory.highest < last && !lost) {
             return None;
         }
         let highest = std::mem::replace(&mut memory.highest, last);
         let same = memory.noticed.is_some_and(|at| at.elapsed() < SAME_LOSS);
-        memory.noticed = Some(Instant::now());
-        (highest > 0 && !same).then_some(highest)
+        let told = highest > 0 && !same;
+        if told {
+            memory.noticed = Some(Instant::now());
+        }
+        told.then_some(highest)
     }
 }
 
@@ -89,5 +93,6 @@ mod tests {
         assert_eq!(witness.notice(100, true), Some(7));
         witness.saw(&published(101));
         assert_eq!(witness.notice(101, false), None);
+        assert_eq!(witness.notice(101, true), None, "all of it is there");
     }
 }

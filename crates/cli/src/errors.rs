@@ -149,6 +149,7 @@ async fn report(store: &Store, end: End, taken: u64) -> anyhow::Result<ExitCode>
             0 => errln!("baton: no failed messages"),
             _ => errln!("baton: {removed} printed and removed"),
         }
+        tell_held(store).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let left = match store.errors_len().await {
@@ -210,6 +211,19 @@ pub(crate) fn look(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
             }
             after = page.next;
         }
+        tell_held(&store).await?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Says how many failed messages another one holds, which are not shown.
+async fn tell_held(store: &Store) -> anyhow::Result<()> {
+    match store.errors_held().await? {
+        0 => {}
+        held => errln!(
+            "baton: {} more in the hands of a `baton getErrors` or of a person at the page",
+            count(held)
+        ),
+    }
+    Ok(())
 }

@@ -48,6 +48,13 @@ impl Store {
         }
     }
 
+    /// How many records are in the hands of drains.
+    pub async fn errors_held(&self) -> Result<u64, Error> {
+        let mut command = redis::cmd("HLEN");
+        command.arg(&self.keys.errors_held);
+        read::length(&self.link.call(&command).await?)
+    }
+
     /// The highest id that a record ever had; 0 before the first.
     pub async fn errors_last(&self) -> Result<u64, Error> {
         Ok(self.errors_ids().await?.highest)
@@ -173,13 +180,22 @@ impl Store {
     }
 
     async fn errors_ids(&self) -> Result<Ids, Error> {
-        let mut command = redis::cmd("HMGET");
-        command.arg(&self.keys.errors_ids).arg("last").arg("free");
-        let answer = self.ask(&[command]).await?;
-        let (highest, lowest) = match answer.first() {
-            Some(ids) => read::error_ids(ids)?,
-            None => return Err(unexpected("HMGET", &answer)),
+        let mut ids = redis::cmd("HMGET");
+        ids.arg(&self.keys.errors_ids).arg("last").arg("free");
+        let mut length = redis::cmd("HLEN");
+        length.arg(&self.keys.errors);
+        let answers = self.ask(&[ids, length]).await?;
+        let [ids, length] = &answers[..] else {
+            return Err(unexpected("HMGET", &answers));
         };
-        Ok(Ids { lowest, highest })
+        let (highest, lowest) = read::error_ids(ids)?;
+        match read::length(length)? {
+            records if records > 0 && highest == 0 => Err(Error::Refused(format!(
+                "BADVALUE {} last is missing, but {} holds {records} records: set it to the \
+                 highest of their ids",
+                self.keys.errors_ids, self.keys.errors
+            ))),
+            _ => Ok(Ids { lowest, highest }),
+        }
     }
 }

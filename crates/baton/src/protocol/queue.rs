@@ -345,7 +345,7 @@ impl Store {
             field(&self.keys.fence, "born"),
             field(&self.keys.packs, &first.to_string()),
         ];
-        read::pack(born, self.link.atomic(&questions).await?)
+        read::pack(born, self.ask(&questions).await?)
     }
 
     fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {

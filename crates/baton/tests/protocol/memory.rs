@@ -36,6 +36,8 @@ async fn with_full_memory_only_publish_is_refused() {
     let snapshot = Snapshot::read(&g).await.unwrap();
     assert!(snapshot.balanced && snapshot.counted, "{snapshot:?}");
     assert_eq!((snapshot.published, snapshot.pending), (7, 7));
+    let born: String = fleet.raw(&["HGET", &fleet.keys.fence, "born"]).await;
+    assert!(g.pack(&born, 1).await.unwrap().is_some());
     assert!(matches!(beat(&g).await, Beat::Generator { epoch: 1, .. }));
     assert!(matches!(beat(&w.store).await, Beat::Worker { .. }));
     assert_eq!(w.take(1, 3).await, "m1 m2 m3", "and garbage is cleared");

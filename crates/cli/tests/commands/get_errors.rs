@@ -222,3 +222,43 @@ fn a_slow_reader_gets_everything() {
     assert_eq!(text.lines().count(), 5);
     assert_eq!((end(child).code, seed.waiting().len()), (Some(0), 0));
 }
+
+#[test]
+fn records_whose_ids_are_lost_are_named_and_not_passed_over() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&["first", "second"]);
+    send(&server, &["DEL", "baton:{default:0}:errors_ids"]);
+    for command in ["getErrors", "errors"] {
+        let ended = on(&server, &[command]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+        assert!(
+            ended.stderr.contains("errors_ids last is missing"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn what_another_holds_is_counted_by_those_that_do_not_show_it() {
+    let server = server();
+    let mut seed = Seed::new(&server);
+    seed.fail(&["first", "second"]);
+    send(
+        &server,
+        &["HSET", "baton:{default:0}:errors_held", "1", "other:errors"],
+    );
+    for command in ["errors", "getErrors"] {
+        let ended = on(&server, &[command]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(ended.lines().len(), 1, "{}", ended.stdout);
+        assert!(
+            ended
+                .stderr
+                .contains("1 failed message more in the hands of"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
