@@ -144,8 +144,24 @@ impl Store {
         ];
         let nodes = self.about_nodes().into_iter();
         let questions = nodes.chain(self.about_messages(ranges)).chain(own);
-        let answers = self.ask(&questions.collect::<Vec<_>>()).await?;
+        let answers = match self.ask(&questions.collect::<Vec<_>>()).await {
+            Err(Error::Refused(why)) if why.contains("can't run this command") => {
+                self.name_missing_right().await?;
+                return Err(Error::Refused(why));
+            }
+            answers => answers?,
+        };
         read::reading(&self.fleet, &keys.presence, ranges, &answers)
+    }
+
+    /// Most servers do not say which command of a script a user may not run: asked for by itself,
+    /// they do.
+    async fn name_missing_right(&self) -> Result<(), Error> {
+        for command in ["HSTRLEN", "HEXISTS"] {
+            let command = plain(&[command, &self.keys.errors, "1"]);
+            self.link.call(&command).await?;
+        }
+        Ok(())
     }
 
     /// How to run a script that only reads. `EVAL` needs the right to write the keys it is given;
