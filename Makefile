@@ -25,7 +25,8 @@ test: setup ## Run every test, on real servers, in a real browser, behind a real
 	@scripts/setup-nginx
 	@scripts/setup-prometheus
 	@scripts/setup-chaos
-	cargo test --workspace
+	@# Most tests wait for processes: more of them at a time than there are cores.
+	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$$((3 * $$(getconf _NPROCESSORS_ONLN)))) cargo test --workspace
 
 lint: ## Check the format, and deny every warning
 	cargo fmt --all --check
