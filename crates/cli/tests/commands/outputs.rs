@@ -52,7 +52,7 @@ fn no_command_panics_whatever_becomes_of_its_words() {
     let server = server();
     Seed::new(&server).fail(&texts(1..=3));
     let url = server.url();
-    for args in [
+    let commands = [
         &["--help"][..],
         &["run", "--help"],
         &["--version"],
@@ -81,14 +81,20 @@ fn no_command_panics_whatever_becomes_of_its_words() {
         ],
         &["demo", "--redis", &url],
         &["run", "--redis", &url, "--http", "192.0.2.1:1"],
-    ] {
-        for output in [dev_full, broken_pipe] {
-            let mut command = baton(args);
-            command.stdout(output()).stderr(output());
-            let code = run(command).code;
-            assert!(matches!(code, Some(0..=2)), "{args:?}: {code:?}");
+    ];
+    // The demo takes its time: side by side.
+    std::thread::scope(|scope| {
+        for args in commands {
+            for output in [dev_full, broken_pipe] {
+                scope.spawn(move || {
+                    let mut command = baton(args);
+                    command.stdout(output()).stderr(output());
+                    let code = run(command).code;
+                    assert!(matches!(code, Some(0..=2)), "{args:?}: {code:?}");
+                });
+            }
         }
-    }
+    });
 }
 
 #[test]

@@ -33,7 +33,7 @@ use tally::Tally;
 use twin::Twin;
 
 /// Calls in all, unless told otherwise.
-const CALLS: u64 = 100_000;
+const CALLS: u64 = 60_000;
 /// Fewer calls than this may miss an answer that is rare.
 const ENOUGH_CALLS: u64 = 50_000;
 /// Calls after which a flaw must have been found.
