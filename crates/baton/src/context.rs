@@ -87,11 +87,11 @@ impl Context {
         let fence = loop {
             match self.store.fence().await {
                 Ok(fence) => break fence,
-                Err(error) if error.is_passing() && sealed.is_some() => {
+                Err(error) if error.is_transient() && sealed.is_some() => {
                     self.pause_after(&error).await;
                 }
                 // A worker looks again at the next change of the lease, and with its census.
-                Err(error) if error.is_passing() => return Ok(()),
+                Err(error) if error.is_transient() => return Ok(()),
                 Err(error) => return Err(error),
             }
         };

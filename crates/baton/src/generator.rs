@@ -174,7 +174,7 @@ impl<'a, S: Source> Reign<'a, S> {
                     return Ok(None);
                 }
                 Ok(Seal::Fenced { node, epoch }) => return Ok(Some(End::Fenced { node, epoch })),
-                Err(error) if error.is_passing() => self.pause_after(&error).await,
+                Err(error) if error.is_transient() => self.pause_after(&error).await,
                 Err(error) => return Err(error),
             }
         }
@@ -371,7 +371,7 @@ impl<'a, S: Source> Reign<'a, S> {
             }
             Trouble::Gap { last } => self.close_gap(last),
             Trouble::Foreign { last } => self.go_on_after(last),
-            Trouble::Error(error) if error.is_passing() => self.pause_after(&error).await,
+            Trouble::Error(error) if error.is_transient() => self.pause_after(&error).await,
             Trouble::Error(error) => return Err(error),
         }
         Ok(None)

@@ -155,7 +155,7 @@ impl<S: Source, H: Handler> Node<S, H> {
                     }
                     return Ok(store);
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     let reason = format!("{}: {error}", self.target);
                     if said.is_new(&reason) {
                         hear(&self.observe, &self.meter, LinkState::Lost(reason));
@@ -212,7 +212,7 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
         tokio::time::sleep(SNAPSHOT_EVERY).await;
         let census = match ctx.store.quick_census().await {
             Ok(census) => census,
-            Err(error) if error.is_passing() => continue,
+            Err(error) if error.is_transient() => continue,
             Err(error) => return Err(error),
         };
         // A worker may hear of lost data from nothing else.

@@ -101,7 +101,7 @@ impl<H: Handler> Lane<H> {
         };
         match answer {
             Ok(claim) => self.accept(claim, sent).await,
-            Err(error) if error.is_passing() => {
+            Err(error) if error.is_transient() => {
                 // It may be the second connection alone that fails.
                 tokio::time::sleep(RETRY_PAUSE).await;
                 match self.patience(&error).await {
@@ -122,7 +122,7 @@ impl<H: Handler> Lane<H> {
                     self.pace.answered(sent.elapsed());
                     return self.accept(claim, sent).await;
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(None);
                     }
@@ -177,7 +177,7 @@ impl<H: Handler> Lane<H> {
                     Ok(GiveBack::Ok) => {}
                     // Not a claim that a script of ours wrote: wait for somebody to look.
                     Ok(GiveBack::Lost) => tokio::time::sleep(RETRY_PAUSE).await,
-                    Err(error) if error.is_passing() => {}
+                    Err(error) if error.is_transient() => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -208,7 +208,7 @@ impl<H: Handler> Lane<H> {
         loop {
             match packs.get(&id, store.pack(&id.born, id.first)).await {
                 Ok(pack) => return Ok(pack),
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(None);
                     }
@@ -433,7 +433,7 @@ impl<H: Handler> Lane<H> {
                     }
                     tokio::time::sleep(FULL_PAUSE).await;
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(Ended::Lost);
                     }
@@ -465,7 +465,7 @@ impl<H: Handler> Lane<H> {
         loop {
             match self.ctx.store.give_back(&self.slot, self.number).await {
                 Ok(GiveBack::Ok | GiveBack::Lost) => return Ok(()),
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(());
                     }
