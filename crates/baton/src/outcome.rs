@@ -1,6 +1,6 @@
 //! What became of the messages of a claim, on the way to its commit.
 
-use crate::protocol::Outcomes as Call;
+use crate::protocol::CommitCall;
 use crate::{Digest, Effects, FailedMessage};
 
 /// Most messages that fail at once because their pack cannot be read.
@@ -114,8 +114,8 @@ impl Outcomes {
     }
 
     /// As a commit call.
-    pub(crate) fn call(&self, max_errors: u64) -> Call<'_> {
-        Call {
+    pub(crate) fn call(&self, max_errors: u64) -> CommitCall<'_> {
+        CommitCall {
             first: self.first,
             last: self.last(),
             failed: &self.records,

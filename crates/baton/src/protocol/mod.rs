@@ -18,8 +18,8 @@ pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};
 pub(crate) use queue::BELL_WAIT;
 pub use queue::{
-    Claim, ClaimCall, ClaimedPack, Commit, Extend, Fence, GiveBack, Outcomes, Publish, PublishCall,
-    Seal, Slot,
+    Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Extend, Fence, GiveBack, Publish,
+    PublishCall, Seal, Slot,
 };
 pub(crate) use reading::Reading;
 pub use reading::{Census, Lease, Listed, Roster};

@@ -177,9 +177,9 @@ pub enum Extend {
     Lost,
 }
 
-/// What became of messages `first..=last`.
+/// What to commit: how messages `first..=last` ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Outcomes<'a> {
+pub struct CommitCall<'a> {
     /// The first message of the claim that has not ended.
     pub first: u64,
     /// The last message that ends now.
@@ -188,7 +188,7 @@ pub struct Outcomes<'a> {
     pub failed: &'a [Vec<u8>],
     /// What the handlers of the others staged.
     pub effects: &'a Effects,
-    /// Most error records the store may keep.
+    /// Max error records that the store may keep.
     pub max_errors: u64,
     /// Digest of the texts, if a ledger is kept.
     pub digest: Option<Digest>,
@@ -403,9 +403,9 @@ impl Store {
         &self,
         slot: &Slot,
         claim: u64,
-        outcomes: Outcomes<'_>,
+        call: CommitCall<'_>,
     ) -> Result<Commit, Error> {
-        let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, outcomes);
+        let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
         let (script, loads) = (&scripts::COMMIT, self.loads());
         let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
         read::commit(&self.insist(script, loads, answer, command).await?)
@@ -417,10 +417,10 @@ impl Store {
         &self,
         slot: &Slot,
         claim: u64,
-        outcomes: Outcomes<'_>,
+        call: CommitCall<'_>,
         next: ClaimCall<'_>,
     ) -> Result<(Result<Commit, Error>, Result<Claim, Error>), Error> {
-        let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, outcomes);
+        let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
         let (keys, args) = self.claim_words(next);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         let begin = |verb: &str, text: &str| super::command(verb, text, &keys, &args);
@@ -446,26 +446,26 @@ impl Store {
         text: &str,
         slot: &Slot,
         claim: u64,
-        outcomes: Outcomes<'_>,
+        call: CommitCall<'_>,
     ) -> redis::Cmd {
         let keys = &self.keys;
         let head = [
             slot.name.clone(),
             claim.to_string(),
-            outcomes.first.to_string(),
-            outcomes.last.to_string(),
-            outcomes.max_errors.to_string(),
-            words(outcomes.digest),
-            outcomes.failed.len().to_string(),
+            call.first.to_string(),
+            call.last.to_string(),
+            call.max_errors.to_string(),
+            words(call.digest),
+            call.failed.len().to_string(),
         ];
-        let effects = &outcomes.effects.staged;
+        let effects = &call.effects.staged;
         let count = effects.len().to_string();
         let sizes: Vec<String> = effects
             .iter()
             .map(|effect| effect.args.len().to_string())
             .collect();
         let mut args: Vec<&[u8]> = head.iter().map(String::as_bytes).collect();
-        args.extend(outcomes.failed.iter().map(Vec::as_slice));
+        args.extend(call.failed.iter().map(Vec::as_slice));
         args.push(count.as_bytes());
         for (effect, size) in effects.iter().zip(&sizes) {
             args.push(effect.verb.as_bytes());

@@ -1,7 +1,7 @@
 //! A key of ours that holds another type stops every script before its first write.
 
 use baton::protocol::{
-    ClaimCall, Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store, Wanted,
+    ClaimCall, Commit, CommitCall, Failure, Publish, PublishCall, Settle, Settled, Store, Wanted,
 };
 use baton::{Digest, Effects, Error, Snapshot};
 
@@ -193,7 +193,7 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
         let mut effects = Effects::default();
         effects.set(busy.fleet.app("x"), "1");
         let records = [failed(2, "m2")];
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: 2,
             last: 2,
             failed: &records,

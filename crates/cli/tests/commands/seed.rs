@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton::protocol::{
-    Claim, ClaimCall, Commit, Outcomes, Publish, PublishCall, Seal, Slot, Store,
+    Claim, ClaimCall, Commit, CommitCall, Publish, PublishCall, Seal, Slot, Store,
 };
 use baton::{Effects, FailedMessage, FleetName, PackBuilder, Target};
 use baton_server::PrivateServer;
@@ -109,7 +109,7 @@ impl Seed {
             let commit = self.store.commit(
                 &slot,
                 self.claim,
-                Outcomes {
+                CommitCall {
                     first,
                     last,
                     failed: &failed,

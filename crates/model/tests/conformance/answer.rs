@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use baton::protocol::{
-    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend,
-    Failure, GiveBack, Outcomes, Publish, PublishCall, Reclaimed, Seal, Settle, Settled, Store,
+    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim, ErrorsCommit,
+    Extend, Failure, GiveBack, Publish, PublishCall, Reclaimed, Seal, Settle, Settled, Store,
     Wanted,
 };
 use baton::{Cursor, Effects};
@@ -146,7 +146,7 @@ impl Real {
                 effects.incr_by(&self.app().list, 1);
             }
         }
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: *first,
             last: *last,
             failed: &failed,

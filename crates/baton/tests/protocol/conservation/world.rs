@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use baton::protocol::{
-    Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Outcomes, Publish,
+    Claim, ClaimedPack, Commit, CommitCall, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish,
     PublishCall, Seal, Store,
 };
 use baton::{Effects, Pack};
@@ -287,7 +287,7 @@ impl World {
 
     async fn send_commit(&mut self, l: usize, sent: Sent) -> Commit {
         let lane = &self.workers[l].lane;
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: *sent.ended.start(),
             last: *sent.ended.end(),
             failed: &sent.records,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use baton::protocol::{
-    Claim, ClaimCall, Commit, Outcomes, Publish, PublishCall, Seal, Slot, Store,
+    Claim, ClaimCall, Commit, CommitCall, Publish, PublishCall, Seal, Slot, Store,
 };
 use baton::{Effects, FleetName, PackBuilder, Target, new_name};
 use baton_harness::redis_cpu_us;
@@ -100,7 +100,7 @@ impl Line {
             let Claim::Claimed { range, .. } = self.store.claim(call).await? else {
                 bail!("nothing was claimed");
             };
-            let outcomes = Outcomes {
+            let outcomes = CommitCall {
                 first: range.first,
                 last: range.last,
                 failed,
