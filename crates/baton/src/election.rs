@@ -140,11 +140,7 @@ async fn reclaim(ctx: &Context) -> Result<Reclaimed, Error> {
         if some.nodes.is_empty() {
             break;
         }
-        all.messages += some.messages;
-        all.records += some.records;
-        let new = some.nodes.into_iter();
-        let new: Vec<String> = new.filter(|node| !all.nodes.contains(node)).collect();
-        all.nodes.extend(new);
+        all.add(some);
     }
     Ok(all)
 }
