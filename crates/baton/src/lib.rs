@@ -46,7 +46,6 @@
 //! fleet, [`Drain`] takes its failed messages.
 
 mod audit;
-mod bell;
 mod clock;
 mod config;
 mod context;

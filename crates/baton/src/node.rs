@@ -10,7 +10,6 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::context::{Context, Role};
 use crate::link::{Backoff, LinkState, Said};
@@ -104,11 +103,10 @@ impl<S: Source, H: Handler> Node<S, H> {
         // What must end in good order, and what serves it until then.
         let mut duties = JoinSet::new();
         let mut services = JoinSet::new();
-        let bell = Arc::new(Bell::default());
         let handler = Arc::new(self.handler);
         for lane in 0..ctx.config.concurrency {
             let (ctx, handler) = (Arc::clone(&ctx), Arc::clone(&handler));
-            duties.spawn(Lane::new(ctx, handler, Arc::clone(&bell), lane).run());
+            duties.spawn(Lane::new(ctx, handler, lane).run());
         }
         let own = Arc::clone(&ctx);
         let source = self.source;

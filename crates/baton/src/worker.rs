@@ -13,7 +13,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use crate::bell::Bell;
 use crate::context::{Context, Role};
 use crate::held::Held;
 use crate::outcome::{Ended, Outcomes};
@@ -36,7 +35,6 @@ const FULL_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Lane<H> {
     ctx: Arc<Context>,
     handler: Arc<H>,
-    bell: Arc<Bell>,
     slot: Slot,
     /// Number of the claim that is held or was asked for last.
     number: u64,
@@ -48,12 +46,11 @@ pub(crate) struct Lane<H> {
 }
 
 impl<H: Handler> Lane<H> {
-    pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, bell: Arc<Bell>, lane: usize) -> Self {
+    pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, lane: usize) -> Self {
         let slot = Slot::new(ctx.store.node(), lane);
         Self {
             ctx,
             handler,
-            bell,
             slot,
             number: 0,
             pace: Pace::default(),
@@ -90,9 +87,9 @@ impl<H: Handler> Lane<H> {
     /// number: a claim that found nothing has not used it up.
     async fn sleep(&mut self) -> Result<Option<Held>, Error> {
         let sent = self.about_to_ask();
-        let (ctx, bell) = (Arc::clone(&self.ctx), Arc::clone(&self.bell));
+        let ctx = Arc::clone(&self.ctx);
         let answer = tokio::select! {
-            answer = bell.wait(&ctx, self.call()) => answer,
+            answer = self.wait_and_claim() => answer,
             () = ctx.stopped() => {
                 // The claim that was sent ahead may have met a token on its way out.
                 self.give_back().await?;
@@ -111,6 +108,15 @@ impl<H: Handler> Lane<H> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Blocks on the bell and claims, unless the node is no worker when the lane's turn comes.
+    async fn wait_and_claim(&self) -> Result<Claim, Error> {
+        let turn = self.ctx.store.bell_turn().await;
+        if *self.ctx.role.borrow() != Role::Worker {
+            return Ok(Claim::Empty);
+        }
+        turn.wait_and_claim(self.call()).await
     }
 
     /// Claims under the current number, repeating the call until it is answered.
@@ -134,7 +140,7 @@ impl<H: Handler> Lane<H> {
 
     /// Notes when, and which run of the server, is asked.
     fn about_to_ask(&mut self) -> Instant {
-        self.asked = self.ctx.store.link().run();
+        self.asked = self.ctx.store.run_id();
         Instant::now()
     }
 

@@ -2,21 +2,13 @@
 
 use std::time::Duration;
 
-use redis::Value;
-use redis::aio::MultiplexedConnection;
-
-use super::answer::unexpected;
 use super::{Store, read};
 use crate::effects::Effects;
-use crate::error::classify;
 use crate::pack::{PACK_MESSAGES, Range};
 use crate::{Cursor, Digest, Error, scripts};
 
 /// A message that so many workers died with goes to errors instead of killing another.
 const POISON_DEATHS: u64 = 3;
-
-/// How long an idle worker blocks on the bell before it looks by itself.
-pub(crate) const BELL_WAIT: Duration = Duration::from_secs(5);
 
 /// One lane of a worker. It holds at most one claim at a time; its claims are numbered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -301,38 +293,6 @@ impl Store {
         read::claim(&self.eval(&scripts::CLAIM, &keys, &args).await?)
     }
 
-    /// Blocks on the bell for up to [`BELL_WAIT`], then claims. The claim is sent behind the
-    /// blocking call, so that the server runs it the moment the bell rings.
-    pub(crate) async fn claim_when_rung(
-        &self,
-        connection: &mut MultiplexedConnection,
-        call: ClaimCall<'_>,
-    ) -> Result<Claim, Error> {
-        let (keys, args) = self.claim_words(call);
-        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
-        let mut block = redis::cmd("BLPOP");
-        block.arg(&self.keys.bell).arg(BELL_WAIT.as_secs());
-        let mut pipeline = redis::pipe();
-        pipeline.add_command(block);
-        pipeline.add_command(super::command("EVALSHA", &scripts::CLAIM.sha, &keys, &args));
-        let answers = connection
-            .send_packed_commands(&pipeline, 0, 2)
-            .await
-            .map_err(classify)?;
-        let mut answers = answers
-            .into_iter()
-            .map(|answer| answer.extract_error().map_err(classify));
-        let (Some(rung), Some(claim)) = (answers.next(), answers.next()) else {
-            return Err(unexpected(scripts::CLAIM.name, &Value::Nil));
-        };
-        rung?;
-        match claim {
-            // The token is spent: ask again, with the whole script.
-            Err(Error::Refused(why)) if why.starts_with("NOSCRIPT") => self.claim(call).await,
-            claim => read::claim(&claim?),
-        }
-    }
-
     /// Reads the pack that begins with message `first`; none if it is gone, or if the data is
     /// no longer the one that is called `born`.
     pub async fn pack(&self, born: &str, first: u64) -> Result<Option<Vec<u8>>, Error> {
@@ -348,7 +308,7 @@ impl Store {
         read::pack(born, self.ask(&questions).await?)
     }
 
-    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
+    pub(super) fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
