@@ -66,7 +66,7 @@ impl Store {
                 ],
                 &[
                     self.node.as_bytes(),
-                    self.link.run().as_bytes(),
+                    self.link.run_id().as_bytes(),
                     lease_ttl.as_millis().to_string().as_bytes(),
                     PROTOCOL.as_bytes(),
                     keys.presence.as_bytes(),

@@ -129,7 +129,7 @@ impl Store {
     /// The server's process, in the short form that claims carry; empty while there is no
     /// connection.
     pub fn run_id(&self) -> String {
-        self.link.run()
+        self.link.run_id()
     }
 
     /// Makes sure that a fleet can live here: a server that takes writes and keeps keys, a

@@ -327,7 +327,7 @@ impl Store {
         let args = [
             call.slot.name.clone(),
             call.number.to_string(),
-            self.link.run(),
+            self.link.run_id(),
             call.want.to_string(),
             call.ttl.as_millis().to_string(),
             POISON_DEATHS.to_string(),

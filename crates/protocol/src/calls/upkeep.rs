@@ -41,7 +41,7 @@ impl Reclaimed {
 impl Store {
     /// Returns the claims of dead workers and drains.
     pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from(&self.link.run(), 0, RECLAIM_LOOKS.0)
+        self.reclaim_from(&self.link.run_id(), 0, RECLAIM_LOOKS.0)
             .await
     }
 

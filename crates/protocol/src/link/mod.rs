@@ -116,7 +116,7 @@ struct Shared {
 
 /// Connections that come back. Clones share them; they close when the last is dropped.
 #[derive(Clone)]
-pub struct Link {
+pub(crate) struct Link {
     shared: Arc<Shared>,
     _supervisor: Arc<AbortOnDrop>,
 }
@@ -167,7 +167,7 @@ impl Link {
     }
 
     /// The run of the server, in the short form that claims carry; empty while there is none.
-    pub fn run(&self) -> String {
+    pub(crate) fn run_id(&self) -> String {
         self.server()
             .map(|server| server.run.clone())
             .unwrap_or_default()
