@@ -135,7 +135,7 @@ async fn print(
                 Ok(Extend::Held) => {}
                 // The commit will say the same.
                 Ok(Extend::Lost) => progress.halt(),
-                Err(error) if error.is_passing() => {}
+                Err(error) if error.is_transient() => {}
                 Err(error) => return Err(error.into()),
             },
         }

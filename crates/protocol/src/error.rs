@@ -41,8 +41,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anybody's help.
-    pub fn is_passing(&self) -> bool {
+    /// Whether the same call may succeed later although no operator changes anything.
+    pub fn is_transient(&self) -> bool {
         matches!(self, Self::ReplyLost(_) | Self::Unavailable(_))
     }
 }
@@ -124,7 +124,7 @@ mod tests {
         for code in NOT_EXECUTED {
             let error = server_error(&format!("-{code} something\r\n"));
             assert!(matches!(error, Error::Unavailable(_)), "{code}: {error:?}");
-            assert!(error.is_passing());
+            assert!(error.is_transient());
         }
         let wrapped =
             "-ERR Error running script (call to f_1): @user_script:3: -OOM command not allowed\r\n";

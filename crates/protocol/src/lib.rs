@@ -21,8 +21,8 @@ mod target;
 pub mod text;
 
 pub use calls::{
-    BELL_WAIT, Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit,
-    Extend, Failure, Fence, GiveBack, Lease, Listed, Outcomes, PROTOCOL, Page, Publish,
+    Beat, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim,
+    ErrorsCommit, Extend, Failure, Fence, GiveBack, Lease, Listed, PROTOCOL, Page, Publish,
     PublishCall, Reading, Reclaimed, Roster, Seal, Settle, Settled, Slot, Store, Wanted, decode,
     exact, outcome,
 };
@@ -34,7 +34,7 @@ pub use encoding::record::{self, FailedGlance, FailedMessage};
 pub use encoding::takeover::{How, Takeover};
 pub use error::Error;
 pub use keys::{FleetName, Keys};
-pub use link::{Backoff, Link, LinkState, Said};
+pub use link::{Backoff, LinkState, Said};
 pub use node_name::new_name;
 pub use server_info::ServerInfo;
 pub use target::Target;

@@ -278,7 +278,7 @@ async fn insist<T, F: Future<Output = Result<T, Error>>>(
     let end = tokio::time::Instant::now() + ttl;
     loop {
         match call().await {
-            Err(error) if error.is_passing() && tokio::time::Instant::now() < end => {
+            Err(error) if error.is_transient() && tokio::time::Instant::now() < end => {
                 let pause = Duration::from_millis(50);
                 let _ = tokio::time::timeout_at(end, store.wait_up()).await;
                 tokio::time::sleep(pause).await;

@@ -20,25 +20,38 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// What a node is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It does not know: it has not beaten yet, or Redis was away for too long.
+    /// The node does not know: no beat was answered yet, or none for too long.
     Unknown,
+    /// Another node holds the lease.
     Worker,
-    /// It holds the lease and may believe so until then, on its own clock.
+    /// This node holds the lease.
     Generator {
+        /// The lease's fencing number.
         epoch: u64,
+        /// Until when the node trusts its lease, on its own clock.
         until: Instant,
     },
 }
 
 impl Role {
+    /// The epoch under which the node generates; none if it does not.
     pub(crate) fn epoch(self) -> Option<u64> {
         match self {
             Self::Generator { epoch, .. } => Some(epoch),
             _ => None,
         }
     }
+
+    /// The role that is left at `now`: a generator whose trust has ended does not know.
+    pub(crate) fn trusted_at(self, now: Instant) -> Self {
+        match self {
+            Self::Generator { until, .. } if until <= now => Self::Unknown,
+            role => role,
+        }
+    }
 }
 
+/// What the parts of a running node share.
 pub(crate) struct Context {
     pub(crate) store: Store,
     pub(crate) config: Config,
@@ -68,11 +81,17 @@ impl Context {
         self.emit(Event::Warning { text });
     }
 
-    /// Takes Redis's time from a beat of which this node now knows who holds the lease.
-    pub(crate) fn heard(&self, now_ms: u64, sent: Instant, holder: &str) {
+    /// Tells the parts of the node which role it has.
+    pub(crate) fn set_role(&self, role: Role) {
+        self.role
+            .send_if_modified(|before| std::mem::replace(before, role) != role);
+    }
+
+    /// Takes Redis's time from the answer to a beat that was sent at `sent`.
+    pub(crate) fn set_clock(&self, now_ms: u64, sent: Instant, generates: bool) {
         let step_ms = self.clock.set(now_ms, sent, Instant::now());
-        // The whole fleet sees it; the generator says it.
-        if let Some(step_ms) = step_ms.filter(|_| holder == self.store.node()) {
+        // Every node of the fleet sees a step; the generator logs it.
+        if let Some(step_ms) = step_ms.filter(|_| generates) {
             let by = words(step_ms.unsigned_abs());
             let way = if step_ms > 0 { "forward" } else { "back" };
             self.warn(format!(
@@ -81,17 +100,17 @@ impl Context {
         }
     }
 
-    /// Says so if Redis has less than it confirmed to this node. A seal of this node's own is
+    /// Warns if Redis has less than it confirmed to this node. A seal of this node's own is
     /// evidence, too: the fence only rises, and never passes to another node of the same epoch.
-    pub(crate) async fn look_for_loss(&self, sealed: Option<u64>) -> Result<(), Error> {
+    pub(crate) async fn check_for_loss(&self, sealed: Option<u64>) -> Result<(), Error> {
         let fence = loop {
             match self.store.fence().await {
                 Ok(fence) => break fence,
-                Err(error) if error.is_passing() && sealed.is_some() => {
+                Err(error) if error.is_transient() && sealed.is_some() => {
                     self.pause_after(&error).await;
                 }
-                // A worker looks again at the next change of the lease, and with its census.
-                Err(error) if error.is_passing() => return Ok(()),
+                // A worker checks again at the next change of the lease, and with its census.
+                Err(error) if error.is_transient() => return Ok(()),
                 Err(error) => return Err(error),
             }
         };
@@ -102,8 +121,8 @@ impl Context {
         Ok(())
     }
 
-    /// Says so if Redis's last number is lower than one that it confirmed to this node, or if it
-    /// is known that it lost its data.
+    /// Warns if Redis's last number is lower than one that it confirmed to this node, or if the
+    /// caller knows that Redis lost its data.
     pub(crate) fn compare(&self, last: u64, lost: bool) {
         if let Some(highest) = self.witness.notice(last, lost) {
             self.warn(format!(
@@ -159,4 +178,23 @@ pub(crate) fn words(ms: u64) -> String {
     let exact = Duration::from_millis(ms);
     let whole = Duration::from_secs(exact.as_secs());
     humantime::format_duration(if ms < 1000 { exact } else { whole }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generator_whose_trust_has_ended_does_not_know_its_role() {
+        let (now, ms) = (Instant::now(), Duration::from_millis(1));
+        let generator = Role::Generator {
+            epoch: 1,
+            until: now,
+        };
+        assert_eq!(generator.trusted_at(now - ms), generator);
+        assert_eq!(generator.trusted_at(now), Role::Unknown);
+        for role in [Role::Worker, Role::Unknown] {
+            assert_eq!(role.trusted_at(now), role);
+        }
+    }
 }

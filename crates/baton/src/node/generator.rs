@@ -59,7 +59,7 @@ pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<
             tokio::select! {
                 biased;
                 () = ctx.stopped() => return Ok(()),
-                looked = ctx.look_for_loss(Some(epoch)) => looked?,
+                checked = ctx.check_for_loss(Some(epoch)) => checked?,
             }
         }
         tokio::select! {
@@ -174,7 +174,7 @@ impl<'a, S: Source> Reign<'a, S> {
                     return Ok(None);
                 }
                 Ok(Seal::Fenced { node, epoch }) => return Ok(Some(End::Fenced { node, epoch })),
-                Err(error) if error.is_passing() => self.pause_after(&error).await,
+                Err(error) if error.is_transient() => self.pause_after(&error).await,
                 Err(error) => return Err(error),
             }
         }
@@ -200,13 +200,9 @@ impl<'a, S: Source> Reign<'a, S> {
         if self.ctx.stopping() {
             return Some(End::Stopped);
         }
-        match *self.ctx.role.borrow() {
-            // A process that was paused may wake up here, long after its time.
-            Role::Generator { epoch, until } if epoch == self.epoch && Instant::now() < until => {
-                None
-            }
-            _ => Some(End::Lapsed),
-        }
+        // A process that was paused may wake up here, long after its trust ended.
+        let role = self.ctx.role.borrow().trusted_at(Instant::now());
+        (role.epoch() != Some(self.epoch)).then_some(End::Lapsed)
     }
 
     /// Hears the answers to what is under way, so that what took effect is told.
@@ -371,7 +367,7 @@ impl<'a, S: Source> Reign<'a, S> {
             }
             Trouble::Gap { last } => self.close_gap(last),
             Trouble::Foreign { last } => self.go_on_after(last),
-            Trouble::Error(error) if error.is_passing() => self.pause_after(&error).await,
+            Trouble::Error(error) if error.is_transient() => self.pause_after(&error).await,
             Trouble::Error(error) => return Err(error),
         }
         Ok(None)

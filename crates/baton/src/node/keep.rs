@@ -27,7 +27,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
             // A lane learns from its commit that its claim is lost.
             match ctx.store.extend(batch, ttl).await {
                 Ok(_) => crash::point("after-extend"),
-                Err(error) if error.is_passing() => ctx.pause_after(&error).await,
+                Err(error) if error.is_transient() => ctx.pause_after(&error).await,
                 Err(error) => return Err(error),
             }
         }

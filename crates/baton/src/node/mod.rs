@@ -1,6 +1,5 @@
 //! One running copy: beats, generates or works, and stops in good order.
 
-mod bell;
 mod clock;
 pub(crate) mod config;
 mod context;
@@ -28,7 +27,6 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::node::bell::Bell;
 use crate::node::clock::Clock;
 use crate::node::context::{Context, Role};
 use crate::node::pack_cache::PackCache;
@@ -120,11 +118,10 @@ impl<S: Source, H: Handler> Node<S, H> {
         // What must end in good order, and what serves it until then.
         let mut duties = JoinSet::new();
         let mut services = JoinSet::new();
-        let bell = Arc::new(Bell::default());
         let handler = Arc::new(self.handler);
         for lane in 0..ctx.config.concurrency {
             let (ctx, handler) = (Arc::clone(&ctx), Arc::clone(&handler));
-            duties.spawn(Lane::new(ctx, handler, Arc::clone(&bell), lane).run());
+            duties.spawn(Lane::new(ctx, handler, lane).run());
         }
         let own = Arc::clone(&ctx);
         let source = self.source;
@@ -171,7 +168,7 @@ impl<S: Source, H: Handler> Node<S, H> {
                     }
                     return Ok(store);
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     let reason = format!("{}: {error}", self.target);
                     if said.is_new(&reason) {
                         hear(&self.observe, &self.meter, LinkState::Lost(reason));
@@ -228,7 +225,7 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
         tokio::time::sleep(SNAPSHOT_EVERY).await;
         let census = match ctx.store.quick_census().await {
             Ok(census) => census,
-            Err(error) if error.is_passing() => continue,
+            Err(error) if error.is_transient() => continue,
             Err(error) => return Err(error),
         };
         // A worker may hear of lost data from nothing else.

@@ -13,7 +13,6 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use crate::node::bell::Bell;
 use crate::node::context::{Context, Role};
 use crate::node::held::Held;
 use crate::node::pace::Pace;
@@ -36,7 +35,6 @@ const FULL_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Lane<H> {
     ctx: Arc<Context>,
     handler: Arc<H>,
-    bell: Arc<Bell>,
     slot: Slot,
     /// Number of the claim that is held or was asked for last.
     number: u64,
@@ -48,12 +46,11 @@ pub(crate) struct Lane<H> {
 }
 
 impl<H: Handler> Lane<H> {
-    pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, bell: Arc<Bell>, lane: usize) -> Self {
+    pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, lane: usize) -> Self {
         let slot = Slot::new(ctx.store.node(), lane);
         Self {
             ctx,
             handler,
-            bell,
             slot,
             number: 0,
             pace: Pace::default(),
@@ -90,9 +87,9 @@ impl<H: Handler> Lane<H> {
     /// number: a claim that found nothing has not used it up.
     async fn sleep(&mut self) -> Result<Option<Held>, Error> {
         let sent = self.about_to_ask();
-        let (ctx, bell) = (Arc::clone(&self.ctx), Arc::clone(&self.bell));
+        let ctx = Arc::clone(&self.ctx);
         let answer = tokio::select! {
-            answer = bell.wait(&ctx, self.call()) => answer,
+            answer = self.wait_and_claim() => answer,
             () = ctx.stopped() => {
                 // The claim that was sent ahead may have met a token on its way out.
                 self.give_back().await?;
@@ -101,7 +98,7 @@ impl<H: Handler> Lane<H> {
         };
         match answer {
             Ok(claim) => self.accept(claim, sent).await,
-            Err(error) if error.is_passing() => {
+            Err(error) if error.is_transient() => {
                 // It may be the second connection alone that fails.
                 tokio::time::sleep(RETRY_PAUSE).await;
                 match self.patience(&error).await {
@@ -113,6 +110,15 @@ impl<H: Handler> Lane<H> {
         }
     }
 
+    /// Blocks on the bell and claims, unless the node is no worker when the lane's turn comes.
+    async fn wait_and_claim(&self) -> Result<Claim, Error> {
+        let turn = self.ctx.store.bell_turn().await;
+        if *self.ctx.role.borrow() != Role::Worker {
+            return Ok(Claim::Empty);
+        }
+        turn.wait_and_claim(self.call()).await
+    }
+
     /// Claims under the current number, repeating the call until it is answered.
     async fn claim(&mut self) -> Result<Option<Held>, Error> {
         loop {
@@ -122,7 +128,7 @@ impl<H: Handler> Lane<H> {
                     self.pace.answered(sent.elapsed());
                     return self.accept(claim, sent).await;
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(None);
                     }
@@ -134,7 +140,7 @@ impl<H: Handler> Lane<H> {
 
     /// Notes when, and which run of the server, is asked.
     fn about_to_ask(&mut self) -> Instant {
-        self.asked = self.ctx.store.link().run();
+        self.asked = self.ctx.store.run_id();
         Instant::now()
     }
 
@@ -177,7 +183,7 @@ impl<H: Handler> Lane<H> {
                     Ok(GiveBack::Ok) => {}
                     // Not a claim that a script of ours wrote: wait for somebody to look.
                     Ok(GiveBack::Lost) => tokio::time::sleep(RETRY_PAUSE).await,
-                    Err(error) if error.is_passing() => {}
+                    Err(error) if error.is_transient() => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -208,7 +214,7 @@ impl<H: Handler> Lane<H> {
         loop {
             match packs.get(&id, store.pack(&id.born, id.first)).await {
                 Ok(pack) => return Ok(pack),
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(None);
                     }
@@ -433,7 +439,7 @@ impl<H: Handler> Lane<H> {
                     }
                     tokio::time::sleep(FULL_PAUSE).await;
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(Ended::Lost);
                     }
@@ -465,7 +471,7 @@ impl<H: Handler> Lane<H> {
         loop {
             match self.ctx.store.give_back(&self.slot, self.number).await {
                 Ok(GiveBack::Ok | GiveBack::Lost) => return Ok(()),
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(());
                     }

@@ -1,6 +1,6 @@
 //! What became of the messages of a claim, on the way to its commit.
 
-use super::Outcomes as Call;
+use super::CommitCall;
 use crate::{Digest, Effects, FailedMessage, record};
 
 /// Most messages that fail at once because their pack cannot be read.
@@ -122,8 +122,8 @@ impl Outcomes {
     }
 
     /// As a commit call.
-    pub fn call(&self, max_errors: u64) -> Call<'_> {
-        Call {
+    pub fn call(&self, max_errors: u64) -> CommitCall<'_> {
+        CommitCall {
             first: self.first,
             last: self.last(),
             failed: &self.records,

@@ -2,21 +2,13 @@
 
 use std::time::Duration;
 
-use redis::Value;
-use redis::aio::MultiplexedConnection;
-
-use super::answer::unexpected;
 use super::{Store, decode};
 use crate::encoding::effects::Effects;
 use crate::encoding::pack::{PACK_MESSAGES, Range};
-use crate::error::classify;
 use crate::{Cursor, Digest, Error, scripts};
 
 /// A message that so many workers died with goes to errors instead of killing another.
 const POISON_DEATHS: u64 = 3;
-
-/// How long an idle worker blocks on the bell before it looks by itself.
-pub const BELL_WAIT: Duration = Duration::from_secs(5);
 
 /// One lane of a worker. It holds at most one claim at a time; its claims are numbered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,9 +169,9 @@ pub enum Extend {
     Lost,
 }
 
-/// What became of messages `first..=last`.
+/// What to commit: how messages `first..=last` ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Outcomes<'a> {
+pub struct CommitCall<'a> {
     /// The first message of the claim that has not ended.
     pub first: u64,
     /// The last message that ends now.
@@ -188,7 +180,7 @@ pub struct Outcomes<'a> {
     pub failed: &'a [Vec<u8>],
     /// What the handlers of the others staged.
     pub effects: &'a Effects,
-    /// Most error records the store may keep.
+    /// Max error records that the store may keep.
     pub max_errors: u64,
     /// Digest of the texts, if a ledger is kept.
     pub digest: Option<Digest>,
@@ -301,38 +293,6 @@ impl Store {
         decode::claim(&self.eval(&scripts::CLAIM, &keys, &args).await?)
     }
 
-    /// Blocks on the bell for up to [`BELL_WAIT`], then claims. The claim is sent behind the
-    /// blocking call, so that the server runs it the moment the bell rings.
-    pub async fn claim_when_rung(
-        &self,
-        connection: &mut MultiplexedConnection,
-        call: ClaimCall<'_>,
-    ) -> Result<Claim, Error> {
-        let (keys, args) = self.claim_words(call);
-        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
-        let mut block = redis::cmd("BLPOP");
-        block.arg(&self.keys.bell).arg(BELL_WAIT.as_secs());
-        let mut pipeline = redis::pipe();
-        pipeline.add_command(block);
-        pipeline.add_command(super::command("EVALSHA", &scripts::CLAIM.sha, &keys, &args));
-        let answers = connection
-            .send_packed_commands(&pipeline, 0, 2)
-            .await
-            .map_err(classify)?;
-        let mut answers = answers
-            .into_iter()
-            .map(|answer| answer.extract_error().map_err(classify));
-        let (Some(rung), Some(claim)) = (answers.next(), answers.next()) else {
-            return Err(unexpected(scripts::CLAIM.name, &Value::Nil));
-        };
-        rung?;
-        match claim {
-            // The token is spent: ask again, with the whole script.
-            Err(Error::Refused(why)) if why.starts_with("NOSCRIPT") => self.claim(call).await,
-            claim => decode::claim(&claim?),
-        }
-    }
-
     /// Reads the pack that begins with message `first`; none if it is gone, or if the data is
     /// no longer the one that is called `born`.
     pub async fn pack(&self, born: &str, first: u64) -> Result<Option<Vec<u8>>, Error> {
@@ -348,7 +308,7 @@ impl Store {
         decode::pack(born, self.ask(&questions).await?)
     }
 
-    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
+    pub(super) fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -367,7 +327,7 @@ impl Store {
         let args = [
             call.slot.name.clone(),
             call.number.to_string(),
-            self.link.run(),
+            self.link.run_id(),
             call.want.to_string(),
             call.ttl.as_millis().to_string(),
             POISON_DEATHS.to_string(),
@@ -403,9 +363,9 @@ impl Store {
         &self,
         slot: &Slot,
         claim: u64,
-        outcomes: Outcomes<'_>,
+        call: CommitCall<'_>,
     ) -> Result<Commit, Error> {
-        let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, outcomes);
+        let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
         let (script, loads) = (&scripts::COMMIT, self.loads());
         let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
         decode::commit(&self.insist(script, loads, answer, command).await?)
@@ -417,10 +377,10 @@ impl Store {
         &self,
         slot: &Slot,
         claim: u64,
-        outcomes: Outcomes<'_>,
+        call: CommitCall<'_>,
         next: ClaimCall<'_>,
     ) -> Result<(Result<Commit, Error>, Result<Claim, Error>), Error> {
-        let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, outcomes);
+        let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
         let (keys, args) = self.claim_words(next);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         let begin = |verb: &str, text: &str| super::command(verb, text, &keys, &args);
@@ -446,26 +406,26 @@ impl Store {
         text: &str,
         slot: &Slot,
         claim: u64,
-        outcomes: Outcomes<'_>,
+        call: CommitCall<'_>,
     ) -> redis::Cmd {
         let keys = &self.keys;
         let head = [
             slot.name.clone(),
             claim.to_string(),
-            outcomes.first.to_string(),
-            outcomes.last.to_string(),
-            outcomes.max_errors.to_string(),
-            words(outcomes.digest),
-            outcomes.failed.len().to_string(),
+            call.first.to_string(),
+            call.last.to_string(),
+            call.max_errors.to_string(),
+            words(call.digest),
+            call.failed.len().to_string(),
         ];
-        let effects = &outcomes.effects.staged;
+        let effects = &call.effects.staged;
         let count = effects.len().to_string();
         let sizes: Vec<String> = effects
             .iter()
             .map(|effect| effect.args.len().to_string())
             .collect();
         let mut args: Vec<&[u8]> = head.iter().map(String::as_bytes).collect();
-        args.extend(outcomes.failed.iter().map(Vec::as_slice));
+        args.extend(call.failed.iter().map(Vec::as_slice));
         args.push(count.as_bytes());
         for (effect, size) in effects.iter().zip(&sizes) {
             args.push(effect.verb.as_bytes());

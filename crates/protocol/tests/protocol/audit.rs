@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use baton::{Audit, Effects, Finding};
-use baton_protocol::{Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store};
+use baton_protocol::{Commit, CommitCall, Failure, Publish, PublishCall, Settle, Settled, Store};
 use baton_protocol::{Digest, Ledger};
 
 use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack};
@@ -35,7 +35,7 @@ async fn commit(
     failed: &[Vec<u8>],
     effects: &Effects,
 ) -> Commit {
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: *ended.start(),
         last: *ended.end(),
         failed,
@@ -202,7 +202,7 @@ async fn a_message_that_is_retried_ends_once_more() {
         "before its second end"
     );
     assert_eq!(w.take(4, 1).await, "m3");
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: 3,
         last: 3,
         failed: &[],

@@ -18,7 +18,7 @@ async fn publish_is_refused(fleet: &Fleet, g: &Store, first: u64) {
     let pack = pack_of(&["more"]);
     let error = g.publish(call(first, 1, &pack)).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-    assert!(error.is_passing() && error.to_string().contains("OOM"));
+    assert!(error.is_transient() && error.to_string().contains("OOM"));
     assert_eq!(fleet.dump().await, before);
 }
 

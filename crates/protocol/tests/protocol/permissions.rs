@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use baton::{Effects, Error, Snapshot};
-use baton_protocol::{Beat, Commit, Outcomes, Publish, Seal};
+use baton_protocol::{Beat, Commit, CommitCall, Publish, Seal};
 
 use crate::support::{Fleet, Lane, beat, publish};
 
@@ -147,7 +147,7 @@ async fn refused_effect(fleet: &Fleet, rules: &[&str]) -> String {
     let mut effects = Effects::default();
     effects.incr_by(fleet.app("count"), 1);
     effects.sadd(fleet.app("set"), "member");
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: 1,
         last: 1,
         failed: &[],

@@ -3,7 +3,7 @@
 use baton::{Effects, Error, Snapshot};
 use baton_protocol::Digest;
 use baton_protocol::{
-    ClaimCall, Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store, Wanted,
+    ClaimCall, Commit, CommitCall, Failure, Publish, PublishCall, Settle, Settled, Store, Wanted,
 };
 
 use crate::support::{Fleet, LONG, Lane, NO_EFFECTS, OVER, beat, call, failed, pack, publish};
@@ -194,7 +194,7 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
         let mut effects = Effects::default();
         effects.set(busy.fleet.app("x"), "1");
         let records = [failed(2, "m2")];
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: 2,
             last: 2,
             failed: &records,
