@@ -1,4 +1,4 @@
-//! How a fleet lies in Redis, and the calls that change it.
+//! How Redis stores a fleet, and the calls that change it.
 //!
 //! **Internal, no promise.** This crate is for Baton's own programs and proofs; it may change with
 //! every version. The library for users is `baton-fleet`.
@@ -22,9 +22,9 @@ pub mod text;
 
 pub use calls::{
     Beat, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim,
-    ErrorsCommit, Extend, Failure, Fence, GiveBack, Lease, Listed, PROTOCOL, Page, Publish,
-    PublishCall, Reading, Reclaimed, Roster, Seal, Settle, Settled, Slot, Store, Wanted, decode,
-    exact, outcome,
+    ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, PROTOCOL, Page, Publish,
+    PublishCall, Reclaimed, Roster, RosterEntry, Seal, Settle, Settled, Slot, Store, Wanted,
+    decode, exact, outcome,
 };
 pub use encoding::cursor::Cursor;
 pub use encoding::effects::Effects;
@@ -34,7 +34,7 @@ pub use encoding::record::{self, FailedGlance, FailedMessage};
 pub use encoding::takeover::{How, Takeover};
 pub use error::Error;
 pub use keys::{FleetName, Keys};
-pub use link::{Backoff, LinkState, Said};
+pub use link::{Backoff, LinkState, ReportedReasons};
 pub use node_name::new_name;
 pub use server_info::ServerInfo;
 pub use target::Target;

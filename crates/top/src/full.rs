@@ -40,7 +40,7 @@ pub(crate) async fn read(store: Option<Store>, glance: &FailedGlance) -> Full {
 async fn find(store: &Store, glance: &FailedGlance) -> Result<Option<Vec<u8>>, Error> {
     let (mut before, mut looked) = (None, 0);
     while looked < MOST {
-        let page = store.errors_page(before, AT_ONCE).await?;
+        let page = store.errors_before(before, AT_ONCE).await?;
         for failure in &page.failures {
             let failed = record::decode(&failure.record);
             if is_same(&failed, glance) {

@@ -144,7 +144,7 @@ pub(crate) async fn look(store: &Store, wanted: &Wanted) -> Result<(Look, Found)
     let (mut entries, mut messages) = (Vec::new(), Vec::new());
     let (mut next, mut complete) = (None, false);
     while records > 0 && bytes > 0 && !complete {
-        let page = store.errors_page(next, records.min(PAGE_RECORDS)).await?;
+        let page = store.errors_before(next, records.min(PAGE_RECORDS)).await?;
         next = page.next;
         complete = next.is_none();
         for Failure { id, record } in page.failures {

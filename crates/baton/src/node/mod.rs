@@ -34,7 +34,7 @@ use crate::node::witness::Witness;
 use crate::node::worker::Lane;
 use crate::{Config, Error, Event, Handler, Meter, Source, Target, crash};
 use baton_protocol::Store;
-use baton_protocol::{Backoff, LinkState, Said};
+use baton_protocol::{Backoff, LinkState, ReportedReasons};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -151,7 +151,7 @@ impl<S: Source, H: Handler> Node<S, H> {
     /// Connects, however long it takes, and makes sure that a fleet can live here.
     async fn join(&self) -> Result<Store, Error> {
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
-        let mut said = Said::default();
+        let mut reported = ReportedReasons::default();
         loop {
             let (observe, meter) = (Arc::clone(&self.observe), Arc::clone(&self.meter));
             let observe = move |state| hear(&observe, &meter, state);
@@ -163,14 +163,14 @@ impl<S: Source, H: Handler> Node<S, H> {
             };
             match joined.await {
                 Ok(store) => {
-                    if !said.is_empty() {
+                    if !reported.is_empty() {
                         hear(&self.observe, &self.meter, LinkState::Regained);
                     }
                     return Ok(store);
                 }
                 Err(error) if error.is_transient() => {
                     let reason = format!("{}: {error}", self.target);
-                    if said.is_new(&reason) {
+                    if reported.is_new(&reason) {
                         hear(&self.observe, &self.meter, LinkState::Lost(reason));
                     }
                     tokio::time::sleep(backoff.pause()).await;

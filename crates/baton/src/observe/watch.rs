@@ -180,7 +180,7 @@ impl Watcher {
                 self.lock().insert(store).clone()
             }
         };
-        let reading = store.reading().await?;
+        let state = store.fleet_state().await?;
         let server = match &self.server {
             Some((at, server)) if at.elapsed() < SERVER_EVERY => server.clone(),
             _ => {
@@ -189,7 +189,7 @@ impl Watcher {
                 server
             }
         };
-        Ok(Snapshot::of(&self.fleet, reading, server))
+        Ok(Snapshot::of(&self.fleet, state, server))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Store>> {

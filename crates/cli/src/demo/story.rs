@@ -277,7 +277,7 @@ fn line(told: &Told, text: Option<&str>) -> String {
     let text = match text {
         Some(text) => Excerpt {
             bytes: text.as_bytes(),
-            most_chars: 45,
+            max_chars: 45,
         }
         .to_string(),
         None => "(published in a pack, to catch up)".to_owned(),

@@ -43,7 +43,7 @@ impl Display for Words<'_> {
                             " {}",
                             Excerpt {
                                 bytes,
-                                most_chars: EXCERPT_CHARS
+                                max_chars: EXCERPT_CHARS
                             }
                         )
                     }

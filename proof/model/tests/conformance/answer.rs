@@ -90,7 +90,7 @@ impl Real {
                 let wanted = match ids {
                     Some(ids) => Wanted::Exactly(ids),
                     None => Wanted::Oldest {
-                        most: *most,
+                        max: *most,
                         bytes: DRAIN_BYTES,
                         last: u64::from(u32::MAX),
                     },
@@ -329,7 +329,7 @@ async fn records_of(store: &Store, ids: &[u64]) -> Result<Reply, Trouble> {
 }
 
 fn counted(census: &Census) -> Result<Reply, Trouble> {
-    if !census.counted || census.in_hand.values().sum::<u64>() != census.claimed {
+    if !census.counted || census.claimed_by.values().sum::<u64>() != census.claimed {
         return Err(strange(census));
     }
     Ok(Reply::Counted {

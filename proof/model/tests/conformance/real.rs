@@ -78,7 +78,7 @@ impl Real {
             raw: raw.map_err(|error| Error::Unavailable(error.to_string()))?,
             socket,
             stores: BTreeMap::from([(0, store)]),
-            run: Run::from_str_radix(&server.run, 16).unwrap_or_default(),
+            run: Run::from_str_radix(&server.run_id, 16).unwrap_or_default(),
             version: server.version,
             target,
             fleet,

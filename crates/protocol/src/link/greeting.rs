@@ -1,5 +1,5 @@
-//! What a server says before it is asked anything. Only one that refuses a client does so:
-//! because it has as many as it may have, or is in protected mode.
+//! What a server sends before it gets a command. Only a server that refuses its client sends
+//! something: it has too many clients, or is in protected mode.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::Error;
 
-/// Timeout of the first words; a server that has none stays silent.
+/// How long to wait for a refusal. A server that accepts its client sends nothing.
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// Longest refusal that is read, in bytes.
-const LONGEST: u64 = 1024;
+/// Max bytes of a refusal that are read.
+const MAX_BYTES: u64 = 1024;
 
 /// The refusal with which the server at this address greets a client, if it does. Over TLS it
-/// says nothing.
-pub(super) async fn of(address: &ConnectionAddr) -> Option<Error> {
+/// sends none.
+pub(super) async fn refusal_of(address: &ConnectionAddr) -> Option<Error> {
     let listen = async {
         match address {
             ConnectionAddr::Tcp(host, port) => {
@@ -27,20 +27,20 @@ pub(super) async fn of(address: &ConnectionAddr) -> Option<Error> {
             _ => None,
         }
     };
-    let said = tokio::time::timeout(TIMEOUT, listen).await.ok()??;
-    refusal(&said)
+    let greeting = tokio::time::timeout(TIMEOUT, listen).await.ok()??;
+    refusal(&greeting)
 }
 
 async fn read(stream: impl AsyncRead + Unpin) -> Vec<u8> {
-    let mut said = Vec::new();
-    // What came before an error counts.
-    let _ = stream.take(LONGEST).read_to_end(&mut said).await;
-    said
+    let mut greeting = Vec::new();
+    // The bytes that came before an error count.
+    let _ = stream.take(MAX_BYTES).read_to_end(&mut greeting).await;
+    greeting
 }
 
-/// Reads a first line that is an error of Redis.
-fn refusal(said: &[u8]) -> Option<Error> {
-    let line = said
+/// The error of Redis in the first line, if it is one.
+fn refusal(greeting: &[u8]) -> Option<Error> {
+    let line = greeting
         .strip_prefix(b"-")?
         .split(|byte| *byte == b'\r')
         .next()?;

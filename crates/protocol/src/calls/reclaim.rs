@@ -1,28 +1,27 @@
-//! Looking after the fleet's messages: returning what the dead held, reading what was written down.
+//! Returning what dead workers and drains had claimed.
 
 use std::collections::HashSet;
 
 use super::{Store, decode};
 use crate::{Error, scripts};
 
-/// Most claims that one call looks at: Redis does nothing else meanwhile.
-const RECLAIM_CLAIMS: u64 = 64;
-/// Claims in which a call looks for one that has no deadline, and in which `clean` does.
-const RECLAIM_LOOKS: (u64, u64) = (2, 1000);
-/// Error records after which it looks at no further claim.
-const RECLAIM_RECORDS: u64 = 3_000;
+/// Max claims that one call checks: Redis does nothing else meanwhile.
+const MAX_CLAIMS: u64 = 64;
+/// Random claims that each call checks for a missing deadline.
+const DEADLINE_CHECKS: u64 = 2;
+/// The same for the first call of [`Store::reclaim_absent`], which is to find them all.
+const ALL_DEADLINE_CHECKS: u64 = 1000;
+/// Returned records after which a call checks no further claim.
+const MAX_RECORDS: u64 = 3_000;
 
-/// Entries of the ledger that are read at a time.
-const LEDGER_PAGE: u64 = 10_000;
-
-/// What a reclaim returned to where it came from.
+/// What a reclaim returned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     /// Messages back in the queue.
     pub messages: u64,
     /// Error records back in the errors store.
     pub records: u64,
-    /// The dead who held them.
+    /// The dead nodes that had claimed them.
     pub nodes: Vec<String>,
 }
 
@@ -39,28 +38,29 @@ impl Reclaimed {
 }
 
 impl Store {
-    /// Returns the claims of dead workers and drains.
+    /// Returns the claims of dead workers and drains. Believes that a node is dead only if its
+    /// claim was made at the server's current run id.
     pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from(&self.link.run_id(), 0, RECLAIM_LOOKS.0)
+        self.reclaim_from(&self.link.run_id(), 0, DEADLINE_CHECKS)
             .await
     }
 
-    /// The same for all claims, believing absence from presence whatever happened to the server
-    /// since.
+    /// Returns all claims of nodes that are not connected, also those from before a restart of the
+    /// server.
     pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
-        let mut all = self.reclaim_from("", 0, RECLAIM_LOOKS.1).await?;
+        let mut all = self.reclaim_from("", 0, ALL_DEADLINE_CHECKS).await?;
         let (mut skip, mut claims) = (0, self.claims_len().await?);
         loop {
-            let some = self.reclaim_from("", skip, RECLAIM_LOOKS.0).await?;
-            let cut_short = some.records >= RECLAIM_RECORDS;
+            let some = self.reclaim_from("", skip, DEADLINE_CHECKS).await?;
+            let cut_short = some.records >= MAX_RECORDS;
             let none = some.nodes.is_empty();
             all.add(some);
-            if claims <= skip + RECLAIM_CLAIMS && !cut_short {
+            if claims <= skip + MAX_CLAIMS && !cut_short {
                 return Ok(all);
             }
             if none {
-                // They live, and are passed over.
-                skip += RECLAIM_CLAIMS;
+                // Living nodes hold these claims: go on behind them.
+                skip += MAX_CLAIMS;
             }
             claims = self.claims_len().await?;
         }
@@ -72,40 +72,28 @@ impl Store {
         decode::length(&self.link.call(&command).await?)
     }
 
-    async fn reclaim_from(&self, run: &str, skip: u64, looks: u64) -> Result<Reclaimed, Error> {
+    /// One call of the script. With an empty run id it believes every absence.
+    async fn reclaim_from(
+        &self,
+        run_id: &str,
+        skip: u64,
+        deadline_checks: u64,
+    ) -> Result<Reclaimed, Error> {
         let answer = self
             .eval(
                 &scripts::RECLAIM,
                 &self.return_keys(),
                 &[
-                    run.as_bytes(),
+                    run_id.as_bytes(),
                     self.keys.presence.as_bytes(),
-                    RECLAIM_CLAIMS.to_string().as_bytes(),
+                    MAX_CLAIMS.to_string().as_bytes(),
                     skip.to_string().as_bytes(),
-                    RECLAIM_RECORDS.to_string().as_bytes(),
-                    looks.to_string().as_bytes(),
+                    MAX_RECORDS.to_string().as_bytes(),
+                    deadline_checks.to_string().as_bytes(),
                 ],
             )
             .await?;
         decode::reclaim(&answer)
-    }
-
-    /// The entries of the ledger, oldest first.
-    pub async fn ledger(&self) -> Result<Vec<String>, Error> {
-        let mut entries = Vec::new();
-        loop {
-            let mut command = redis::cmd("LRANGE");
-            let from = entries.len() as u64;
-            command
-                .arg(&self.keys.ledger)
-                .arg(from)
-                .arg(from + LEDGER_PAGE - 1);
-            let page = decode::lines(&self.link.call(&command).await?)?;
-            if page.is_empty() {
-                return Ok(entries);
-            }
-            entries.extend(page);
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A transaction of plain reads, put together to who is here and where every message is.
+//! The answers of a transaction as roster, census and fleet state.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,18 +7,19 @@ use redis::Value;
 use super::{lines, newest, protocol};
 use crate::Error;
 use crate::calls::answer::{array, bytes, number, pairs, string, strings, unexpected};
-use crate::calls::{Census, Lease, Listed, Reading, Roster};
+use crate::calls::{Census, FleetState, Lease, Roster, RosterEntry};
 use crate::encoding::pack::Range;
 use crate::encoding::takeover;
 use crate::keys::FleetName;
 
-/// The whole fleet.
-pub fn reading(
+/// Decodes a fleet's state; `presence` is the prefix of the presence channels, `ranges` the max
+/// ranges of the queue that were read.
+pub fn fleet_state(
     fleet: &FleetName,
     presence: &str,
     ranges: u64,
     answers: &[Value],
-) -> Result<Reading, Error> {
+) -> Result<FleetState, Error> {
     let Some((nodes, rest)) = answers.split_at_checked(6) else {
         return Err(unexpected("EXEC", answers));
     };
@@ -26,10 +27,10 @@ pub fn reading(
         return Err(unexpected("EXEC", answers));
     };
     protocol(fleet, version)?;
-    Ok(Reading {
+    Ok(FleetState {
         roster: roster(presence, nodes)?,
         census: census(ranges, messages)?,
-        // A line that no script of ours wrote is nobody's takeover.
+        // A line that no script of ours wrote is left out.
         takeovers: lines(takeovers)?
             .iter()
             .filter_map(|line| takeover::parse(line))
@@ -38,7 +39,7 @@ pub fn reading(
     })
 }
 
-/// Who is here; `presence` is what all channels of presence begin with.
+/// Decodes a roster; `presence` is the prefix of the presence channels.
 pub fn roster(presence: &str, answers: &[Value]) -> Result<Roster, Error> {
     let call = "roster";
     let [time, lease, nodes, joined, seen, channels] = answers else {
@@ -56,8 +57,8 @@ pub fn roster(presence: &str, answers: &[Value]) -> Result<Roster, Error> {
     let nodes = pairs(call, nodes)?.iter().map(|(node, about)| {
         let (node, about) = (string(call, node)?, string(call, about)?);
         let time = |times: &HashMap<String, u64>| times.get(&node).copied().unwrap_or_default();
-        Ok(Listed {
-            // Behind the run of the server.
+        Ok(RosterEntry {
+            // In front of it is the server's run id.
             about: about.split_once(' ').unwrap_or_default().1.to_owned(),
             joined_ms: time(&joined),
             seen_ms: time(&seen),
@@ -80,9 +81,9 @@ pub fn roster(presence: &str, answers: &[Value]) -> Result<Roster, Error> {
     })
 }
 
-/// Where the messages are. `pending` and `claimed` are counted from the ranges themselves, so
-/// that the books can be found wrong; only a queue that is longer than what was asked for is
-/// believed from the counters.
+/// Decodes a census. `pending` and `claimed` are counted from the ranges themselves, so that a
+/// wrong counter shows. Only for a queue of more than `ranges` is `pending` computed from the
+/// counters.
 pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
     let call = "census";
     let [time, last, stats, length, queue, claims, errors] = answers else {
@@ -102,17 +103,17 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         now_ms: now_ms(call, time)?,
         ..Census::default()
     };
-    let mut in_hand = BTreeMap::<String, u64>::new();
+    let mut claimed_by = BTreeMap::<String, u64>::new();
     for (slot, claim) in pairs(call, claims)? {
         if let Some(count) = messages(bytes(call, claim)?) {
             let slot = string(call, slot)?;
             let node = slot.split(':').next().unwrap_or_default();
-            let own = in_hand.entry(node.to_owned()).or_default();
+            let own = claimed_by.entry(node.to_owned()).or_default();
             *own = own.saturating_add(count);
             census.claimed = census.claimed.saturating_add(count);
         }
     }
-    census.in_hand = in_hand;
+    census.claimed_by = claimed_by;
     census.pending = match census.counted {
         true => array(call, queue)?.iter().try_fold(0u64, |sum, range| {
             let range = Range::parse(&string(call, range)?);
@@ -125,16 +126,16 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
     Ok(census)
 }
 
-/// How many messages a claim holds, "m number run range"; none if a drain holds it, or if no
+/// How many messages a claim has: "m number run-id range". None if it is a drain's claim, or if no
 /// script of ours wrote it.
 fn messages(claim: &[u8]) -> Option<u64> {
     let mut words = str::from_utf8(claim).ok()?.splitn(4, ' ');
-    let (kind, _number, _run) = (words.next()?, words.next()?, words.next()?);
+    let (kind, _number, _run_id) = (words.next()?, words.next()?, words.next()?);
     let range = Range::parse(words.next()?).filter(|_| kind == "m");
     range.map(|range| range.size())
 }
 
-/// A number of a hash; none stands for 0. `place` names its key and field.
+/// A number of a hash; 0 if it is missing. `place` names its key and field.
 fn count(place: &'static str, value: &Value) -> Result<u64, Error> {
     match value {
         Value::Nil => Ok(0),
@@ -163,7 +164,7 @@ fn scores(call: &'static str, answer: &Value) -> Result<HashMap<String, u64>, Er
         let [member, Value::Double(score)] = array(call, pair)? else {
             return Err(unexpected(call, pair));
         };
-        // Times of a clock: somebody else's numbers are cut off where they do not fit.
+        // Times of our scripts fit. Foreign numbers may not, and are clamped.
         Ok((string(call, member)?, *score as u64))
     });
     pairs.collect()

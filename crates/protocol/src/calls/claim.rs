@@ -1,138 +1,59 @@
-//! The way of a message: seal, publish, claim, extend, commit, give back.
+//! The life of a worker's claim: claim, extend, commit, give back.
 
 use std::time::Duration;
 
-use super::{Store, decode};
+use super::{Store, decode, digest_arg};
 use crate::encoding::effects::Effects;
-use crate::encoding::pack::{PACK_MESSAGES, Range};
-use crate::{Cursor, Digest, Error, scripts};
+use crate::encoding::pack::Range;
+use crate::{Digest, Error, scripts};
 
-/// A message that so many workers died with goes to errors instead of killing another.
+/// After so many deaths of its workers a message fails.
 const POISON_DEATHS: u64 = 3;
 
-/// One lane of a worker. It holds at most one claim at a time; its claims are numbered.
+/// The name under which a lane claims: `node:lane`. A slot has at most one claim at a time, and
+/// numbers its claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
     name: String,
 }
 
 impl Slot {
-    /// The slot of a node's lane.
+    /// The slot of this lane of a node.
     pub fn new(node: &str, lane: impl std::fmt::Display) -> Self {
         Self {
             name: format!("{node}:{lane}"),
         }
     }
 
-    /// `node:lane`, its field in `claims`.
+    /// `node:lane`, the slot's field in `claims`.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// The answer to a seal.
-#[must_use]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seal {
-    /// From here on only this generator publishes.
-    Sealed {
-        /// The fleet's last sequence number.
-        last: u64,
-        /// Where the schedule stands; none if what Redis has is no cursor.
-        cursor: Option<Cursor>,
-    },
-    /// A newer generator, or another of the same epoch, sealed before.
-    Fenced {
-        /// That generator.
-        node: String,
-        /// Its epoch.
-        epoch: u64,
-    },
-}
-
-/// Who may publish, and how far the fleet has come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fence {
-    /// The generator that sealed last; empty before the first.
-    pub node: String,
-    /// Its epoch.
-    pub epoch: u64,
-    /// The fleet's last sequence number.
-    pub last: u64,
-}
-
-/// What to publish.
-#[derive(Debug, Clone, Copy)]
-pub struct PublishCall<'a> {
-    /// Epoch of the lease under which it is published.
-    pub epoch: u64,
-    /// Sequence number of the first message.
-    pub first: u64,
-    /// How many messages the pack has.
-    pub count: u64,
-    /// Where the schedule stands afterwards.
-    pub cursor: Cursor,
-    /// Backpressure: most messages that may wait or be in hand.
-    pub max_pending: u64,
-    /// Digest of its texts, if a ledger is kept.
-    pub digest: Option<Digest>,
-    /// The pack.
-    pub pack: &'a [u8],
-}
-
-/// The answer to a publish.
-#[must_use]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Publish {
-    /// Written.
-    Ok,
-    /// Nothing written: the fleet has these numbers. An earlier try of this very call wrote
-    /// them, if there was one and if the caller knows the fleet's last number for its own.
-    Already {
-        /// The fleet's last sequence number.
-        last: u64,
-    },
-    /// Nothing written: the fleet's last number is another.
-    Gap {
-        /// The fleet's last sequence number.
-        last: u64,
-    },
-    /// Nothing written: somebody else is the generator.
-    Fenced {
-        /// Who.
-        node: String,
-        /// Its epoch.
-        epoch: u64,
-    },
-    /// Nothing written: too many messages have not ended.
-    Full {
-        /// How many.
-        open: u64,
-    },
-}
-
 /// What to claim.
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimCall<'a> {
-    /// The lane that claims.
+    /// The slot of the lane that claims.
     pub slot: &'a Slot,
-    /// The number of the claim; grows per slot.
+    /// The number of the claim. Each claim of a slot has a higher one.
     pub number: u64,
-    /// Most messages wanted.
+    /// Max messages.
     pub want: u64,
-    /// How long the claim holds.
+    /// When the claim expires, from now on.
     pub ttl: Duration,
 }
 
 /// The pack of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimedPack {
-    /// It came along: it is small, or the claim takes all of it.
+    /// The answer has it: it is small, or the claim takes all of it.
     Sent(Vec<u8>),
-    /// It is large and the claim takes a part: a node reads it once for all its lanes.
+    /// The answer does not have it: it is large, and the claim takes a part. A node reads it once
+    /// for all its lanes.
     Kept {
-        /// The name of the data it is part of. Numbers begin anew when all data is lost; then
-        /// this is another.
+        /// The name of the data that the pack belongs to. When the server loses all data, numbers
+        /// begin anew under another name.
         born: String,
     },
 }
@@ -141,48 +62,48 @@ pub enum ClaimedPack {
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// These messages are this slot's until the deadline.
+    /// This slot has claimed these messages until the deadline.
     Claimed {
-        /// Which.
+        /// The messages.
         range: Range,
-        /// The pack they are in, or what it is kept under: [`Store::pack`] reads it.
+        /// Their pack, or how [`Store::pack`] finds it.
         pack: ClaimedPack,
     },
-    /// Nothing waits.
+    /// No message waits.
     Empty,
     /// This claim's number was committed or given back before.
     Stale,
-    /// The slot still holds the claim of that number.
+    /// The slot still has another claim.
     Held {
-        /// The number.
+        /// The number of that claim.
         number: u64,
     },
 }
 
-/// Whether a claim is still this slot's.
+/// The answer to an extend, for one claim.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extend {
-    /// It is, with a new deadline.
+    /// The slot still has the claim; its deadline is extended.
     Held,
-    /// It is not.
+    /// The slot does not have the claim any more.
     Lost,
 }
 
 /// What to commit: how messages `first..=last` ended.
 #[derive(Debug, Clone, Copy)]
 pub struct CommitCall<'a> {
-    /// The first message of the claim that has not ended.
+    /// The first message that ends, and the first of the claim that has not ended.
     pub first: u64,
-    /// The last message that ends now.
+    /// The last message that ends.
     pub last: u64,
-    /// Error records of those that failed.
+    /// Records of the messages that failed.
     pub failed: &'a [Vec<u8>],
-    /// What the handlers of the others staged.
+    /// Effects that the handlers of the others staged.
     pub effects: &'a Effects,
     /// Max error records that the store may keep.
     pub max_errors: u64,
-    /// Digest of the texts, if a ledger is kept.
+    /// Digest of the texts, if the fleet is audited.
     pub digest: Option<Digest>,
 }
 
@@ -192,16 +113,16 @@ pub struct CommitCall<'a> {
 pub enum Commit {
     /// The messages have ended.
     Done,
-    /// An earlier try of this very call ended them.
+    /// An earlier attempt of this very call ended them.
     Already,
-    /// The claim is no longer this slot's: nothing written.
+    /// Nothing written: the slot does not have the claim any more.
     Lost,
-    /// The errors store has no room: nothing written.
+    /// Nothing written: the errors store has no room.
     Full {
-        /// How many records it keeps.
+        /// How many records it has.
         records: u64,
     },
-    /// An effect would fail: nothing written.
+    /// Nothing written: an effect would fail.
     Refused {
         /// Why.
         reason: String,
@@ -212,100 +133,33 @@ pub enum Commit {
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GiveBack {
-    /// What the claim held is in the queue again.
+    /// What was left of the claim is free again.
     Ok,
-    /// The slot holds no such claim (any more).
+    /// The slot does not have the claim any more.
     Lost,
 }
 
-/// A digest as an argument; empty when there is none.
-fn words(digest: Option<Digest>) -> String {
-    digest.map(|digest| digest.to_string()).unwrap_or_default()
-}
-
 impl Store {
-    /// Raises the fence: nothing of an older generator is accepted any more.
-    pub async fn seal(&self, epoch: u64) -> Result<Seal, Error> {
-        let keys = &self.keys;
-        let answer = self
-            .eval(
-                &scripts::SEAL,
-                &[&keys.fence, &keys.queue, &keys.bell],
-                &[
-                    self.node.as_bytes(),
-                    epoch.to_string().as_bytes(),
-                    crate::new_name().as_bytes(),
-                ],
-            )
-            .await?;
-        decode::seal(&answer)
-    }
-
-    /// The fence as it is now; only reads.
-    pub async fn fence(&self) -> Result<Fence, Error> {
-        let mut command = redis::cmd("HMGET");
-        command.arg(&self.keys.fence);
-        command.arg(&["node", "epoch", "last"]);
-        decode::fence(&self.link.call(&command).await?)
-    }
-
-    /// Publishes one pack, or nothing.
-    pub async fn publish(&self, what: PublishCall<'_>) -> Result<Publish, Error> {
-        if what.count > PACK_MESSAGES {
-            // The scripts would take it for something that is not ours.
-            return Err(Error::Config(format!(
-                "a pack has at most {PACK_MESSAGES} messages, not {}",
-                what.count
-            )));
-        }
-        let keys = &self.keys;
-        let answer = self
-            .eval(
-                &scripts::PUBLISH,
-                &[
-                    &keys.fence,
-                    &keys.queue,
-                    &keys.packs,
-                    &keys.stats,
-                    &keys.bell,
-                    &keys.ledger,
-                ],
-                &[
-                    self.node.as_bytes(),
-                    what.epoch.to_string().as_bytes(),
-                    what.first.to_string().as_bytes(),
-                    (what.first + what.count - 1).to_string().as_bytes(),
-                    what.count.to_string().as_bytes(),
-                    what.cursor.to_string().as_bytes(),
-                    what.max_pending.to_string().as_bytes(),
-                    what.pack,
-                    words(what.digest).as_bytes(),
-                ],
-            )
-            .await?;
-        decode::publish(&answer)
-    }
-
-    /// Takes at most `want` messages into a slot's hands.
+    /// Claims messages for a slot.
     pub async fn claim(&self, call: ClaimCall<'_>) -> Result<Claim, Error> {
         let (keys, args) = self.claim_words(call);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         decode::claim(&self.eval(&scripts::CLAIM, &keys, &args).await?)
     }
 
-    /// Reads the pack that begins with message `first`; none if it is gone, or if the data is
-    /// no longer the one that is called `born`.
+    /// Reads the pack that begins with message `first`; none if it is gone, or if Redis now has
+    /// other data than `born`.
     pub async fn pack(&self, born: &str, first: u64) -> Result<Option<Vec<u8>>, Error> {
         let field = |key: &str, field: &str| {
             let mut command = redis::cmd("HGET");
             command.arg(key).arg(field);
             command
         };
-        let questions = [
+        let commands = [
             field(&self.keys.fence, "born"),
             field(&self.keys.packs, &first.to_string()),
         ];
-        decode::pack(born, self.ask(&questions).await?)
+        decode::pack(born, self.transaction(&commands).await?)
     }
 
     pub(super) fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
@@ -336,7 +190,7 @@ impl Store {
         (names.map(|key| key.as_bytes()), args)
     }
 
-    /// Moves the deadlines of claims; one answer per claim.
+    /// Extends the deadlines of claims. Returns one answer per claim.
     pub async fn extend(
         &self,
         claims: &[(Slot, u64)],
@@ -358,7 +212,7 @@ impl Store {
         decode::extend(&answer)
     }
 
-    /// Ends the first messages of a claim: outcomes, counters and effects in one step.
+    /// Ends the first messages of a claim: records, counters and effects in one step.
     pub async fn commit(
         &self,
         slot: &Slot,
@@ -368,11 +222,11 @@ impl Store {
         let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
         let (script, loads) = (&scripts::COMMIT, self.loads());
         let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
-        decode::commit(&self.insist(script, loads, answer, command).await?)
+        decode::commit(&self.load_if_missing(script, loads, answer, command).await?)
     }
 
-    /// Ends messages and claims the next in one round trip. If the server has forgotten the
-    /// script of the commit, the claim overtakes it.
+    /// Ends messages and claims the next ones in one round trip. If the server does not have the
+    /// script of the commit, the claim overtakes the commit.
     pub async fn commit_and_claim(
         &self,
         slot: &Slot,
@@ -392,8 +246,12 @@ impl Store {
                 begin("EVALSHA", &scripts::CLAIM.sha),
             ])
             .await?;
-        let commit = self.insist(&scripts::COMMIT, loads, commit, end).await;
-        let claim = self.insist(&scripts::CLAIM, loads, claim, begin).await;
+        let commit = self
+            .load_if_missing(&scripts::COMMIT, loads, commit, end)
+            .await;
+        let claim = self
+            .load_if_missing(&scripts::CLAIM, loads, claim, begin)
+            .await;
         Ok((
             commit.and_then(|answer| decode::commit(&answer)),
             claim.and_then(|answer| decode::claim(&answer)),
@@ -415,7 +273,7 @@ impl Store {
             call.first.to_string(),
             call.last.to_string(),
             call.max_errors.to_string(),
-            words(call.digest),
+            digest_arg(call.digest),
             call.failed.len().to_string(),
         ];
         let effects = &call.effects.staged;
@@ -449,7 +307,7 @@ impl Store {
         super::command(verb, text, &names, &args)
     }
 
-    /// Returns what a claim still holds, at once and without blame.
+    /// Returns what is left of a claim. It does not count as a death of the worker.
     pub async fn give_back(&self, slot: &Slot, claim: u64) -> Result<GiveBack, Error> {
         let answer = self
             .eval(
