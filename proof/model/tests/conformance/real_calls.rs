@@ -1,4 +1,4 @@
-//! The model's calls, made through the library's typed functions; its answers in the model's words.
+//! Makes the model's calls through the protocol's typed functions, and translates the answers.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use baton_protocol::{
     Wanted,
 };
 
-use crate::real::{ABOUT, Real, Trouble};
-use crate::words;
+use crate::encoding;
+use crate::real_fleet::{ABOUT, RealFleet, SequenceError};
 
-/// What no data is called.
+/// A name that no data has.
 const OTHER_DATA: &str = "other";
-/// Most bytes of error records that a drain takes: never fewer than there are.
+/// Max bytes of records that a drain claims: never fewer than there are.
 const DRAIN_BYTES: u64 = 1 << 30;
 
-impl Real {
+impl RealFleet {
     /// Calls a script through the connection of a node that is present.
-    pub(crate) async fn call(&self, by: Node, call: &Call) -> Result<Reply, Trouble> {
+    pub(crate) async fn call(&self, by: Node, call: &Call) -> Result<Reply, SequenceError> {
         let store = self.store(by)?;
         let ttl = |ms: Ms| Duration::from_millis(ms as u64);
         Ok(match call {
@@ -54,7 +54,7 @@ impl Real {
                 ..
             } => {
                 let what = ClaimCall {
-                    slot: &words::slot(*slot),
+                    slot: &encoding::slot(*slot),
                     number: *number,
                     want: *want,
                     ttl: ttl(*hold),
@@ -64,33 +64,33 @@ impl Real {
             Call::Extend { ttl: hold, claims } => {
                 let claims = claims
                     .iter()
-                    .map(|(slot, number)| (words::slot(*slot), *number));
+                    .map(|(slot, number)| (encoding::slot(*slot), *number));
                 let claims: Vec<_> = claims.collect();
                 let held = store.extend(&claims, ttl(*hold)).await?;
                 Reply::Extended(held.iter().map(|held| *held == Extend::Held).collect())
             }
             Call::Commit { .. } => self.commit(store, call).await?,
             Call::GiveBack { slot, number } => {
-                match store.give_back(&words::slot(*slot), *number).await? {
+                match store.give_back(&encoding::slot(*slot), *number).await? {
                     GiveBack::Ok => Reply::GivenBack,
                     GiveBack::Lost => Reply::Lost,
                 }
             }
-            Call::Reclaim { run: 0, .. } => reclaimed(store.reclaim_absent().await?)?,
+            Call::Reclaim { run_id: 0, .. } => reclaimed(store.reclaim_absent().await?)?,
             Call::Reclaim { .. } => reclaimed(store.reclaim().await?)?,
             Call::ErrorsClaim {
                 slot,
                 number,
                 ids,
-                most,
+                max,
                 ttl: hold,
                 ..
             } => {
-                let slot = words::slot(*slot);
+                let slot = encoding::slot(*slot);
                 let wanted = match ids {
                     Some(ids) => Wanted::Exactly(ids),
                     None => Wanted::Oldest {
-                        max: *most,
+                        max: *max,
                         bytes: DRAIN_BYTES,
                         last: u64::from(u32::MAX),
                     },
@@ -110,7 +110,7 @@ impl Real {
                 number,
                 printed,
             } => {
-                let slot = words::slot(*slot);
+                let slot = encoding::slot(*slot);
                 match store.errors_commit(&slot, *number, *printed).await? {
                     ErrorsCommit::Done => Reply::Done,
                     ErrorsCommit::Already => Reply::Already,
@@ -122,7 +122,7 @@ impl Real {
         })
     }
 
-    async fn commit(&self, store: &Store, call: &Call) -> Result<Reply, Trouble> {
+    async fn commit(&self, store: &Store, call: &Call) -> Result<Reply, SequenceError> {
         let Call::Commit {
             slot,
             number,
@@ -136,13 +136,13 @@ impl Real {
         else {
             return Err(strange(call));
         };
-        let failed: Vec<Vec<u8>> = failed.iter().map(words::record).collect();
+        let failed: Vec<Vec<u8>> = failed.iter().map(encoding::record).collect();
         let mut effects = Effects::default();
         match effect {
             Effect::None => {}
             Effect::Add(by) => effects.incr_by(&self.app().counter, *by as i64),
             Effect::Bad => {
-                // The first alone would do: that it is not written either is the point.
+                // The first effect alone would work. It must not be written either.
                 effects.incr_by(&self.app().counter, 1);
                 effects.incr_by(&self.app().list, 1);
             }
@@ -153,9 +153,11 @@ impl Real {
             failed: &failed,
             effects: &effects,
             max_errors: *max_errors,
-            digest: audited.then(|| words::digest(*first, *last)),
+            digest: audited.then(|| encoding::digest(*first, *last)),
         };
-        let commit = store.commit(&words::slot(*slot), *number, outcomes).await?;
+        let commit = store
+            .commit(&encoding::slot(*slot), *number, outcomes)
+            .await?;
         let bad = format!("{}: holds a list, INCRBY needs a string", self.app().list);
         Ok(match commit {
             Commit::Done => Reply::Done,
@@ -168,27 +170,27 @@ impl Real {
     }
 }
 
-fn strange(what: impl std::fmt::Debug) -> Trouble {
-    Trouble::Wrong(format!("the server answered {what:?}"))
+fn strange(what: impl std::fmt::Debug) -> SequenceError {
+    SequenceError::Mismatch(format!("the server answered {what:?}"))
 }
 
-fn node_of(name: &str) -> Result<Node, Trouble> {
-    words::read_node(name).ok_or_else(|| strange(name))
+fn node_of(name: &str) -> Result<Node, SequenceError> {
+    encoding::read_node(name).ok_or_else(|| strange(name))
 }
 
-fn holder_of(name: &str) -> Result<Option<Node>, Trouble> {
+fn holder_of(name: &str) -> Result<Option<Node>, SequenceError> {
     match name {
         "" => Ok(None),
         name => node_of(name).map(Some),
     }
 }
 
-fn fenced(node: &str, epoch: u64) -> Result<Reply, Trouble> {
+fn fenced(node: &str, epoch: u64) -> Result<Reply, SequenceError> {
     let node = holder_of(node)?;
     Ok(Reply::Fenced { node, epoch })
 }
 
-fn beat(beat: Beat) -> Result<Reply, Trouble> {
+fn beat(beat: Beat) -> Result<Reply, SequenceError> {
     let ms = |duration: Duration| duration.as_millis() as Ms;
     Ok(match beat {
         Beat::Generator {
@@ -216,7 +218,7 @@ fn beat(beat: Beat) -> Result<Reply, Trouble> {
     })
 }
 
-async fn publish(store: &Store, call: &Call) -> Result<Reply, Trouble> {
+async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
     let Call::Publish {
         epoch,
         first,
@@ -239,8 +241,8 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, Trouble> {
             known_ms: 0,
         },
         max_pending: *max_open,
-        digest: audited.then(|| words::digest(*first, *first + count - 1)),
-        pack: &words::pack(texts),
+        digest: audited.then(|| encoding::digest(*first, *first + count - 1)),
+        pack: &encoding::pack(texts),
     };
     Ok(match store.publish(what).await? {
         Publish::Ok => Reply::Published,
@@ -251,20 +253,20 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, Trouble> {
     })
 }
 
-async fn claim(store: &Store, claim: Claim) -> Result<Reply, Trouble> {
+async fn claim(store: &Store, claim: Claim) -> Result<Reply, SequenceError> {
     Ok(match claim {
         Claim::Claimed { range, pack } => {
             let (sent, pack) = match pack {
                 ClaimedPack::Sent(pack) => (true, Some(pack)),
                 ClaimedPack::Kept { born } => (false, store.pack(&born, range.pack).await?),
             };
-            // Of data with another name no pack is to be had, whatever its number.
+            // Data with another name has no such pack.
             if let Some(other) = store.pack(OTHER_DATA, range.pack).await? {
                 return Err(strange(other.escape_ascii().to_string()));
             }
-            let texts = |pack: Vec<u8>| words::read_pack(&pack).ok_or_else(|| strange(pack));
+            let texts = |pack: Vec<u8>| encoding::read_pack(&pack).ok_or_else(|| strange(pack));
             Reply::Claimed {
-                range: words::range(range),
+                range: encoding::range(range),
                 sent,
                 pack: pack.map(texts).transpose()?,
             }
@@ -275,7 +277,7 @@ async fn claim(store: &Store, claim: Claim) -> Result<Reply, Trouble> {
     })
 }
 
-fn reclaimed(reclaimed: Reclaimed) -> Result<Reply, Trouble> {
+fn reclaimed(reclaimed: Reclaimed) -> Result<Reply, SequenceError> {
     let nodes = reclaimed.nodes.iter().map(|name| node_of(name));
     Ok(Reply::Reclaimed {
         messages: reclaimed.messages,
@@ -284,19 +286,22 @@ fn reclaimed(reclaimed: Reclaimed) -> Result<Reply, Trouble> {
     })
 }
 
-/// Settles records that the model names by what they say: their bytes are in the store, or
-/// nowhere.
-async fn settle(store: &Store, retry: bool, records: &[call::Seen]) -> Result<Reply, Trouble> {
+/// Settles records. The model knows their contents only, so their bytes are read from the store.
+async fn settle(
+    store: &Store,
+    retry: bool,
+    records: &[call::Seen],
+) -> Result<Reply, SequenceError> {
     let any_time = (0, u64::MAX);
     let mut failures = Vec::new();
     for seen in records {
         let (stored, _) = store.errors_read(&[seen.id]).await?;
-        let is_it = |record: &Vec<u8>| words::read_record(record, any_time) == Some(seen.record);
+        let is_it = |record: &Vec<u8>| encoding::read_record(record, any_time) == Some(seen.record);
         let mut stored = stored.into_iter().map(|failure| failure.record);
         let stored = stored.find(is_it);
         failures.push(Failure {
             id: seen.id,
-            record: stored.unwrap_or_else(|| words::record(&seen.record)),
+            record: stored.unwrap_or_else(|| encoding::record(&seen.record)),
         });
     }
     let what = match retry {
@@ -313,14 +318,14 @@ async fn settle(store: &Store, retry: bool, records: &[call::Seen]) -> Result<Re
     Ok(Reply::Settled(settled.collect()))
 }
 
-async fn records_of(store: &Store, ids: &[u64]) -> Result<Reply, Trouble> {
-    // Their times were looked at while they lay in the store.
+async fn records_of(store: &Store, ids: &[u64]) -> Result<Reply, SequenceError> {
+    // Reading the state has checked their times.
     let any_time = (0, u64::MAX);
     let (mut records, mut done) = (Vec::new(), 0);
     while done < ids.len() {
         let (failures, read) = store.errors_read(&ids[done..]).await?;
         for Failure { id, record } in failures {
-            let read = words::read_record(&record, any_time);
+            let read = encoding::read_record(&record, any_time);
             records.push((id, read.ok_or_else(|| strange(record.escape_ascii()))?));
         }
         done += read;
@@ -328,7 +333,7 @@ async fn records_of(store: &Store, ids: &[u64]) -> Result<Reply, Trouble> {
     Ok(Reply::Records(records))
 }
 
-fn counted(census: &Census) -> Result<Reply, Trouble> {
+fn counted(census: &Census) -> Result<Reply, SequenceError> {
     if !census.counted || census.claimed_by.values().sum::<u64>() != census.claimed {
         return Err(strange(census));
     }

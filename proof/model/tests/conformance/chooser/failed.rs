@@ -1,10 +1,10 @@
-//! What is done about failed messages: drains, drops and retries, and records made by hand.
+//! Operations on failed messages: drains, drops and retries, and records made by hand.
 
 use baton_model::call::{Call, Seen};
 use baton_model::state::{Body, Id, Reason, Record, Seq, Slot};
 
 use super::{Chooser, DRAIN, TTLS};
-use crate::words;
+use crate::encoding;
 
 impl Chooser<'_> {
     pub(super) fn errors_claim(&mut self) -> Call {
@@ -16,14 +16,14 @@ impl Chooser<'_> {
         Call::ErrorsClaim {
             slot,
             number: self.new_number(slot),
-            run: self.scene.run,
+            run_id: self.scene.run_id,
             ids: self.named_ids(),
-            most: self.one(&[2, 1, 3, 1000, 2, 1, 3, 0]),
+            max: self.one(&[2, 1, 3, 1000, 2, 1, 3, 0]),
             ttl: self.one(&TTLS),
         }
     }
 
-    /// At times the newest records, in a drain's hands or not, one twice and one that is not there.
+    /// Sometimes the newest records, held or not; sometimes also one of them twice and a missing one.
     fn named_ids(&mut self) -> Option<Vec<Id>> {
         let errors = &self.scene.state.errors;
         let newest: Vec<Id> = errors.keys().rev().take(3).copied().collect();
@@ -51,7 +51,7 @@ impl Chooser<'_> {
         }
     }
 
-    /// A record of a message that may not have failed, or is none.
+    /// A record of a message that may not have failed, or that does not exist.
     pub(super) fn forged(&mut self) -> Record {
         let last = self.scene.state.fence.last;
         let packs: Vec<Seq> = self.scene.state.packs.keys().copied().collect();
@@ -64,15 +64,15 @@ impl Chooser<'_> {
         }
     }
 
-    /// Some of the failed messages, seen where they are or were; at times one that never was.
+    /// Settles some failed messages; sometimes under a wrong id, sometimes one that never failed.
     pub(super) fn settle(&mut self) -> Call {
         let retry = self.mostly(4);
         let errors = &self.scene.state.errors;
-        let most = self.one(&[1, 2, 1, 3]);
+        let max = self.one(&[1, 2, 1, 3]);
         let start = self.pick();
         let mut records: Vec<Seen> = Vec::new();
-        for (id, record) in errors.iter().skip(start % errors.len().max(1)).take(most) {
-            // Its text is a whole pack, because its own was deleted: the model has no such texts.
+        for (id, record) in errors.iter().skip(start % errors.len().max(1)).take(max) {
+            // Its text is a whole pack, because its own pack was deleted: the model has no such texts.
             let is_pack = matches!(record.reason, Reason::Poison(_)) && record.text == 0;
             if !is_pack {
                 records.push(seen(*id, *record));
@@ -99,6 +99,6 @@ fn seen(id: Id, record: Record) -> Seen {
     Seen {
         id,
         record,
-        bytes: words::lone_pack_bytes(record.text),
+        bytes: encoding::lone_pack_bytes(record.text),
     }
 }

@@ -1,17 +1,17 @@
-//! How names, texts and records are written in Redis.
+//! How Redis stores names, texts and records of the model.
 
 use baton::FailedMessage;
-use baton_model::state::{Node, Range, Reason, Record, Run, Seq, Slot, Suspects, Text};
+use baton_model::state::{Node, Range, Reason, Record, RunId, Seq, Slot, Suspects, Text};
 use baton_protocol::record;
 use baton_protocol::{Digest, Pack, PackBuilder};
 
-/// When packs and records of ours say that they were made.
+/// The time in the packs and records that this test makes.
 const MADE_MS: u64 = 5;
 /// The first number that scripts do not count to.
-const LARGEST: u64 = 1 << 53;
-/// Why messages are rejected.
+const TOO_LARGE: u64 = 1 << 53;
+/// The reason of rejected messages.
 const REJECTED: &str = "bad";
-/// Some texts are so long that a few of them make a pack that is not small.
+/// Some texts are so long that a few of them make a large pack.
 const LONG_TEXT: usize = 300;
 
 /// A node's name.
@@ -46,7 +46,7 @@ pub(crate) fn text(text: Text) -> String {
     }
 }
 
-/// The bytes of what is not ours. Much of it looks as if it were.
+/// The bytes of a foreign entry. Many look like a range.
 pub(crate) fn foreign(text: Text) -> String {
     let (before, after) = (text - 1, text + 1);
     match text % 12 {
@@ -55,7 +55,7 @@ pub(crate) fn foreign(text: Text) -> String {
         3 => format!("{text} 1 {text} {after} 0"),
         4 => format!("0 {text} 0 0 0"),
         5 => format!("{text} 1 {text} {text} {}", "0".repeat(90)),
-        6 => format!("{text} {LARGEST} {text} {LARGEST} 0"),
+        6 => format!("{text} {TOO_LARGE} {text} {TOO_LARGE} 0"),
         7 => format!("{text} 1001 {text} {text} 0"),
         8 => format!("{text} 1 {text} {text} 0 9"),
         9 => format!("{text} 1 {text} {text} 0 9 n1 n2"),
@@ -74,7 +74,7 @@ fn read_text(bytes: &[u8]) -> Option<Text> {
     (text(number) == words).then_some(number)
 }
 
-/// The number of what is not ours.
+/// The number of a foreign entry.
 pub(crate) fn read_foreign(bytes: &[u8]) -> Option<Text> {
     let words = str::from_utf8(bytes).ok()?;
     let mut numbers = words.split(' ').filter_map(|word| word.parse().ok());
@@ -92,7 +92,7 @@ pub(crate) fn pack(texts: &[Text]) -> Vec<u8> {
 
 /// Length of the pack that a script makes of one text.
 pub(crate) fn lone_pack_bytes(text: Text) -> u64 {
-    // It says when it was made, which takes nine bytes; our packs do with one.
+    // Its time takes nine bytes; the time of this test's packs takes one.
     pack(&[text]).len() as u64 + 8
 }
 
@@ -110,23 +110,23 @@ pub(crate) fn range(range: baton_protocol::Range) -> Range {
         first: range.first,
         last: range.last,
         returns: range.returns,
-        // The library does not say: what lies in Redis does.
+        // Only Redis has them.
         suspects: Suspects::default(),
     }
 }
 
-/// A run of the server, empty if the caller knew none.
-fn write_run(run: Run) -> String {
-    match run {
+/// A run id; empty if the caller knew none.
+fn write_run_id(run_id: RunId) -> String {
+    match run_id {
         0 => String::new(),
-        run => format!("{run:08x}"),
+        run_id => format!("{run_id:08x}"),
     }
 }
 
-fn read_run(word: &str) -> Option<Run> {
+fn read_run_id(word: &str) -> Option<RunId> {
     match word {
         "" => Some(0),
-        word => Run::from_str_radix(word, 16).ok(),
+        word => RunId::from_str_radix(word, 16).ok(),
     }
 }
 
@@ -135,10 +135,10 @@ pub(crate) fn read_range(words: &str) -> Option<Range> {
     let range = range(baton_protocol::Range::parse(words)?);
     let mut behind = words.split(' ').skip(5);
     let suspects = match (behind.next(), behind.next(), behind.next()) {
-        (Some(since), Some(run), Some(names)) => {
+        (Some(since), Some(run_id), Some(names)) => {
             let mut nodes = names.split(',').map(|name| Some(1 << read_node(name)?));
             let nodes = nodes.try_fold(0, |all, node| Some(all | node?))?;
-            Suspects::new(nodes, since.parse().ok()?, read_run(run)?)
+            Suspects::new(nodes, since.parse().ok()?, read_run_id(run_id)?)
         }
         _ => Suspects::default(),
     };
@@ -153,13 +153,17 @@ pub(crate) fn write_range(range: &Range) -> String {
         first,
         last,
         returns,
-        suspects: Suspects { nodes, since, run },
+        suspects: Suspects {
+            nodes,
+            since,
+            run_id,
+        },
     } = range;
     let numbers = format!("{pack} {count} {first} {last} {returns}");
     let names = (0..32).filter(|name| nodes & (1 << name) != 0).map(node);
     match names.collect::<Vec<_>>().join(",") {
         names if names.is_empty() => numbers,
-        names => format!("{numbers} {since} {} {names}", write_run(*run)),
+        names => format!("{numbers} {since} {} {names}", write_run_id(*run_id)),
     }
 }
 
@@ -169,7 +173,7 @@ fn read_deaths(reason: &str) -> Option<u64> {
     deaths.strip_suffix(" times")?.parse().ok()
 }
 
-/// The digest that is handed in for some messages. Any will do: scripts only write it down.
+/// A digest for some messages. Any will do: scripts only store it.
 pub(crate) fn digest(first: Seq, last: Seq) -> Digest {
     Digest::of(first, &last.to_be_bytes())
 }
@@ -186,7 +190,7 @@ pub(crate) fn record(record: &Record) -> Vec<u8> {
     })
 }
 
-/// A record, of which a script may have made up the time: between these two then.
+/// Decodes a record. If a script made it, its time must be between these two.
 pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
     let failed = record::decode(bytes);
     let (reason, text) = match failed.reason.as_str() {
@@ -196,7 +200,7 @@ pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
             read_range(str::from_utf8(&failed.text).ok()?)?;
             (Reason::TextMissing, 0)
         }
-        // Its pack may be one of other texts, if somebody deleted the one that it was in.
+        // Its text may be a whole pack, if a person deleted the pack that it was in.
         reason => {
             let poison = Reason::Poison(read_deaths(reason)?);
             match Pack::parse(&failed.text) {

@@ -1,17 +1,17 @@
 //! Random sequences of operations, as proptest makes and shrinks them.
 //!
-//! An operation is only a verb and some small numbers: which node, which number, which range
-//! they stand for is decided when it is its turn, against the state of that moment. So a
-//! sequence from which others were struck out still makes sense.
+//! An operation is only a verb and some small numbers. The chooser decides from the state of that
+//! moment which node, number and range they stand for. So a sequence still makes sense when
+//! proptest removes operations from it.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Longest sequence.
-const OPS: usize = 120;
+/// Max operations of a sequence.
+const MAX_OPERATIONS: usize = 120;
 
-/// What is done.
+/// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Census,
@@ -43,8 +43,8 @@ pub(crate) enum Verb {
     Crowd,
 }
 
-/// How often each is drawn, when it is about messages and when it is about nodes. A shrinking
-/// sequence moves to the front of the list.
+/// How often each verb is drawn, in a sequence about messages and in one about nodes. Shrinking
+/// replaces verbs by earlier ones of this list.
 const WEIGHTS: [(Verb, [usize; 2]); 27] = [
     (Verb::Census, [3, 0]),
     (Verb::Seal, [5, 3]),
@@ -77,31 +77,31 @@ const WEIGHTS: [(Verb, [usize; 2]); 27] = [
 
 /// One operation.
 #[derive(Debug, Clone)]
-pub(crate) struct Op {
+pub(crate) struct Operation {
     pub(crate) verb: Verb,
-    /// Answers to the questions that the verb raises, in their order.
+    /// Random numbers for the choices that the verb leaves open, in their order.
     pub(crate) picks: [u8; 8],
 }
 
-/// What one fleet goes through.
+/// The operations on one fleet.
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
     /// Whether the fleet keeps a ledger.
     pub(crate) audited: bool,
-    pub(crate) ops: Vec<Op>,
+    pub(crate) ops: Vec<Operation>,
 }
 
 /// Any sequence. Most are about messages.
 pub(crate) fn sequences() -> impl Strategy<Value = Sequence> {
-    let ops = prop_oneof![3 => vec(op(0), 1..=OPS), 1 => vec(op(1), 1..=OPS)];
+    let ops = prop_oneof![3 => vec(op(0), 1..=MAX_OPERATIONS), 1 => vec(op(1), 1..=MAX_OPERATIONS)];
     (any::<bool>(), ops).prop_map(|(audited, ops)| Sequence { audited, ops })
 }
 
 /// One operation, drawn by the weights of a column.
-fn op(column: usize) -> impl Strategy<Value = Op> {
+fn op(column: usize) -> impl Strategy<Value = Operation> {
     let verbs: Vec<Verb> = WEIGHTS
         .iter()
         .flat_map(|(verb, weights)| std::iter::repeat_n(*verb, weights[column]))
         .collect();
-    (select(verbs), any::<[u8; 8]>()).prop_map(|(verb, picks)| Op { verb, picks })
+    (select(verbs), any::<[u8; 8]>()).prop_map(|(verb, picks)| Operation { verb, picks })
 }

@@ -1,84 +1,84 @@
-//! The real side: the library's typed calls and the scripts behind them, on a real server.
+//! A real fleet: the protocol's typed calls, and the scripts behind them, on a real server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use baton::{Error, FleetName, Target};
-use baton_model::state::{Body, Entry, Ms, Node, Run, State};
+use baton_model::state::{Body, Entry, Ms, Node, RunId, State};
 use baton_protocol::Keys;
 use baton_protocol::Store;
 
+use crate::encoding;
 use crate::event::Event;
-use crate::look::{self, App, Look};
-use crate::raw::{Raw, Request, Value};
-use crate::words;
+use crate::raw_connection::{RawConnection, Request, Value};
+use crate::redis_state::{self, App, RedisState};
 
-/// What every node says about itself.
+/// The JSON object that every node's beat sends.
 pub(crate) const ABOUT: &str = "{}";
 /// How long a connection may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a sequence did not come to its end.
-pub(crate) enum Trouble {
-    /// The host stood still for so long that an answer is missing: nobody knows who is right.
+/// Why a sequence was not finished.
+pub(crate) enum SequenceError {
+    /// The host stood still for so long that an answer is missing: the sequence cannot be judged.
     Stalled(String),
-    /// The server did or said what the model does not.
-    Wrong(String),
+    /// The server did something else than the model.
+    Mismatch(String),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for SequenceError {
     fn from(error: Error) -> Self {
         match error {
             Error::ReplyLost(_) | Error::Unavailable(_) => Self::Stalled(error.to_string()),
-            error => Self::Wrong(format!("the call ended with an error: {error}")),
+            error => Self::Mismatch(format!("the call ended with an error: {error}")),
         }
     }
 }
 
-impl From<std::io::Error> for Trouble {
+impl From<std::io::Error> for SequenceError {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
-            // What the server says of a command.
-            std::io::ErrorKind::Other => Self::Wrong(error.to_string()),
+            // An error of the server about a command.
+            std::io::ErrorKind::Other => Self::Mismatch(error.to_string()),
             _ => Self::Stalled(error.to_string()),
         }
     }
 }
 
 /// One server with one fleet on it.
-pub(crate) struct Real {
+pub(crate) struct RealFleet {
     target: Target,
     fleet: FleetName,
     keys: Keys,
     app: App,
     socket: PathBuf,
-    raw: Raw,
+    connection: RawConnection,
     stores: BTreeMap<Node, Store>,
-    questions: Request,
-    run: Run,
-    /// What the server calls itself: `Redis 7.0.15`.
+    read_commands: Request,
+    run_id: RunId,
+    /// Name and version of the server: `Redis 7.0.15`.
     pub(crate) version: String,
 }
 
-impl Real {
+impl RealFleet {
     pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
-        let (target, fleet) = (Target::parse(url)?, FleetName::new("twin")?);
-        let store = Store::open(&target, &fleet, &words::node(0), |_| {}).await?;
+        let (target, fleet) = (Target::parse(url)?, FleetName::new("conformance")?);
+        let store = Store::open(&target, &fleet, &encoding::node(0), |_| {}).await?;
         let server = store.server().await?;
         let keys = Keys::new(&fleet);
         let app = App {
-            counter: "app:{twin:0}:counter".to_owned(),
-            list: "app:{twin:0}:list".to_owned(),
+            counter: "app:{conformance:0}:counter".to_owned(),
+            list: "app:{conformance:0}:list".to_owned(),
         };
         let socket = PathBuf::from(url.strip_prefix("unix://").unwrap_or(url));
-        let raw = Raw::connect(&socket);
+        let connection = RawConnection::connect(&socket);
         Ok(Self {
-            questions: Request::from(&look::questions(&keys, &app)),
-            raw: raw.map_err(|error| Error::Unavailable(error.to_string()))?,
+            read_commands: Request::from(&redis_state::read_commands(&keys, &app)),
+            connection: connection.map_err(|error| Error::Unavailable(error.to_string()))?,
             socket,
             stores: BTreeMap::from([(0, store)]),
-            run: Run::from_str_radix(&server.run_id, 16).unwrap_or_default(),
+            run_id: RunId::from_str_radix(&server.run_id, 16).unwrap_or_default(),
             version: server.version,
             target,
             fleet,
@@ -87,21 +87,21 @@ impl Real {
         })
     }
 
-    /// The run of the server.
-    pub(crate) fn run(&self) -> Run {
-        self.run
+    /// The server's run id.
+    pub(crate) fn run(&self) -> RunId {
+        self.run_id
     }
 
-    /// An empty server, on which these nodes and no others are present.
-    pub(crate) async fn begin(&mut self, nodes: &[Node]) -> Result<(), Trouble> {
+    /// Empties the server, and makes exactly these nodes present.
+    pub(crate) async fn begin(&mut self, nodes: &[Node]) -> Result<(), SequenceError> {
         let mut pipe = redis::pipe();
         pipe.cmd("FLUSHDB");
         pipe.cmd("RPUSH").arg(&self.app.list).arg("x");
-        self.raw.ask(&Request::from(&pipe))?;
+        self.connection.ask(&Request::from(&pipe))?;
         let stays = |node: &Node| nodes.contains(node);
         let gone: Vec<Node> = self.stores.keys().copied().filter(|n| !stays(n)).collect();
         for node in gone {
-            self.part(node).await?;
+            self.leave(node).await?;
         }
         for node in nodes {
             self.join(*node).await?;
@@ -109,54 +109,56 @@ impl Real {
         Ok(())
     }
 
-    /// After a stall nothing is known of the connections: all are opened anew, and those of
-    /// nodes when a sequence begins.
-    pub(crate) async fn recover(&mut self) -> Result<(), Trouble> {
-        self.raw = Raw::connect(&self.socket)?;
+    /// Closes all connections, because after a stall nothing is known of them. The nodes connect
+    /// again when the next sequence begins.
+    pub(crate) async fn recover(&mut self) -> Result<(), SequenceError> {
+        self.connection = RawConnection::connect(&self.socket)?;
         while let Some((node, _)) = self.stores.pop_first() {
-            self.part(node).await?;
+            self.leave(node).await?;
         }
         Ok(())
     }
 
-    async fn join(&mut self, node: Node) -> Result<(), Trouble> {
+    async fn join(&mut self, node: Node) -> Result<(), SequenceError> {
         if !self.stores.contains_key(&node) {
-            let name = words::node(node);
+            let name = encoding::node(node);
             let store = Store::open(&self.target, &self.fleet, &name, |_| {}).await?;
             self.stores.insert(node, store);
         }
         Ok(())
     }
 
-    async fn part(&mut self, node: Node) -> Result<(), Trouble> {
+    async fn leave(&mut self, node: Node) -> Result<(), SequenceError> {
         self.stores.remove(&node);
-        let channel = format!("{}{}", self.keys.presence, words::node(node));
+        let channel = format!("{}{}", self.keys.presence, encoding::node(node));
         let mut pipe = redis::pipe();
         pipe.cmd("PUBSUB").arg("NUMSUB").arg(&channel);
         let request = Request::from(&pipe);
-        let nobody = [Value::Text(channel.into_bytes()), Value::Int(0)];
-        let deadline = Instant::now() + PATIENCE;
+        let no_subscriber = [Value::Text(channel.into_bytes()), Value::Int(0)];
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            // Lets the connection come to its end.
+            // Lets the task that closes the connection run.
             tokio::task::yield_now().await;
-            if self.raw.ask(&request)? == [Value::Array(nobody.to_vec())] {
+            if self.connection.ask(&request)? == [Value::Array(no_subscriber.to_vec())] {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                return Err(Trouble::Stalled("a connection does not end".to_owned()));
+                return Err(SequenceError::Stalled(
+                    "a connection does not end".to_owned(),
+                ));
             }
         }
     }
 
     /// Reads the whole state. `since` is when the sequence began.
-    pub(crate) fn look(&mut self, since: Ms) -> Result<Look, Trouble> {
-        let answers = self.raw.ask(&self.questions)?;
-        look::read(&answers, self.run, since).map_err(Trouble::Wrong)
+    pub(crate) fn read_state(&mut self, since: Ms) -> Result<RedisState, SequenceError> {
+        let answers = self.connection.ask(&self.read_commands)?;
+        redis_state::read(&answers, self.run_id, since).map_err(SequenceError::Mismatch)
     }
 
     /// The connection of a node that is present.
-    pub(crate) fn store(&self, node: Node) -> Result<&Store, Trouble> {
-        let absent = || Trouble::Wrong(format!("n{node} is not present"));
+    pub(crate) fn store(&self, node: Node) -> Result<&Store, SequenceError> {
+        let absent = || SequenceError::Mismatch(format!("n{node} is not present"));
         self.stores.get(&node).ok_or_else(absent)
     }
 
@@ -165,13 +167,17 @@ impl Real {
         &self.app
     }
 
-    /// Lets something happen that no call does. The model has gone through it before.
-    pub(crate) async fn befall(&mut self, event: &Event, model: &State) -> Result<(), Trouble> {
+    /// Applies an event that is not a call. The model is in the state after it.
+    pub(crate) async fn apply(
+        &mut self,
+        event: &Event,
+        model: &State,
+    ) -> Result<(), SequenceError> {
         let mut pipe = redis::pipe();
         match event {
             Event::Call { .. } => {}
             Event::Join(node) => return self.join(*node).await,
-            Event::Drop(node) => return self.part(*node).await,
+            Event::Drop(node) => return self.leave(*node).await,
             Event::Shift(_) | Event::Restarted | Event::Crowd { .. } => {
                 return self.rewrite(model);
             }
@@ -179,11 +185,11 @@ impl Real {
                 pipe.cmd("LPOP").arg(&self.keys.bell);
             }
             Event::Blame(range) => {
-                let range = words::write_range(range);
+                let range = encoding::write_range(range);
                 pipe.cmd("LSET").arg(&self.keys.queue).arg(0).arg(range);
             }
             Event::Foreign(texts) => {
-                let texts: Vec<String> = texts.clone().map(words::foreign).collect();
+                let texts: Vec<String> = texts.clone().map(encoding::foreign).collect();
                 pipe.cmd("RPUSH").arg(&self.keys.queue).arg(texts);
             }
             Event::Forge(record) => {
@@ -191,7 +197,7 @@ impl Real {
                 pipe.cmd("HSET")
                     .arg(&self.keys.errors)
                     .arg(model.last_id)
-                    .arg(words::record(record));
+                    .arg(encoding::record(record));
                 pipe.cmd("HSET")
                     .arg(&self.keys.errors_ids)
                     .arg("last")
@@ -201,23 +207,23 @@ impl Real {
                 pipe.cmd("HDEL").arg(&self.keys.packs).arg(*first);
             }
             Event::LoseClaim(slot) => {
-                let slot = words::slot(*slot);
+                let slot = encoding::slot(*slot);
                 pipe.cmd("HDEL").arg(&self.keys.claims).arg(slot.name());
             }
             Event::LoseDeadline(slot) => {
-                let slot = words::slot(*slot);
+                let slot = encoding::slot(*slot);
                 pipe.cmd("ZREM").arg(&self.keys.deadlines).arg(slot.name());
             }
         }
-        self.raw.ask(&Request::from(&pipe))?;
+        self.connection.ask(&Request::from(&pipe))?;
         Ok(())
     }
 
-    /// Writes the times and runs of the model over those that are stored.
-    fn rewrite(&mut self, model: &State) -> Result<(), Trouble> {
+    /// Replaces all stored times and run ids by those of the model.
+    fn rewrite(&mut self, model: &State) -> Result<(), SequenceError> {
         let keys = &self.keys;
         let mut pipe = redis::pipe();
-        let hex = |run: Run| format!("{run:08x}");
+        let hex = |run_id: RunId| format!("{run_id:08x}");
         if let Some(since) = model.lease.since {
             pipe.cmd("HSET")
                 .arg(&keys.generator)
@@ -230,31 +236,34 @@ impl Real {
                 .arg("until")
                 .arg(model.lease.until)
                 .arg("run")
-                .arg(hex(model.lease.run));
+                .arg(hex(model.lease.run_id));
         }
-        for (node, run) in &model.nodes {
-            let about = format!("{} {ABOUT}", hex(*run));
+        for (node, run_id) in &model.nodes {
+            let about = format!("{} {ABOUT}", hex(*run_id));
             pipe.cmd("HSET")
                 .arg(&keys.nodes)
-                .arg(words::node(*node))
+                .arg(encoding::node(*node))
                 .arg(about);
         }
         for (key, times) in [(&keys.joined, &model.joined), (&keys.seen, &model.seen)] {
             for (node, at) in times {
-                pipe.cmd("ZADD").arg(key).arg(*at).arg(words::node(*node));
+                pipe.cmd("ZADD")
+                    .arg(key)
+                    .arg(*at)
+                    .arg(encoding::node(*node));
             }
         }
         for (slot, at) in &model.deadlines {
-            let slot = words::slot(*slot);
+            let slot = encoding::slot(*slot);
             pipe.cmd("ZADD")
                 .arg(&keys.deadlines)
                 .arg(*at)
                 .arg(slot.name());
         }
-        for (slot, settled) in &model.workers {
-            let (number, first, last) = (settled.number, settled.first, settled.last);
-            let value = format!("{number} {first} {last} {}", settled.at / 1000);
-            let slot = words::slot(*slot);
+        for (slot, ended) in &model.workers {
+            let (number, first, last) = (ended.number, ended.first, ended.last);
+            let value = format!("{number} {first} {last} {}", ended.at / 1000);
+            let slot = encoding::slot(*slot);
             pipe.cmd("HSET")
                 .arg(&keys.workers)
                 .arg(slot.name())
@@ -262,14 +271,14 @@ impl Real {
         }
         for (slot, claim) in &model.claims {
             let (kind, body) = match &claim.body {
-                Body::Messages(range) => ('m', words::write_range(range)),
+                Body::Messages(range) => ('m', encoding::write_range(range)),
                 Body::Records(ids) => (
                     'e',
                     ids.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
                 ),
             };
-            let value = format!("{kind} {} {} {body}", claim.number, hex(claim.run));
-            let slot = words::slot(*slot);
+            let value = format!("{kind} {} {} {body}", claim.number, hex(claim.run_id));
+            let slot = encoding::slot(*slot);
             pipe.cmd("HSET")
                 .arg(&keys.claims)
                 .arg(slot.name())
@@ -279,11 +288,11 @@ impl Real {
             if let Entry::Range(range) = range
                 && range.suspects.nodes != 0
             {
-                let range = words::write_range(range);
+                let range = encoding::write_range(range);
                 pipe.cmd("LSET").arg(&keys.queue).arg(at).arg(range);
             }
         }
-        self.raw.ask(&Request::from(&pipe))?;
+        self.connection.ask(&Request::from(&pipe))?;
         Ok(())
     }
 }

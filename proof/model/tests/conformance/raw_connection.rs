@@ -1,15 +1,15 @@
 //! A connection for raw commands.
 //!
-//! The state is read after every call, and reading it through the client library would take
-//! more than half of the test's time: its parser is slow unless it is optimised.
+//! The test reads the whole state after every call. Through the client library that would take more
+//! than half of the test's time, because its parser is slow in a debug build.
 
 use std::io::{BufRead, BufReader, Error, Read, Result, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Max wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) enum Value {
     Array(Vec<Value>),
 }
 
-/// Commands, as they are sent.
+/// Encoded commands.
 pub(crate) struct Request {
     bytes: Vec<u8>,
     commands: usize,
@@ -36,22 +36,22 @@ impl From<&redis::Pipeline> for Request {
 }
 
 /// The connection. It blocks its thread.
-pub(crate) struct Raw {
+pub(crate) struct RawConnection {
     stream: BufReader<UnixStream>,
     line: Vec<u8>,
 }
 
-impl Raw {
+impl RawConnection {
     pub(crate) fn connect(socket: &Path) -> Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self {
             stream: BufReader::new(stream),
             line: Vec::new(),
         })
     }
 
-    /// Sends commands and reads one answer to each.
+    /// Sends commands and reads an answer to each.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Vec<Value>> {
         self.stream.get_mut().write_all(&request.bytes)?;
         (0..request.commands).map(|_| self.read()).collect()

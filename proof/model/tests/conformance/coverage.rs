@@ -1,5 +1,4 @@
-//! What was asked and what was answered: a random test that never came to an answer has not
-//! tested it.
+//! Which answers the calls got: a random test that never gets an answer has not tested it.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -7,7 +6,7 @@ use std::fmt::{self, Write};
 use baton_model::call::{Call, Reply};
 use baton_model::state::State;
 
-/// Every answer that every script can give, and a few that are rare for their reason.
+/// Every answer that every script can give, and some of them for a rare reason.
 const ALL: [&str; 50] = [
     "Beat Generator",
     "Beat Worker",
@@ -63,13 +62,13 @@ const ALL: [&str; 50] = [
 
 /// The counts.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Tally {
-    /// Calls that both sides agreed on.
+pub(crate) struct Coverage {
+    /// Calls on which both sides agreed.
     pub(crate) calls: u64,
     answers: BTreeMap<String, u64>,
 }
 
-impl Tally {
+impl Coverage {
     /// Counts a call and its answer, between these states.
     pub(crate) fn count(&mut self, call: &Call, reply: &Reply, before: &State, after: &State) {
         self.calls += 1;
@@ -81,8 +80,8 @@ impl Tally {
         note("");
         match reply {
             Reply::Claimed { range, sent, pack } => {
-                let in_hand = after.in_hand().find(|held| held.first == range.first);
-                match in_hand.map_or(0, |held| held.suspects.count()) {
+                let claimed = after.claimed().find(|held| held.first == range.first);
+                match claimed.map_or(0, |held| held.suspects.count()) {
                     1 => note(" with 1 suspect"),
                     2 => note(" with 2 suspects"),
                     _ => {}
@@ -151,7 +150,7 @@ struct FirstWord(String);
 impl FirstWord {
     fn of(value: &impl fmt::Debug) -> String {
         let mut word = Self(String::new());
-        // An error is how the writing ends.
+        // The end of the first word ends the writing with an error.
         let _ = write!(word, "{value:?}");
         word.0
     }
