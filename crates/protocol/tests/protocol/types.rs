@@ -55,6 +55,8 @@ async fn refuses(keys: &[&str], call: impl AsyncFn(&Busy) -> Result<(), Error>) 
         let answer = call(&busy).await;
         assert_eq!(busy.fleet.dump().await, before, "{name} is spoilt");
         match answer {
+            Err(Error::ForeignKey { key: named, .. }) => assert_eq!(named, key),
+            // What a script says itself of a value that it cannot work with.
             Err(Error::Refused(why)) => assert!(why.contains(key), "{why}"),
             other => panic!("{name} is spoilt, yet: {other:?}"),
         }
