@@ -22,9 +22,9 @@ pub mod text;
 
 pub use calls::{
     Beat, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim,
-    ErrorsCommit, Extend, Failure, Fence, GiveBack, Lease, Listed, PROTOCOL, Page, Publish,
-    PublishCall, Reading, Reclaimed, Roster, Seal, Settle, Settled, Slot, Store, Wanted, decode,
-    exact, outcome,
+    ErrorsCommit, Extend, Failure, Fence, GiveBack, Lease, Listed, Outcomes, PROTOCOL, Page,
+    Publish, PublishCall, Reading, Reclaimed, Roster, Seal, Settle, Settled, Slot, Store, Wanted,
+    decode, exact,
 };
 pub use encoding::cursor::Cursor;
 pub use encoding::effects::Effects;

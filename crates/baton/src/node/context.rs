@@ -1,18 +1,18 @@
 //! What the parts of a running node share.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
 use crate::node::pack_cache::PackCache;
 use crate::node::witness::Witness;
 use crate::{Config, Error, Event, Meter};
-use baton_protocol::{Slot, Store};
+use baton_protocol::Store;
 
 /// Pause before a call is repeated that the server could not take.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -66,8 +66,7 @@ pub(crate) struct Context {
     pub(crate) above: AtomicU64,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
-    /// Slots with a claim, its number and when it was made or extended.
-    pub(crate) in_hand: Mutex<HashMap<String, (Slot, u64, Instant)>>,
+    pub(crate) held_claims: HeldClaims,
     pub(crate) observe: Arc<dyn Fn(&Event) + Send + Sync>,
 }
 
@@ -162,14 +161,6 @@ impl Context {
             tokio::time::sleep(RETRY_PAUSE).await;
         }
         self.store.wait_up().await;
-    }
-
-    pub(crate) fn in_hand(
-        &self,
-    ) -> std::sync::MutexGuard<'_, HashMap<String, (Slot, u64, Instant)>> {
-        self.in_hand
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

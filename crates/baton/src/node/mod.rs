@@ -1,5 +1,7 @@
 //! One running copy: beats, generates or works, and stops in good order.
 
+mod batch_size;
+mod claim_keeper;
 mod clock;
 pub(crate) mod config;
 mod context;
@@ -7,26 +9,23 @@ mod election;
 pub(crate) mod event;
 mod generator;
 pub(crate) mod handler;
-mod held;
-mod keep;
 pub(crate) mod meter;
 mod outbox;
-mod pace;
 mod pack_cache;
 mod schedule;
 mod witness;
 mod worker;
 
-use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
 use crate::node::context::{Context, Role};
 use crate::node::pack_cache::PackCache;
@@ -111,7 +110,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             above: AtomicU64::new(0),
             meter: self.meter,
             packs: PackCache::default(),
-            in_hand: Mutex::new(HashMap::new()),
+            held_claims: HeldClaims::default(),
             observe: self.observe,
         });
 
@@ -129,7 +128,7 @@ impl<S: Source, H: Handler> Node<S, H> {
         let own = Arc::clone(&ctx);
         duties.spawn(async move { election::run(&own).await });
         let own = Arc::clone(&ctx);
-        services.spawn(async move { keep::run(&own).await });
+        services.spawn(async move { claim_keeper::run(&own).await });
         let own = Arc::clone(&ctx);
         services.spawn(async move { snapshots(&own).await });
 

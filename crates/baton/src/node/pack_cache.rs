@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use crate::Error;
 use baton_protocol::OwnedPack;
 
-/// Most packs that are kept.
-const MOST_PACKS: usize = 16;
+/// Max packs in memory.
+const MAX_PACKS: usize = 16;
 /// How long a pack is kept that no lane asks for.
 const UNUSED: Duration = Duration::from_secs(10);
 
@@ -24,8 +24,8 @@ const UNUSED: Duration = Duration::from_secs(10);
 /// alone does not tell which pack it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackId {
-    /// The run of the server that the claim was sent to: another one may lack the last writes.
-    pub(crate) run: String,
+    /// The server's process that the claim was sent to: another one may lack the last writes.
+    pub(crate) run_id: String,
     /// The name of the data, see [`ClaimedPack`](baton_protocol::ClaimedPack).
     pub(crate) born: String,
     /// The first message.
@@ -81,7 +81,7 @@ impl PackCache {
         entry.used = Instant::now();
         let cell = Arc::clone(&entry.pack);
         entries.push_back(entry);
-        if entries.len() > MOST_PACKS {
+        if entries.len() > MAX_PACKS {
             entries.pop_front();
         }
         cell
@@ -105,7 +105,7 @@ mod tests {
 
     fn id(first: u64) -> PackId {
         PackId {
-            run: "r".to_owned(),
+            run_id: "r".to_owned(),
             born: "b".to_owned(),
             first,
         }
@@ -142,10 +142,10 @@ mod tests {
         for first in 0..100 {
             let _ = cache.get(&id(first), async { Ok(Some(vec![1])) }).await;
         }
-        assert_eq!(cache.entries().len(), MOST_PACKS);
+        assert_eq!(cache.entries().len(), MAX_PACKS);
         let long_ago = Instant::now() - UNUSED;
         cache.entries()[3].used = long_ago;
         cache.drop_unused();
-        assert_eq!(cache.entries().len(), MOST_PACKS - 1);
+        assert_eq!(cache.entries().len(), MAX_PACKS - 1);
     }
 }

@@ -9,7 +9,7 @@ mod control;
 pub mod decode;
 mod errors;
 mod errors_page;
-pub mod outcome;
+mod outcomes;
 mod queue;
 mod reading;
 mod upkeep;
@@ -19,6 +19,7 @@ pub use bell::BellTurn;
 pub use control::Beat;
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};
+pub use outcomes::Outcomes;
 pub use queue::{
     Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Extend, Fence, GiveBack, Publish,
     PublishCall, Seal, Slot,

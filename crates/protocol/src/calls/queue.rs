@@ -11,7 +11,7 @@ use crate::{Cursor, Digest, Error, scripts};
 const POISON_DEATHS: u64 = 3;
 
 /// One lane of a worker. It holds at most one claim at a time; its claims are numbered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slot {
     name: String,
 }

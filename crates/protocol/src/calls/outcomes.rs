@@ -3,17 +3,8 @@
 use super::CommitCall;
 use crate::{Digest, Effects, FailedMessage, record};
 
-/// Most messages that fail at once because their pack cannot be read.
-const MOST_UNREADABLE: u64 = 1000;
-
-/// What became of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// The messages ended as the lane said.
-    Kept,
-    /// The claim had run out: the messages are another worker's.
-    Lost,
-}
+/// Max messages that fail at once because their pack cannot be read.
+const MAX_UNREADABLE: u64 = 1000;
 
 /// Outcomes of consecutive messages. Only failures and effects take room.
 pub struct Outcomes {
@@ -116,7 +107,7 @@ impl Outcomes {
             bytes,
             at_ms,
         );
-        while self.last() < last && self.count < MOST_UNREADABLE {
+        while self.last() < last && self.count < MAX_UNREADABLE {
             self.failed(&format!("its pack cannot be read; see #{head}"), b"", at_ms);
         }
     }
