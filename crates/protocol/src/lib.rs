@@ -34,7 +34,7 @@ pub use encoding::record::{self, FailedGlance, FailedMessage};
 pub use encoding::takeover::{How, Takeover};
 pub use error::Error;
 pub use keys::{FleetName, Keys};
-pub use link::{Backoff, LinkState, Said};
+pub use link::{Backoff, LinkState, LoggedReasons};
 pub use node_name::new_name;
 pub use server_info::ServerInfo;
 pub use target::Target;

@@ -14,7 +14,7 @@ use crate::node::witness::Witness;
 use crate::{Config, Error, Event, Meter};
 use baton_protocol::Store;
 
-/// Pause before a call is repeated that the server could not take.
+/// Pause before a call is repeated that the server did not execute.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a node is at the moment.
@@ -58,11 +58,11 @@ pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) witness: Witness,
     pub(crate) role: watch::Sender<Role>,
-    /// Since when the node is to stop.
+    /// Since when the node stops; none while it runs.
     pub(crate) stop: watch::Sender<Option<Instant>>,
     /// Wakes the election before its next beat is due.
     pub(crate) beat_now: Notify,
-    /// An epoch that was seen at the fence; the lease must exceed it.
+    /// The highest epoch that a reign of this node saw at the fence; its next lease must exceed it.
     pub(crate) above: AtomicU64,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
@@ -71,11 +71,13 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Hands an event to the observer of this node.
     pub(crate) fn emit(&self, event: Event) {
-        self.witness.saw(&event);
+        self.witness.remember(&event);
         (self.observe)(&event);
     }
 
+    /// Logs a warning.
     pub(crate) fn warn(&self, text: String) {
         self.emit(Event::Warning { text });
     }
@@ -116,13 +118,13 @@ impl Context {
         let fell = sealed.is_some_and(|epoch| {
             fence.epoch < epoch || (fence.epoch == epoch && fence.node != self.store.node())
         });
-        self.compare(fence.last, fell);
+        self.compare_last(fence.last, fell);
         Ok(())
     }
 
     /// Warns if Redis's last number is lower than one that it confirmed to this node, or if the
     /// caller knows that Redis lost its data.
-    pub(crate) fn compare(&self, last: u64, lost: bool) {
+    pub(crate) fn compare_last(&self, last: u64, lost: bool) {
         if let Some(highest) = self.witness.notice(last, lost) {
             self.warn(format!(
                 "Redis lost its data: it had confirmed messages up to #{highest} to this node and \
@@ -132,11 +134,12 @@ impl Context {
         }
     }
 
+    /// Whether the node stops.
     pub(crate) fn stopping(&self) -> bool {
         self.stop.borrow().is_some()
     }
 
-    /// Resolves when the node is to stop.
+    /// Resolves when the node stops.
     pub(crate) async fn stopped(&self) {
         // An error would mean that the sender is gone, which `self` keeps alive.
         let _ = self.stop.subscribe().wait_for(Option::is_some).await;
@@ -149,13 +152,13 @@ impl Context {
         tokio::time::sleep_until(since + grace).await;
     }
 
-    /// Resolves when the role is one that fits.
+    /// Resolves when the node has a role that fits.
     pub(crate) async fn role_is(&self, fits: impl Fn(Role) -> bool) {
         let _ = self.role.subscribe().wait_for(|role| fits(*role)).await;
     }
 
-    /// Waits before a call is repeated whose error is passing: for the connection, and a
-    /// moment more, so that a server that is back but full is not flooded.
+    /// Waits before the caller repeats a call that failed with a transient error: for the
+    /// connection, and a moment more if the server answered, so that a full server is not flooded.
     pub(crate) async fn pause_after(&self, error: &Error) {
         if matches!(error, Error::Unavailable(_)) {
             tokio::time::sleep(RETRY_PAUSE).await;

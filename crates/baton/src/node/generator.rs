@@ -160,7 +160,7 @@ impl<'a, S: Source> Reign<'a, S> {
         }
     }
 
-    /// Raises the fence: the moment of the handover.
+    /// Raises the fence: from here on Redis refuses what an older generator publishes.
     async fn seal(&mut self) -> Result<Option<End>, Error> {
         loop {
             if let Some(end) = self.over() {
@@ -185,7 +185,7 @@ impl<'a, S: Source> Reign<'a, S> {
     /// Goes on where the fleet stands.
     fn resume(&mut self, last: u64, cursor: Option<Cursor>) {
         let ctx = self.ctx;
-        ctx.compare(last, false);
+        ctx.compare_last(last, false);
         if cursor.is_none() {
             let key = &ctx.store.keys().fence;
             ctx.warn(format!(
@@ -197,7 +197,7 @@ impl<'a, S: Source> Reign<'a, S> {
             .resume(cursor.and_then(|cursor| ctx.clock.steady(cursor)));
     }
 
-    /// Whether and how this reign is over.
+    /// How this reign ends, if it is over.
     fn over(&self) -> Option<End> {
         if self.ctx.stopping() {
             return Some(End::Stopped);
@@ -244,7 +244,7 @@ impl<'a, S: Source> Reign<'a, S> {
         let first = self.outbox.number(count);
         self.schedule.advance(count);
         if self.allowed() == 0 {
-            // A fleet whose limit is raised later has missed nothing until then.
+            // A fleet whose limit an operator raises later has missed nothing until then.
             self.schedule.begin_anew();
         }
         Some(Prepared {

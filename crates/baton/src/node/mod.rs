@@ -33,14 +33,14 @@ use crate::node::witness::Witness;
 use crate::node::worker::Lane;
 use crate::{Config, Error, Event, Handler, Meter, Source, Target, crash};
 use baton_protocol::Store;
-use baton_protocol::{Backoff, LinkState, Said};
+use baton_protocol::{Backoff, LinkState, LoggedReasons};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// How often a node tells how things are.
+/// How often a node logs how things are.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(10);
-/// How long a stopping node tries to say goodbye.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// Timeout of the last call of a stopping node.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Observe = Arc<dyn Fn(&Event) + Send + Sync>;
 
@@ -130,7 +130,7 @@ impl<S: Source, H: Handler> Node<S, H> {
         let own = Arc::clone(&ctx);
         services.spawn(async move { claim_keeper::run(&own).await });
         let own = Arc::clone(&ctx);
-        services.spawn(async move { snapshots(&own).await });
+        services.spawn(async move { log_snapshots(&own).await });
 
         let ended = tokio::select! {
             () = stop => Ok(()),
@@ -141,8 +141,8 @@ impl<S: Source, H: Handler> Node<S, H> {
         let finished = first_error(&mut duties).await;
         services.shutdown().await;
         crash::point("before-leave");
-        // A node that cannot say goodbye is noticed by its absence.
-        let _ = tokio::time::timeout(GOODBYE, ctx.store.leave()).await;
+        // Other nodes notice the absence of a node that could not leave.
+        let _ = tokio::time::timeout(LEAVE_TIMEOUT, ctx.store.leave()).await;
         ctx.emit(Event::Stopped);
         ended.and(finished)
     }
@@ -150,10 +150,10 @@ impl<S: Source, H: Handler> Node<S, H> {
     /// Connects, however long it takes, and makes sure that a fleet can live here.
     async fn join(&self) -> Result<Store, Error> {
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
-        let mut said = Said::default();
+        let mut logged = LoggedReasons::default();
         loop {
             let (observe, meter) = (Arc::clone(&self.observe), Arc::clone(&self.meter));
-            let observe = move |state| hear(&observe, &meter, state);
+            let observe = move |state| report_link(&observe, &meter, state);
             let joined = async {
                 let store =
                     Store::open(&self.target, &self.config.fleet, &self.name, observe).await?;
@@ -162,15 +162,15 @@ impl<S: Source, H: Handler> Node<S, H> {
             };
             match joined.await {
                 Ok(store) => {
-                    if !said.is_empty() {
-                        hear(&self.observe, &self.meter, LinkState::Regained);
+                    if !logged.is_empty() {
+                        report_link(&self.observe, &self.meter, LinkState::Regained);
                     }
                     return Ok(store);
                 }
                 Err(error) if error.is_transient() => {
                     let reason = format!("{}: {error}", self.target);
-                    if said.is_new(&reason) {
-                        hear(&self.observe, &self.meter, LinkState::Lost(reason));
+                    if logged.is_new(&reason) {
+                        report_link(&self.observe, &self.meter, LinkState::Lost(reason));
                     }
                     tokio::time::sleep(backoff.pause()).await;
                 }
@@ -180,8 +180,8 @@ impl<S: Source, H: Handler> Node<S, H> {
     }
 }
 
-/// Reports what happened to the connections, and keeps the reason for the node's health.
-fn hear(observe: &Observe, meter: &Meter, state: LinkState) {
+/// Logs what happened to the connections, and keeps the reason for the node's health.
+fn report_link(observe: &Observe, meter: &Meter, state: LinkState) {
     meter.set_redis_trouble(match &state {
         LinkState::Lost(reason) => Some(reason.clone()),
         LinkState::Regained => None,
@@ -208,7 +208,7 @@ async fn first_error(tasks: &mut JoinSet<Result<(), Error>>) -> Result<(), Error
         match ended {
             Ok(result) => result?,
             Err(error) => match error.try_into_panic() {
-                // Ours or the source's; the handler's are caught.
+                // A panic of this library or of the source; a lane catches the handler's.
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_cancelled) => {}
             },
@@ -217,8 +217,8 @@ async fn first_error(tasks: &mut JoinSet<Result<(), Error>>) -> Result<(), Error
     Ok(())
 }
 
-/// Tells how things are, every ten seconds.
-async fn snapshots(ctx: &Context) -> Result<(), Error> {
+/// Logs how things are, every ten seconds.
+async fn log_snapshots(ctx: &Context) -> Result<(), Error> {
     let mut before = (Instant::now(), 0, 0);
     loop {
         tokio::time::sleep(SNAPSHOT_EVERY).await;
@@ -227,8 +227,8 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
             Err(error) if error.is_transient() => continue,
             Err(error) => return Err(error),
         };
-        // A worker may hear of lost data from nothing else.
-        ctx.compare(census.published, false);
+        // A worker may learn of lost data in no other way.
+        ctx.compare_last(census.published, false);
         let (at, published, processed) = before;
         before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
         let seconds = (before.0 - at).as_secs_f64();
@@ -243,7 +243,7 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
     }
 }
 
-/// The name of this machine, for people; empty if the system does not tell.
+/// The name of this machine, for people; empty if the system has none.
 pub(crate) fn host_name() -> String {
     rustix::system::uname()
         .nodename()

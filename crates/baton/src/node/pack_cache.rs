@@ -1,9 +1,9 @@
-//! The packs that a node has in memory, so that it reads each of them once for all its lanes.
+//! The packs that a node has in memory: it reads each pack once for all its lanes.
 //!
-//! A slow handler takes a few messages of a pack at a time, and a node may have thousands of
-//! lanes. If each claim brought the pack along, the same texts would travel thousands of times.
-//! So a claim that takes a part of a large pack brings none; the first lane that needs the pack
-//! reads it, the others wait for that one answer.
+//! A lane with a slow handler claims a few messages of a pack at a time, and a node may have
+//! thousands of lanes. If each claim brought the pack along, the same texts would travel thousands
+//! of times. So a claim on a part of a large pack brings no texts. The first lane that needs the
+//! pack reads it, and the others wait for that one answer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +20,8 @@ const MAX_PACKS: usize = 16;
 /// How long a pack is kept that no lane asks for.
 const UNUSED: Duration = Duration::from_secs(10);
 
-/// What a pack is kept under. Numbers begin anew when the server loses data, so the first number
-/// alone does not tell which pack it is.
+/// Which pack it is. Numbers begin anew when the server loses data, so the first number alone does
+/// not say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackId {
     /// The server's process that the claim was sent to: another one may lack the last writes.

@@ -1,4 +1,4 @@
-//! The way of a message: seal, publish, claim, extend, commit, give back.
+//! The calls that carry a message: seal, publish, claim, extend, commit, give back.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::encoding::effects::Effects;
 use crate::encoding::pack::{PACK_MESSAGES, Range};
 use crate::{Cursor, Digest, Error, scripts};
 
-/// A message that so many workers died with goes to errors instead of killing another.
+/// A message with which so many workers died goes to errors instead of killing another worker.
 const POISON_DEATHS: u64 = 3;
 
 /// One lane of a worker. It holds at most one claim at a time; its claims are numbered.
@@ -38,7 +38,7 @@ pub enum Seal {
     Sealed {
         /// The fleet's last sequence number.
         last: u64,
-        /// Where the schedule stands; none if what Redis has is no cursor.
+        /// Where the schedule stands; none if Redis has something else there.
         cursor: Option<Cursor>,
     },
     /// A newer generator, or another of the same epoch, sealed before.
@@ -72,9 +72,9 @@ pub struct PublishCall<'a> {
     pub count: u64,
     /// Where the schedule stands afterwards.
     pub cursor: Cursor,
-    /// Backpressure: most messages that may wait or be in hand.
+    /// Backpressure: max messages that may wait or be claimed.
     pub max_pending: u64,
-    /// Digest of its texts, if a ledger is kept.
+    /// Digest of its texts, if the fleet keeps a ledger.
     pub digest: Option<Digest>,
     /// The pack.
     pub pack: &'a [u8],
@@ -87,7 +87,7 @@ pub enum Publish {
     /// Written.
     Ok,
     /// Nothing written: the fleet has these numbers. An earlier try of this very call wrote
-    /// them, if there was one and if the caller knows the fleet's last number for its own.
+    /// them, if there was one and if the caller sent the fleet's last number.
     Already {
         /// The fleet's last sequence number.
         last: u64,
@@ -97,9 +97,9 @@ pub enum Publish {
         /// The fleet's last sequence number.
         last: u64,
     },
-    /// Nothing written: somebody else is the generator.
+    /// Nothing written: another node is the generator.
     Fenced {
-        /// Who.
+        /// That node.
         node: String,
         /// Its epoch.
         epoch: u64,
@@ -118,7 +118,7 @@ pub struct ClaimCall<'a> {
     pub slot: &'a Slot,
     /// The number of the claim; grows per slot.
     pub number: u64,
-    /// Most messages wanted.
+    /// Max messages wanted.
     pub want: u64,
     /// How long the claim holds.
     pub ttl: Duration,
@@ -182,7 +182,7 @@ pub struct CommitCall<'a> {
     pub effects: &'a Effects,
     /// Max error records that the store may keep.
     pub max_errors: u64,
-    /// Digest of the texts, if a ledger is kept.
+    /// Digest of the texts, if the fleet keeps a ledger.
     pub digest: Option<Digest>,
 }
 
@@ -224,7 +224,7 @@ fn words(digest: Option<Digest>) -> String {
 }
 
 impl Store {
-    /// Raises the fence: nothing of an older generator is accepted any more.
+    /// Raises the fence: Redis refuses what an older generator publishes from here on.
     pub async fn seal(&self, epoch: u64) -> Result<Seal, Error> {
         let keys = &self.keys;
         let answer = self
@@ -252,7 +252,7 @@ impl Store {
     /// Publishes one pack, or nothing.
     pub async fn publish(&self, what: PublishCall<'_>) -> Result<Publish, Error> {
         if what.count > PACK_MESSAGES {
-            // The scripts would take it for something that is not ours.
+            // The scripts would not recognize it as a pack of ours.
             return Err(Error::Config(format!(
                 "a pack has at most {PACK_MESSAGES} messages, not {}",
                 what.count
@@ -286,7 +286,7 @@ impl Store {
         decode::publish(&answer)
     }
 
-    /// Takes at most `want` messages into a slot's hands.
+    /// Claims at most `want` messages for a slot.
     pub async fn claim(&self, call: ClaimCall<'_>) -> Result<Claim, Error> {
         let (keys, args) = self.claim_words(call);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();

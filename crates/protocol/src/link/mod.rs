@@ -28,7 +28,7 @@ use crate::calls::answer::unexpected;
 use crate::error::{classify, plain};
 use crate::server_info::ServerInfo;
 use crate::{Error, Target};
-pub use backoff::{Backoff, Said};
+pub use backoff::{Backoff, LoggedReasons};
 use connect::Connector;
 use supervisor::Supervisor;
 
@@ -92,7 +92,7 @@ enum State {
     Down(Arc<str>),
 }
 
-/// What the supervisor hears.
+/// What the connections report to the supervisor.
 enum News {
     /// A connection broke.
     Broke {
@@ -137,7 +137,7 @@ impl Link {
         channels: Option<Channels>,
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
-        let (news, heard) = mpsc::unbounded_channel();
+        let (news, receiver) = mpsc::unbounded_channel();
         let connector = Connector {
             client: target.client()?,
             channels,
@@ -151,7 +151,7 @@ impl Link {
             state: watch::Sender::new(State::Up(first)),
             unwilling: AtomicBool::new(false),
         });
-        let supervisor = Supervisor::new(Arc::clone(&shared), heard, observe, 0);
+        let supervisor = Supervisor::new(Arc::clone(&shared), receiver, observe, 0);
         Ok(Self {
             shared,
             _supervisor: Arc::new(AbortOnDrop(tokio::spawn(supervisor.run()).abort_handle())),
