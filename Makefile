@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 # chaos-programs is only for the others.
-.PHONY: chaos-programs help setup build demo test lint figures bench peers model conform chaos points mutants proof fuzz clean
+.PHONY: chaos-programs help setup build demo test lint deny msrv figures bench peers model conform chaos points mutants proof fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,12 @@ test: setup ## Run every test, on real servers, in a real browser, behind a real
 lint: ## Check the format, and deny every warning
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+deny: ## Check the dependencies: licenses, duplicates, sources, advisories
+	@scripts/deny
+
+msrv: ## Check that the product compiles with the oldest Rust it promises
+	@scripts/msrv
 
 figures: setup build ## Measure again what the documents claim; ARGS=--quick for a short look
 	cargo run --release -p baton-harness --bin figures -- $(ARGS)
