@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 # chaos-programs is only for the others.
-.PHONY: chaos-programs help setup build demo test lint deny msrv figures bench peers model conform chaos points mutants proof fuzz clean
+.PHONY: chaos-programs help setup build demo test lint deny msrv doc package figures bench peers model conform chaos points mutants proof fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,12 @@ deny: ## Check the dependencies: licenses, duplicates, sources, advisories
 
 msrv: ## Check that the product compiles with the oldest Rust it promises
 	@scripts/msrv
+
+doc: ## Build the documentation of the libraries, and deny every warning
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib
+
+package: ## Pack each crate of the product as for a registry, and build it from its package
+	cargo package --locked --allow-dirty
 
 figures: setup build ## Measure again what the documents claim; ARGS=--quick for a short look
 	cargo run --release -p baton-figures --bin figures -- $(ARGS)
