@@ -40,8 +40,8 @@
 //! # }
 //! ```
 //!
-//! The tour: [`protocol`] has one typed function per script and is all that writes to Redis;
-//! `link` owns the connection; `election` beats and knows the role; `generator` publishes;
+//! The tour: [`baton_protocol`] has one typed function per script and alone writes to Redis;
+//! its `link` owns the connection; `election` beats and knows the role; `generator` publishes;
 //! `worker` claims, handles and commits; [`Node`] puts them together. [`Snapshot`] reads a
 //! fleet, [`Drain`] takes its failed messages.
 
