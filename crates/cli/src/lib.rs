@@ -25,7 +25,6 @@ mod server;
 mod status;
 mod stop;
 mod terminal;
-mod time;
 mod top;
 mod usage;
 mod web;
