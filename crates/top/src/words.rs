@@ -1,8 +1,8 @@
 //! Numbers, times and other people's texts, as they are shown. Whatever comes from Redis goes
 //! through [`safe`] or [`fit`].
 
-use baton::show::{Escaped, Shortened};
 use baton::{How, Takeover};
+use baton_protocol::text::{Escaped, Shortened};
 use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
 use ratatui::text::Span;

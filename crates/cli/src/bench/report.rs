@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use baton_harness::bench::Course;
+use baton_bench::Course;
 
 use super::MOST_FINDINGS;
 use super::plot::{Plot, steps};

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::SystemTime;
 
 use baton::Event;
-use baton::show::{Escaped, Excerpt};
+use baton_protocol::text::{Escaped, Excerpt};
 
 use super::Entry;
 
