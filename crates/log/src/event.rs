@@ -143,6 +143,16 @@ impl LogEvent<'_> {
         }
     }
 
+    /// The epoch of the lease that the event is about.
+    pub fn epoch(&self) -> Option<u64> {
+        match self {
+            Self::Generator { epoch }
+            | Self::Published { epoch, .. }
+            | Self::Fenced { epoch, .. } => Some(*epoch),
+            _ => None,
+        }
+    }
+
     /// The messages that were published, processed or lost.
     pub fn messages(&self) -> Option<RangeInclusive<u64>> {
         match self {

@@ -12,10 +12,12 @@ mod log;
 mod look;
 mod proc;
 mod strike;
+mod told;
 
-pub use fleet::{Fleet, Interrupt, Own, Told, command};
+pub use fleet::{Fleet, Own, command};
 pub use history::History;
 pub use info::{Info, redis_cpu_us};
 pub use look::{status, wait_status};
 pub use proc::{peak_rss_mb, process_cpu_us};
 pub use strike::strike_worker;
+pub use told::{Interrupt, Told};

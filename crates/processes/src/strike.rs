@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use baton::FleetName;
+use baton_log::LogEvent;
 use baton_protocol::Keys;
 use redis::Commands;
 
@@ -25,7 +26,7 @@ pub fn strike_worker(
     let mark = fleet.mark();
     strike(fleet, victim)?;
     let again = fleet.wait_for(mark, PATIENCE, "its message processed by another", |told| {
-        told.event() == "processed" && told.number("attempt") == 2 && told.copy != victim
+        matches!(told.event(), LogEvent::Processed { attempt: 2, .. }) && told.copy != victim
     })?;
     Ok((again.at - struck).saturating_sub(work))
 }
