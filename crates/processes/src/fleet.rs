@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::log::{LogReader, Place};
+use crate::log_reader::{LogReader, Place};
 use crate::told::{Heard, Interrupt, Told};
 
 struct Copy {

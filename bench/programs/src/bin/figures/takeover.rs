@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use baton_log::LogEvent;
-use baton_processes::{Fleet, strike_worker};
+use baton_processes::{Fleet, recovery_time};
 
 use crate::report::Report;
 use crate::{Rounds, server};
@@ -124,8 +124,8 @@ pub(crate) fn of_a_dead_worker(program: &Path, rounds: Rounds, report: &mut Repo
     let mut fleet = slow_fleet(program, &server.url())?;
     let mut times = Vec::new();
     for _ in 0..rounds.kills {
-        let strike = |fleet: &mut Fleet, copy| fleet.kill9(copy);
-        times.push(strike_worker(&mut fleet, &server.url(), WORK, strike)?);
+        let kill = |fleet: &mut Fleet, copy| fleet.kill9(copy);
+        times.push(recovery_time(&mut fleet, &server.url(), WORK, kill)?);
         fleet.start_many(1, PATIENCE)?;
     }
     let goal = Duration::from_millis(250);
@@ -146,8 +146,8 @@ pub(crate) fn of_a_paused_worker(
     let mut fleet = slow_fleet(program, &server.url())?;
     let mut times = Vec::new();
     for _ in 0..rounds.pauses {
-        let strike = |fleet: &mut Fleet, copy| fleet.pause(copy);
-        times.push(strike_worker(&mut fleet, &server.url(), WORK, strike)?);
+        let pause = |fleet: &mut Fleet, copy| fleet.pause(copy);
+        times.push(recovery_time(&mut fleet, &server.url(), WORK, pause)?);
         fleet.start_many(1, PATIENCE)?;
     }
     let goal = CLAIM_TTL + Duration::from_secs(1);
