@@ -60,7 +60,10 @@ pub(crate) fn assert_each_once(fleet: &Fleet, server: &PrivateServer, messages: 
         "{status:?}"
     );
 
-    let history = History::new(&fleet.told());
+    let told = fleet.told();
+    let unknown = told.iter().find(|told| *told.event() == LogEvent::Other);
+    assert!(unknown.is_none(), "an event without a type: {unknown:?}");
+    let history = History::new(&told);
     assert_eq!(
         history.duplicated(),
         Vec::<u64>::new(),
