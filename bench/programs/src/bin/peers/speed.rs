@@ -176,12 +176,19 @@ pub(crate) fn of_ours(program: &Path, messages: u64) -> Result<Speed> {
         bail!("`baton bench` failed: {}", last_line(&log));
     }
     let told = last.context("`baton bench` said nothing")?;
-    let told: serde_json::Value = serde_json::from_str(&told).context("`baton bench` --json")?;
-    let number = |name: &str| told[name].as_f64();
+    let figures: Figures = serde_json::from_str(&told).context("`baton bench --json`")?;
     Ok(Speed {
-        rate: number("rate").context("no rate")?,
-        redis_us: number("redis_cpu_us").context("no redis_cpu_us")?,
-        rss_mb: number("worker_rss_mb"),
+        rate: figures.rate,
+        redis_us: figures.redis_cpu_us,
+        rss_mb: figures.worker_rss_mb,
         extra: 0,
     })
+}
+
+/// The figures of `baton bench --json` that are compared.
+#[derive(serde::Deserialize)]
+struct Figures {
+    rate: f64,
+    redis_cpu_us: f64,
+    worker_rss_mb: Option<f64>,
 }
