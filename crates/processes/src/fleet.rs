@@ -32,7 +32,7 @@ pub struct Own {
     pub prefix: Vec<String>,
     /// More arguments.
     pub args: Vec<String>,
-    /// More environment variables. Those of all copies override them.
+    /// More environment variables. They override those of all copies.
     pub env: Vec<(String, String)>,
     /// Its stderr, instead of ours.
     pub stderr: Option<File>,
@@ -99,7 +99,7 @@ fn is_generator(event: &LogEvent<'_>) -> bool {
     matches!(event, LogEvent::Generator { .. })
 }
 
-/// What every program can do that logs JSON lines on stdout.
+/// Copies of any program that logs JSON lines on stdout.
 impl<L: Clone + Serialize + DeserializeOwned + Send + 'static> Fleet<L> {
     /// A fleet without copies. `args` go to every copy.
     pub fn of(program: impl AsRef<Path>, args: Vec<String>) -> Self {
