@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use baton::Snapshot;
+use baton::inspect::Snapshot;
 use baton_processes::Told;
 use baton_protocol::Census;
 use baton_protocol::Ledger;

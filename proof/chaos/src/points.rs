@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use baton::{Audit, FailedMessage, FleetName, Target};
+use baton::{FailedMessage, FleetName, Target};
 use baton_log::LogEvent;
 use baton_processes::{Fleet, Own, command, status, wait_status};
 use baton_protocol::Store;
@@ -244,7 +244,7 @@ impl Scene {
         let audit = runtime.block_on(async {
             let (target, fleet) = (Target::parse(&url)?, FleetName::new(FLEET)?);
             let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
-            Audit::of(&store, &Ledger::read(&store).await?).await
+            baton_protocol::audit::audit(&store, &Ledger::read(&store).await?).await
         })?;
         ensure!(audit.findings.is_empty(), "{:?}", audit.findings);
         ensure!(audit.published == self.messages, "{audit:?}");

@@ -1,6 +1,7 @@
 //! A key of ours that holds another type stops every script before its first write.
 
-use baton::{Effects, Error, Snapshot};
+use baton::Inspector;
+use baton::{Effects, Error};
 use baton_protocol::Digest;
 use baton_protocol::{
     ClaimCall, Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store, Wanted,
@@ -282,7 +283,10 @@ async fn a_snapshot_refuses_a_spoilt_key() {
         "errors_held",
         "errors_ids",
     ];
-    refuses(&keys, async |busy| Snapshot::read(&busy.g).await.map(drop)).await;
+    refuses(&keys, async |busy| {
+        Inspector::over(busy.g.clone()).snapshot().await.map(drop)
+    })
+    .await;
 }
 
 #[tokio::test]
