@@ -130,7 +130,7 @@ async fn what_the_taker_held_when_it_died_returns() {
     let store = fleet.node("page").await;
     let take = claim(&store, &[1, 2, 3], LONG).await;
     assert_eq!(take.count(), 3);
-    drop(take);
+    drop((take, store));
     fleet.wait_absent("page").await;
     let other = fleet.node("other").await;
     assert_eq!(other.reclaim().await.unwrap().records, 3);
