@@ -1,20 +1,23 @@
 //! What the parts of a running node share.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
+use crate::node::config::Config;
+use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
+use crate::node::warning::Warning;
 use crate::node::witness::Witness;
-use crate::{Config, Error, Event, Meter};
-use baton_protocol::{Slot, Store};
+use crate::{Error, Event};
+use baton_protocol::Store;
 
-/// Pause before a call is repeated that the server could not take.
+/// Pause before a call is repeated that the server did not execute.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a node is at the moment.
@@ -58,27 +61,28 @@ pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) witness: Witness,
     pub(crate) role: watch::Sender<Role>,
-    /// Since when the node is to stop.
+    /// Since when the node stops; none while it runs.
     pub(crate) stop: watch::Sender<Option<Instant>>,
     /// Wakes the election before its next beat is due.
     pub(crate) beat_now: Notify,
-    /// An epoch that was seen at the fence; the lease must exceed it.
+    /// The highest epoch that a reign of this node saw at the fence; its next lease must exceed it.
     pub(crate) above: AtomicU64,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
-    /// Slots with a claim, its number and when it was made or extended.
-    pub(crate) in_hand: Mutex<HashMap<String, (Slot, u64, Instant)>>,
+    pub(crate) held_claims: HeldClaims,
     pub(crate) observe: Arc<dyn Fn(&Event) + Send + Sync>,
 }
 
 impl Context {
+    /// Hands an event to the observer of this node.
     pub(crate) fn emit(&self, event: Event) {
-        self.witness.saw(&event);
+        self.witness.remember(&event);
         (self.observe)(&event);
     }
 
-    pub(crate) fn warn(&self, text: String) {
-        self.emit(Event::Warning { text });
+    /// Logs a warning.
+    pub(crate) fn warn(&self, warning: Warning) {
+        self.emit(Event::Warning(warning));
     }
 
     /// Tells the parts of the node which role it has.
@@ -92,11 +96,7 @@ impl Context {
         let step_ms = self.clock.set(now_ms, sent, Instant::now());
         // Every node of the fleet sees a step; the generator logs it.
         if let Some(step_ms) = step_ms.filter(|_| generates) {
-            let by = words(step_ms.unsigned_abs());
-            let way = if step_ms > 0 { "forward" } else { "back" };
-            self.warn(format!(
-                "Redis's clock was set {way} by {by}; the schedule goes on as if it were not"
-            ));
+            self.warn(Warning::ClockSet { by_ms: step_ms });
         }
     }
 
@@ -117,27 +117,24 @@ impl Context {
         let fell = sealed.is_some_and(|epoch| {
             fence.epoch < epoch || (fence.epoch == epoch && fence.node != self.store.node())
         });
-        self.compare(fence.last, fell);
+        self.compare_last(fence.last, fell);
         Ok(())
     }
 
     /// Warns if Redis's last number is lower than one that it confirmed to this node, or if the
     /// caller knows that Redis lost its data.
-    pub(crate) fn compare(&self, last: u64, lost: bool) {
-        if let Some(highest) = self.witness.notice(last, lost) {
-            self.warn(format!(
-                "Redis lost its data: it had confirmed messages up to #{highest} to this node and \
-                 stands at #{last} now; those that had not ended are gone (see `baton status` for \
-                 what its durability settings allow)"
-            ));
+    pub(crate) fn compare_last(&self, last: u64, lost: bool) {
+        if let Some(confirmed) = self.witness.notice(last, lost) {
+            self.warn(Warning::DataLost { confirmed, last });
         }
     }
 
+    /// Whether the node stops.
     pub(crate) fn stopping(&self) -> bool {
         self.stop.borrow().is_some()
     }
 
-    /// Resolves when the node is to stop.
+    /// Resolves when the node stops.
     pub(crate) async fn stopped(&self) {
         // An error would mean that the sender is gone, which `self` keeps alive.
         let _ = self.stop.subscribe().wait_for(Option::is_some).await;
@@ -150,34 +147,19 @@ impl Context {
         tokio::time::sleep_until(since + grace).await;
     }
 
-    /// Resolves when the role is one that fits.
+    /// Resolves when the node has a role that fits.
     pub(crate) async fn role_is(&self, fits: impl Fn(Role) -> bool) {
         let _ = self.role.subscribe().wait_for(|role| fits(*role)).await;
     }
 
-    /// Waits before a call is repeated whose error is passing: for the connection, and a
-    /// moment more, so that a server that is back but full is not flooded.
+    /// Waits before the caller repeats a call that failed with a transient error: for the
+    /// connection, and a moment more if the server answered, so that a full server is not flooded.
     pub(crate) async fn pause_after(&self, error: &Error) {
         if matches!(error, Error::Unavailable(_)) {
             tokio::time::sleep(RETRY_PAUSE).await;
         }
         self.store.wait_up().await;
     }
-
-    pub(crate) fn in_hand(
-        &self,
-    ) -> std::sync::MutexGuard<'_, HashMap<String, (Slot, u64, Instant)>> {
-        self.in_hand
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-/// A time in words, such as `10m` or `23h 59m 58s`; below a second in milliseconds.
-pub(crate) fn words(ms: u64) -> String {
-    let exact = Duration::from_millis(ms);
-    let whole = Duration::from_secs(exact.as_secs());
-    humantime::format_duration(if ms < 1000 { exact } else { whole }).to_string()
 }
 
 #[cfg(test)]

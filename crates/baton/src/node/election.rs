@@ -42,8 +42,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::node::context::{Context, Role};
+use crate::node::meter::Meter;
 use crate::observe::snapshot::About;
-use crate::{Error, Event, Meter, crash};
+use crate::{Error, Event};
+use baton_protocol::crash;
 use baton_protocol::{Beat, Reclaimed};
 
 /// The share of the time to live that a generator keeps as a margin.

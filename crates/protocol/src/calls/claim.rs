@@ -12,7 +12,7 @@ const POISON_DEATHS: u64 = 3;
 
 /// The name under which a lane claims: `node:lane`. A slot has at most one claim at a time, and
 /// numbers its claims.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slot {
     name: String,
 }

@@ -12,7 +12,7 @@ mod errors;
 mod errors_page;
 mod fleet_state;
 mod ledger;
-pub mod outcome;
+mod outcomes;
 mod publish;
 mod reclaim;
 mod transaction;
@@ -24,6 +24,7 @@ pub use control::Beat;
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};
 pub use fleet_state::{Census, FleetState, Lease, Roster, RosterEntry};
+pub use outcomes::Outcomes;
 pub use publish::{Fence, Publish, PublishCall, Seal};
 pub use reclaim::Reclaimed;
 
@@ -137,16 +138,12 @@ impl Store {
     pub async fn preflight(&self, allow_eviction: bool) -> Result<(), Error> {
         let server = self.server().await?;
         if server.read_only_replica {
-            return Err(Error::Refused(
-                "this server is a read-only replica: point --redis at its primary".to_owned(),
-            ));
+            return Err(Error::ReadOnlyReplica);
         }
         if server.evicts() && !allow_eviction {
-            return Err(Error::Refused(format!(
-                "the server's maxmemory-policy is {}: it may delete messages when its memory is \
-                 full. Set it to noeviction, or insist with --allow-eviction",
-                server.maxmemory_policy
-            )));
+            return Err(Error::Evicts {
+                policy: server.maxmemory_policy,
+            });
         }
         for scratch in &self.keys.preflight {
             let answer = self.eval(&scripts::PREFLIGHT, &[scratch], &[]).await?;

@@ -2,7 +2,7 @@
 
 use super::{Store, decode, digest_arg};
 use crate::encoding::pack::PACK_MESSAGES;
-use crate::{Cursor, Digest, Error, scripts};
+use crate::{Cursor, Digest, Error, Setting, scripts};
 
 /// The answer to a seal.
 #[must_use]
@@ -115,10 +115,9 @@ impl Store {
     pub async fn publish(&self, call: PublishCall<'_>) -> Result<Publish, Error> {
         if call.count > PACK_MESSAGES {
             // The scripts would take its range for a foreign entry.
-            return Err(Error::Config(format!(
-                "a pack has at most {PACK_MESSAGES} messages, not {}",
-                call.count
-            )));
+            let count = call.count;
+            let problem = format!("a pack has at most {PACK_MESSAGES} messages, not {count}");
+            return Err(Error::setting(Setting::PackSize, problem));
         }
         let keys = &self.keys;
         let answer = self

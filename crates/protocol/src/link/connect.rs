@@ -192,11 +192,12 @@ async fn info(redis: &mut MultiplexedConnection, section: Option<&str>) -> Resul
 /// Sorts an error of connecting. No call of the protocol was sent yet, so a broken or refused
 /// connection is *unavailable*, not *reply lost*.
 fn unreachable(error: redis::RedisError) -> Error {
+    let (is_parse, words) = (error.kind() == redis::ErrorKind::Parse, plain(&error));
     match classify(error) {
-        Error::ReplyLost(error) if error.kind() == redis::ErrorKind::Parse => {
+        Error::ReplyLost(_) if is_parse => {
             Error::Refused("what answers there does not speak Redis's protocol".to_owned())
         }
-        Error::ReplyLost(error) => Error::Unavailable(plain(&error)),
+        Error::ReplyLost(_) => Error::Unavailable(words),
         other => other,
     }
 }

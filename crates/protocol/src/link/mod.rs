@@ -14,7 +14,7 @@
 mod backoff;
 mod connect;
 mod greeting;
-mod reported_reasons;
+mod logged_reasons;
 mod supervisor;
 
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use tokio::time::Instant;
 use crate::calls::answer::unexpected;
 use crate::error::{classify, plain};
 use crate::server_info::ServerInfo;
-use crate::{Error, Target};
+use crate::{Error, Target, redis_client};
 pub use backoff::Backoff;
 use connect::Connector;
-pub use reported_reasons::ReportedReasons;
+pub use logged_reasons::LoggedReasons;
 use supervisor::Supervisor;
 
 /// What happened to the connections, for the log.
@@ -149,7 +149,7 @@ impl Link {
     ) -> Result<Self, Error> {
         let (events, receiver) = mpsc::unbounded_channel();
         let connector = Connector {
-            client: target.client()?,
+            client: redis_client(target)?,
             channels,
             beat_call: Arc::new(Notify::new()),
             in_flight: Arc::default(),

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::backoff::Backoff;
-use super::reported_reasons::ReportedReasons;
+use super::logged_reasons::LoggedReasons;
 use super::{ConnectionPair, LinkEvent, LinkState, Shared, State};
 use crate::Error;
 
@@ -33,7 +33,7 @@ pub(super) struct Supervisor<O> {
     events: mpsc::UnboundedReceiver<LinkEvent>,
     observe: O,
     backoff: Backoff,
-    reported: ReportedReasons,
+    logged: LoggedReasons,
     /// Id of the newest connection.
     next_id: u64,
     /// Whether the server did not execute the last call about this process's presence.
@@ -52,7 +52,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
             events,
             observe,
             backoff: Backoff::new(BACKOFF.0, BACKOFF.1),
-            reported: ReportedReasons::default(),
+            logged: LoggedReasons::default(),
             next_id,
             rejecting: false,
         }
@@ -60,7 +60,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
 
     pub(super) async fn run(mut self) {
         loop {
-            let quiet = self.reported.is_empty() || self.rejecting;
+            let quiet = self.logged.is_empty() || self.rejecting;
             let proven_at = self.pair().map(|pair| pair.since + PROVEN_AFTER);
             let check_at = proven_at.map(|at| at.max(Instant::now() + BACKOFF.0));
             let event = tokio::select! {
@@ -111,7 +111,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
     }
 
     /// Replaces a data connection that the server closed while no call waited. Servers with a
-    /// setting `timeout` do so, and spare subscribers: nothing is reported.
+    /// setting `timeout` do so, and spare subscribers: nothing is logged.
     async fn renew_data(&mut self, pair: &ConnectionPair) -> Option<()> {
         self.set_down("the server closed an idle connection");
         let id = self.new_id();
@@ -159,14 +159,14 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
     }
 
     fn report(&mut self, why: &str) {
-        if self.reported.is_new(why) {
+        if self.logged.is_new(why) {
             (self.observe)(LinkState::Lost(why.to_owned()));
         }
     }
 
     fn report_regained(&mut self) {
-        if !self.reported.is_empty() {
-            self.reported.clear();
+        if !self.logged.is_empty() {
+            self.logged.clear();
             (self.observe)(LinkState::Regained);
         }
     }

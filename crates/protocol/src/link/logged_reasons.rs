@@ -1,18 +1,18 @@
 //! Which reasons the log has already.
 
-/// Max reasons that are remembered. If a server gives a new reason each time, each is reported.
+/// Max reasons that are remembered. If a server gives a new reason each time, each is logged.
 const MAX_REASONS: usize = 16;
 
-/// The reasons that were reported since the last success. A node reports each of them once.
+/// The reasons that were logged since the last success. A node reports each of them once.
 #[derive(Debug, Default)]
-pub struct ReportedReasons {
+pub struct LoggedReasons {
     reasons: Vec<String>,
 }
 
-impl ReportedReasons {
+impl LoggedReasons {
     /// Whether this reason is new. The next time it is not.
     pub fn is_new(&mut self, reason: &str) -> bool {
-        if self.reasons.iter().any(|reported| reported == reason) {
+        if self.reasons.iter().any(|logged| logged == reason) {
             return false;
         }
         if self.reasons.len() == MAX_REASONS {
@@ -22,7 +22,7 @@ impl ReportedReasons {
         true
     }
 
-    /// Whether nothing was reported.
+    /// Whether nothing was logged.
     pub fn is_empty(&self) -> bool {
         self.reasons.is_empty()
     }
@@ -39,18 +39,15 @@ mod tests {
 
     #[test]
     fn each_reason_is_new_once_until_the_next_success() {
-        let mut reported = ReportedReasons::default();
+        let mut logged = LoggedReasons::default();
         assert!(
-            reported.is_new("a")
-                && reported.is_new("b")
-                && !reported.is_new("a")
-                && !reported.is_new("b")
+            logged.is_new("a") && logged.is_new("b") && !logged.is_new("a") && !logged.is_new("b")
         );
-        reported.clear();
-        assert!(reported.is_empty() && reported.is_new("a"));
+        logged.clear();
+        assert!(logged.is_empty() && logged.is_new("a"));
         for i in 0..100 {
-            assert!(reported.is_new(&i.to_string()));
+            assert!(logged.is_new(&i.to_string()));
         }
-        assert!(reported.reasons.len() <= MAX_REASONS);
+        assert!(logged.reasons.len() <= MAX_REASONS);
     }
 }
