@@ -198,7 +198,7 @@ impl Store {
         let mut args = vec![
             slot.name().to_owned(),
             claim.to_string(),
-            self.link.run(),
+            self.link.run_id(),
             ttl.as_millis().to_string(),
         ];
         match wanted {
