@@ -215,7 +215,7 @@ impl Store {
         };
         let mut answer = call("EVALSHA", &script.sha).await;
         if is_forgotten(&answer) {
-            answer = call("EVAL", script.source).await;
+            answer = call("EVAL", &script.source).await;
         }
         self.name_wrong_type(answer).await
     }
@@ -237,7 +237,7 @@ impl Store {
         while is_forgotten(&answer) {
             let turn = self.loads.turn.lock().await;
             if loads == self.loads() {
-                answer = self.link.call(&command("EVAL", script.source)).await;
+                answer = self.link.call(&command("EVAL", &script.source)).await;
                 self.loads.count.fetch_add(1, Ordering::Relaxed);
                 break;
             }

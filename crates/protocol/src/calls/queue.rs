@@ -7,8 +7,9 @@ use redis::aio::MultiplexedConnection;
 
 use super::answer::unexpected;
 use super::{Store, decode};
+use crate::bounds::MAX_PACK_MESSAGES;
 use crate::encoding::effects::Effects;
-use crate::encoding::pack::{PACK_MESSAGES, Range};
+use crate::encoding::pack::Range;
 use crate::error::classify;
 use crate::{Cursor, Digest, Error, scripts};
 
@@ -259,10 +260,10 @@ impl Store {
 
     /// Publishes one pack, or nothing.
     pub async fn publish(&self, what: PublishCall<'_>) -> Result<Publish, Error> {
-        if what.count > PACK_MESSAGES {
+        if what.count > MAX_PACK_MESSAGES {
             // The scripts would take it for something that is not ours.
             return Err(Error::Config(format!(
-                "a pack has at most {PACK_MESSAGES} messages, not {}",
+                "a pack has at most {MAX_PACK_MESSAGES} messages, not {}",
                 what.count
             )));
         }

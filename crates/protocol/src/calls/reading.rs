@@ -141,7 +141,7 @@ impl Store {
             // The whole text: it is short, and a reader needs the right to one command less.
             command(
                 self.eval_verb(),
-                scripts::NEWEST.source,
+                &scripts::NEWEST.source,
                 &[&keys.errors, &keys.errors_held, &keys.errors_ids],
                 &args,
             ),
@@ -235,7 +235,7 @@ impl Store {
         let is_script =
             |words: &[&[u8]]| words.first().is_some_and(|word| word.starts_with(b"EVAL"));
         let mut ask = redis::cmd(self.eval_verb());
-        ask.arg(scripts::TOGETHER.source).arg(0);
+        ask.arg(scripts::TOGETHER.source.as_str()).arg(0);
         for words in questions.iter().filter(|words| !is_script(words)) {
             ask.arg(words.len()).arg(words);
         }

@@ -5,7 +5,8 @@
 //! what moves through queue and claims is a [`Range`].
 
 use crate::Error;
-use crate::calls::answer::{MOST, exact};
+use crate::bounds::{MAX_EXACT, MAX_PACK_MESSAGES, MAX_RANGE_BYTES, MAX_RANGE_NUMBER_BYTES};
+use crate::calls::answer::exact;
 
 /// Messages `first..=last` of one pack, and how often they came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,19 +23,14 @@ pub struct Range {
     pub returns: u64,
 }
 
-/// Bytes of the longest text that can be a range, with what stands behind its numbers, and of
-/// the longest numbers.
-const LONGEST_RANGE: (usize, usize) = (400, 90);
-
 impl Range {
     /// Reads what a script wrote: five decimal numbers, and perhaps a time, a run of the
     /// server and the names of nodes that may have died with these messages. What this takes for a range, the scripts
     /// do too, and the other way round.
     pub fn parse(text: &str) -> Option<Self> {
-        let (longest, longest_numbers) = LONGEST_RANGE;
         let mut words = text.splitn(8, ' ');
         let numbers = words.by_ref().take(5).map(str::len).sum::<usize>() + 4;
-        if text.len() > longest || numbers > longest_numbers {
+        if text.len() > MAX_RANGE_BYTES || numbers > MAX_RANGE_NUMBER_BYTES {
             return None;
         }
         let digits = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
@@ -56,11 +52,11 @@ impl Range {
         };
         let end = range.pack + range.count;
         let sound = 1 <= range.pack
-            && range.count <= PACK_MESSAGES
+            && range.count <= MAX_PACK_MESSAGES
             && range.pack <= range.first
             && range.first <= range.last
             && range.last < end
-            && range.last < MOST;
+            && range.last < MAX_EXACT;
         sound.then_some(range)
     }
 
@@ -70,10 +66,8 @@ impl Range {
     }
 }
 
-/// Most messages and bytes of a pack that the generator makes. The scripts take no longer range
-/// for one of ours.
-pub const PACK_MESSAGES: u64 = 1000;
-const MOST_BYTES: usize = 256 << 10;
+/// Bytes after which the generator ends a pack.
+const MAX_BYTES: usize = 256 << 10;
 /// From so many messages on a pack ends shortly before 64 KiB, a size class of allocators.
 const MANY_MESSAGES: u64 = 500;
 const CLASS_BYTES: usize = 65_000;
@@ -108,8 +102,8 @@ impl PackBuilder {
     /// where an allocator's next larger class would be half empty.
     pub fn is_full(&self) -> bool {
         let bytes = self.texts.len();
-        self.count >= PACK_MESSAGES
-            || bytes >= MOST_BYTES
+        self.count >= MAX_PACK_MESSAGES
+            || bytes >= MAX_BYTES
             || (self.count >= MANY_MESSAGES && bytes >= CLASS_BYTES)
     }
 
