@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use baton_protocol::bounds::{MAX_EXACT, MAX_TTL_MS};
+
 use crate::{Error, FleetName};
 
-/// Shortest and longest time to live of leases and claims. Below, jitter would kill healthy
-/// nodes; above, nobody would wait for it.
-const TTL_RANGE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3600));
+/// Shortest and longest time to live of leases and claims. With a shorter one, jitter would kill
+/// healthy nodes.
+const TTL_RANGE: (Duration, Duration) = (
+    Duration::from_millis(200),
+    Duration::from_millis(MAX_TTL_MS),
+);
 /// Most lanes of one node.
 const MAX_CONCURRENCY: usize = 10_000;
-/// Most messages that may wait or be kept as failed, and the highest sequence number: what a
-/// Lua number holds exactly.
-const MAX_COUNT: u64 = 1 << 53;
 
 /// Most missed time that a generator makes up for, unless it is set.
 const CATCH_UP: Duration = Duration::from_secs(600);
@@ -112,14 +114,14 @@ impl Config {
             ("pending messages", self.max_pending),
             ("errors", self.max_errors),
         ] {
-            if count == 0 || count > MAX_COUNT {
+            if count == 0 || count > MAX_EXACT {
                 return Err(Error::Config(format!(
-                    "the most {name} must lie between 1 and {MAX_COUNT}"
+                    "the most {name} must lie between 1 and {MAX_EXACT}"
                 )));
             }
         }
-        if self.messages.is_some_and(|messages| messages > MAX_COUNT) {
-            return Err(Error::Config(format!("at most {MAX_COUNT} messages")));
+        if self.messages.is_some_and(|messages| messages > MAX_EXACT) {
+            return Err(Error::Config(format!("at most {MAX_EXACT} messages")));
         }
         Ok(())
     }

@@ -2,13 +2,12 @@
 
 use baton::FailedMessage;
 use baton_model::state::{Node, Range, Reason, Record, Run, Seq, Slot, Suspects, Text};
+use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::record;
 use baton_protocol::{Digest, Pack, PackBuilder};
 
 /// When packs and records of ours say that they were made.
 const MADE_MS: u64 = 5;
-/// The first number that scripts do not count to.
-const LARGEST: u64 = 1 << 53;
 /// Why messages are rejected.
 const REJECTED: &str = "bad";
 /// Some texts are so long that a few of them make a pack that is not small.
@@ -55,7 +54,7 @@ pub(crate) fn foreign(text: Text) -> String {
         3 => format!("{text} 1 {text} {after} 0"),
         4 => format!("0 {text} 0 0 0"),
         5 => format!("{text} 1 {text} {text} {}", "0".repeat(90)),
-        6 => format!("{text} {LARGEST} {text} {LARGEST} 0"),
+        6 => format!("{text} {MAX_EXACT} {text} {MAX_EXACT} 0"),
         7 => format!("{text} 1001 {text} {text} 0"),
         8 => format!("{text} 1 {text} {text} 0 9"),
         9 => format!("{text} 1 {text} {text} 0 9 n1 n2"),
