@@ -34,7 +34,7 @@
 --     expired   its holder is silent but not known to be dead; the gap began with the holder's
 --               last beat
 --     raised    the holder itself needed a higher epoch
--- Constants from Rust: MAX_EXACT, MAX_TTL_MS, MAX_BEAT_MS, BEAT_MS_PER_NODE, SILENT_BEATS.
+-- Constants from bounds.rs: MAX_EXACT, MAX_TTL_MS, MAX_BEAT_MS, BEAT_MS_PER_NODE, SILENT_BEATS.
 local generator, nodes, joined, seen, meta, takeovers = unpack(KEYS)
 local node, run_id, ttl_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local protocol, prefix, call_prefix, about = ARGV[4], ARGV[5], ARGV[6], ARGV[7]

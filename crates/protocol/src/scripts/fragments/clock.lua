@@ -1,5 +1,5 @@
 -- Fragment: time. A script takes the time from Redis's clock and from no other.
--- Constants from Rust: MAX_TTL_MS.
+-- Constants from bounds.rs: MAX_TTL_MS.
 
 -- The time now, in ms since 1970.
 local function now_ms()

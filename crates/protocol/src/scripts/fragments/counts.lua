@@ -1,6 +1,6 @@
 -- Fragment: counts, which are fields of hashes. Redis does not undo what a script wrote before it
 -- failed. So a script checks the counts that it adds to before its first write.
--- Constants from Rust: MAX_EXACT.
+-- Constants from bounds.rs: MAX_EXACT.
 
 -- A whole number below MAX_EXACT, written as HINCRBY writes it. Returns nil for any other text.
 local function parse_count(text)

@@ -1,5 +1,5 @@
 -- Fragment: staged effects, all checked before the commit writes the first. Needs counts.
--- Constants from Rust: MAX_EXACT.
+-- Constants from bounds.rs: MAX_EXACT.
 
 -- Whether INCRBY adds to such a text: a whole number with or without a minus sign. It refuses
 -- leading zeros and '-0'.

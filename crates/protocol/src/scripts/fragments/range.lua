@@ -6,7 +6,7 @@
 --   last     last message of the range
 --   returns  how often the range came back from a worker that did not end it
 -- A tail follows if workers may have died with these messages, see suspects.
--- Constants from Rust: MAX_EXACT, MAX_PACK_MESSAGES, MAX_RANGE_BYTES, MAX_RANGE_NUMBER_BYTES.
+-- Constants from bounds.rs: MAX_EXACT, MAX_PACK_MESSAGES, MAX_RANGE_BYTES, MAX_RANGE_NUMBER_BYTES.
 
 -- Returns the five numbers, the pack's field and the tail ('' if there is none); nil if no script
 -- of ours wrote the text.
