@@ -7,8 +7,8 @@
 
 use redis::Value;
 
+use baton_protocol::Outcomes;
 use baton_protocol::bounds::MAX_EXACT;
-use baton_protocol::outcome::Outcomes;
 use baton_protocol::record::{self, seq_of};
 use baton_protocol::{
     Beat, Census, Claim, ClaimedPack, Entry, ErrorsClaim, Keys, Ledger, Pack, PackBuilder, Publish,
@@ -16,7 +16,9 @@ use baton_protocol::{
 };
 
 use crate::observe::snapshot::About;
-use crate::{Audit, Error, FleetName, ServerInfo, Snapshot, Target};
+use crate::observe::snapshot::Snapshot;
+use crate::{Error, FleetName, Target};
+use baton_protocol::ServerInfo;
 
 /// What the channels of presence of the corpus begin with.
 const PRESENCE: &str = "baton:{hostile}:presence:";
@@ -184,7 +186,7 @@ fn known<T>(read: Result<T, Error>) -> Option<T> {
             assert!(!words.chars().any(char::is_control), "{words:?}");
             None
         }
-        Err(Error::Refused(_) | Error::Protocol { .. }) => None,
+        Err(Error::Refused(_) | Error::ForeignKey { .. } | Error::Protocol { .. }) => None,
         Err(error) => panic!("no answer is {error:?}"),
     }
 }
@@ -223,7 +225,7 @@ pub fn ledger(data: &[u8]) {
         }
     }
     records.sort_unstable_by_key(|(seq, _)| *seq);
-    let audit = Audit::hold(&ledger, &Census::default(), &records);
+    let audit = baton_protocol::audit::compare(&ledger, &Census::default(), &records);
     let most = 4 * ledger.entries.len() + records.len() + 10;
     assert!(audit.findings.len() <= most, "{audit:?}");
     for finding in &audit.findings {
