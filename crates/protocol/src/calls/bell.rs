@@ -93,7 +93,7 @@ impl Store {
 }
 
 impl BellTurn<'_> {
-    /// Blocks until the bell rings or [`MAX_WAIT`] is over, then claims. A wait that is cancelled
+    /// Blocks until the bell rings or `MAX_WAIT` is over, then claims. A wait that is cancelled
     /// closes its connection; a claim that it left behind in the server is found by claiming again
     /// under the same number.
     pub async fn wait_and_claim(mut self, call: ClaimCall<'_>) -> Result<Claim, Error> {
