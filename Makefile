@@ -33,14 +33,14 @@ lint: ## Check the format, and deny every warning
 	cargo clippy --workspace --all-targets -- -D warnings
 
 figures: setup build ## Measure again what the documents claim; ARGS=--quick for a short look
-	cargo run --release -p baton-harness --bin figures -- $(ARGS)
+	cargo run --release -p baton-figures --bin figures -- $(ARGS)
 
 bench: setup build ## Time and audit a million messages; ARGS="--kill 20", see baton bench --help
 	@$(TARGET)/release/baton bench $(ARGS)
 
 peers: setup build ## Measure other job queues beside ours (20 min); PARTS=node ARGS="bullmq" for one
 	bench/peers/setup $(PARTS)
-	cargo run --release -p baton-harness --bin peers -- $(ARGS)
+	cargo run --release -p baton-figures --bin peers -- $(ARGS)
 
 model: ## Explore the protocol's model further than the tests do (minutes)
 	cargo run --release -p baton-model --bin model
@@ -82,10 +82,10 @@ fuzz: ## Throw hostile bytes at all that reads them; TIME=300 seconds each, TARG
 	  echo "make fuzz needs a nightly compiler and cargo-fuzz; both are yours to install:"; \
 	  echo "  rustup toolchain install nightly && cargo install cargo-fuzz"; exit 1; }
 	@# What is found goes to the first folder; the corpus in the source stays as it is.
-	@for target in $(or $(TARGETS),$$(cargo +nightly fuzz list)); do \
+	@for target in $(or $(TARGETS),$$(cargo +nightly fuzz list --fuzz-dir proof/fuzz)); do \
 	  echo "fuzz: $$target"; mkdir -p $(TARGET)/fuzz/corpus/$$target && \
-	  cargo +nightly fuzz run --target-dir $(TARGET)/fuzz $$target \
-	    $(TARGET)/fuzz/corpus/$$target fuzz/corpus/$$target -- -max_total_time=$(or $(TIME),60) \
+	  cargo +nightly fuzz run --fuzz-dir proof/fuzz --target-dir $(TARGET)/fuzz $$target \
+	    $(TARGET)/fuzz/corpus/$$target proof/fuzz/corpus/$$target -- -max_total_time=$(or $(TIME),60) \
 	    -max_len=4096 -malloc_limit_mb=64 -timeout=10 -verbosity=0 -print_final_stats=1 || exit 1; \
 	done
 

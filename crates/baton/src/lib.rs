@@ -46,68 +46,26 @@
 //! fleet, [`Drain`] takes its failed messages.
 
 mod audit;
-mod bell;
-mod clock;
-mod config;
-mod context;
-#[doc(hidden)]
-pub mod crash;
-mod drain;
-mod effects;
-mod election;
-mod error;
-mod event;
 mod failed;
-mod generator;
-mod handler;
-mod health;
-mod held;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
-pub mod hostile;
-mod keep;
-mod keys;
-mod ledger;
-mod link;
-mod meter;
-mod metrics;
+pub mod fuzz;
 mod node;
-mod outbox;
-mod outcome;
-mod pace;
-mod pack;
-mod pack_cache;
-pub mod protocol;
-mod schedule;
-mod scripts;
-mod server;
-pub mod show;
-mod snapshot;
-mod target;
-mod trend;
-mod watch;
-mod witness;
-mod worker;
+mod observe;
+
+use baton_protocol::{Cursor, Digest, Entry, Ledger, PackBuilder, Range, crash, record};
 
 pub use audit::{Audit, Finding};
-pub use clock::Cursor;
-pub use config::{Config, Missed};
-pub use drain::{Drain, Take, Taken};
-pub use effects::Effects;
-pub use error::Error;
-pub use event::Event;
-pub use failed::FailedMessage;
-pub use handler::{Handler, Message, Rejected, Source};
-pub use health::{Health, Limits};
-pub use keys::{FleetName, Keys};
-pub use ledger::{Digest, Entry, Ledger};
-pub use link::LinkState;
-pub use meter::{BOUNDS, Histogram, Meter};
-pub use metrics::exposition;
-pub use node::{Node, new_name};
-pub use pack::{Pack, PackBuilder, Range};
-pub use server::ServerInfo;
-pub use snapshot::{FailedGlance, GeneratorStatus, How, NodeStatus, Snapshot, Takeover};
-pub use target::Target;
-pub use trend::{Point, Trend};
-pub use watch::{Seen, Watch};
+pub use baton_protocol::{
+    Effects, Error, FailedGlance, FailedMessage, FleetName, How, ServerInfo, Takeover, Target,
+};
+pub use failed::drain::{Drain, Take, Taken};
+pub use node::Node;
+pub use node::config::{Config, Missed};
+pub use node::event::Event;
+pub use node::handler::{Handler, Message, Rejected, Source};
+pub use node::meter::{BOUNDS, Counters, Histogram, Meter};
+pub use observe::health::{Health, Limits};
+pub use observe::snapshot::{GeneratorStatus, NodeStatus, Snapshot};
+pub use observe::trend::{Point, Trend};
+pub use observe::watch::{Seen, Watch};

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use baton::protocol::Store;
 use baton::{
     Config, Effects, Event, FailedMessage, FleetName, Handler, Message, Node, Rejected, Snapshot,
-    Source, Target, new_name,
+    Source, Target,
 };
+use baton_protocol::Store;
+use baton_protocol::new_name;
+use baton_protocol::record;
 use baton_server::PrivateServer;
 use redis::Commands;
 use tokio::sync::Notify;
@@ -90,7 +92,7 @@ fn records(server: &PrivateServer) -> Vec<FailedMessage> {
     let records: BTreeMap<u64, Vec<u8>> = redis.hgetall("baton:{library:0}:errors").unwrap();
     records
         .values()
-        .map(|record| FailedMessage::decode(record))
+        .map(|record| record::decode(record))
         .collect()
 }
 

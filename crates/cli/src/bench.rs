@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use baton::Target;
-use baton_harness::bench::{self, Plan, Usage};
+use baton_bench::{Plan, Usage};
 use baton_print::errln;
 use baton_server::{Fsync, PrivateServer};
 use clap::ValueEnum;
@@ -197,7 +197,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn measure(&self) -> anyhow::Result<Summary> {
         let server = self.server_version()?;
-        let bytes_per_pending = bench::bytes_per_pending(&self.plan)?;
+        let bytes_per_pending = baton_bench::bytes_per_pending(&self.plan)?;
         let batch = match self.args.work.is_zero() {
             true => Some(self.best_batch()?),
             false => None,
@@ -217,13 +217,13 @@ impl Bench<'_> {
     }
 
     fn server_version(&self) -> anyhow::Result<String> {
-        let mut gauge = bench::Gauge::open(&self.plan.target)?;
+        let mut gauge = baton_bench::Gauge::open(&self.plan.target)?;
         gauge.version()
     }
 
-    fn ours(&self, run: u16) -> anyhow::Result<bench::Run> {
+    fn ours(&self, run: u16) -> anyhow::Result<baton_bench::Run> {
         let bar = Bar::new(&self.name("baton", run), self.plan.messages);
-        bench::run(&self.plan, |now| {
+        baton_bench::run(&self.plan, |now| {
             bar.show(now);
             self.go_on()
         })
@@ -232,7 +232,7 @@ impl Bench<'_> {
     fn floor(&self, run: u16, batch: Option<u64>) -> anyhow::Result<Option<(f64, Usage)>> {
         let Some(batch) = batch else { return Ok(None) };
         let bar = Bar::new(&self.name("floor", run), self.plan.messages);
-        let timed = bench::floor::run(&self.plan, self.plan.messages, batch, |now| {
+        let timed = baton_bench::floor::run(&self.plan, self.plan.messages, batch, |now| {
             bar.show(now);
             self.go_on()
         })?;
@@ -245,7 +245,7 @@ impl Bench<'_> {
         let mut best = (f64::MAX, FLOOR_BATCHES[0]);
         for batch in FLOOR_BATCHES {
             let bar = Bar::new(&format!("floor, batches of {batch}"), messages);
-            let (seconds, _) = bench::floor::run(&self.plan, messages, batch, |now| {
+            let (seconds, _) = baton_bench::floor::run(&self.plan, messages, batch, |now| {
                 bar.show(now);
                 self.go_on()
             })?;

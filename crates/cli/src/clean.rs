@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::args::ConnectionArgs;
 use crate::output::Output;
 use crate::{connect, runtime};
-use baton::show::Escaped;
+use baton_protocol::text::Escaped;
 
 /// Cleans the fleet and tells what there was to clean.
 pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {

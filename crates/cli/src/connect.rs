@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use baton::Target;
-use baton::protocol::Store;
 use baton_print::errln;
+use baton_protocol::Store;
 use baton_server::{Embedded, Heard, Started};
 
 use crate::args::ConnectionArgs;
@@ -76,7 +76,7 @@ pub(crate) fn for_command(args: &ConnectionArgs) -> anyhow::Result<Target> {
 
 /// A connection for a command that ends by itself, with a name that others see while it lives.
 pub(crate) async fn open(args: &ConnectionArgs, target: &Target) -> anyhow::Result<Store> {
-    let name = baton::new_name();
+    let name = baton_protocol::new_name();
     in_time(target, Store::open(target, &args.fleet, &name, |_| {})).await
 }
 

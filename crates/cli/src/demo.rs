@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use baton_harness::Fleet;
+use baton_processes::Fleet;
 use baton_server::{Fsync, PrivateServer};
 
 use crate::stop::{Cause, Stop, exit_code};

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use baton::protocol::{ErrorsCommit, Extend, Store};
-use baton::{Drain, FailedMessage, crash};
+use baton::{Drain, FailedMessage};
 use baton_print::errln;
+use baton_protocol::crash;
+use baton_protocol::{ErrorsCommit, Extend, Store};
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use crate::args::{ConnectionArgs, FormatArgs};
@@ -201,7 +202,7 @@ pub(crate) fn look(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
             let mut lines = Vec::new();
             for failure in page.failures.iter().filter(|failure| failure.id <= last) {
                 lines.extend(record::line(
-                    &FailedMessage::decode(&failure.record),
+                    &baton_protocol::record::decode(&failure.record),
                     format,
                 )?);
             }

@@ -6,7 +6,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-use baton::show::is_unsafe;
+use baton_protocol::text::is_unsafe;
 
 struct Safe;
 

@@ -10,10 +10,10 @@ mod compat;
 mod connect;
 mod demo;
 mod errors;
-mod handler;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
-pub mod hostile;
+pub mod fuzz;
+mod handler;
 mod json;
 mod log;
 mod man;
@@ -37,8 +37,8 @@ use std::time::Duration;
 use anyhow::Context;
 
 use args::{Args, Command};
-use baton::show::is_unsafe;
 use baton_print::{errln, errln_within};
+use baton_protocol::text::is_unsafe;
 use output::Output;
 use usage::Usage;
 
@@ -72,7 +72,7 @@ pub fn main() -> ExitCode {
 
 fn command(args: &Args) -> anyhow::Result<ExitCode> {
     #[cfg(feature = "chaos")]
-    baton::crash::check().map_err(Usage)?;
+    baton_protocol::crash::check().map_err(Usage)?;
     let connection = &args.connection;
     match &args.command {
         Command::Run(args) => run::run(connection, args),

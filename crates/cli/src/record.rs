@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use baton::FailedMessage;
-use baton::show::{self, Escaped};
+use baton_protocol::text::{self, Escaped};
 
 use crate::args::FormatArgs;
 use crate::json;
@@ -21,7 +21,7 @@ pub(crate) fn line(failed: &FailedMessage, format: &FormatArgs) -> anyhow::Resul
 /// Time, sequence number, node, reason and text. No field has a tab or a line break of its
 /// own, and a dash stands for what is not known.
 fn text(line: &mut Vec<u8>, failed: &FailedMessage) -> std::io::Result<()> {
-    let at = show::moment(failed.at_ms).unwrap_or_else(|| "-".to_owned());
+    let at = text::moment(failed.at_ms).unwrap_or_else(|| "-".to_owned());
     let seq = match failed.seq {
         0 => "-".to_owned(),
         seq => format!("#{seq}"),
@@ -65,7 +65,7 @@ mod tests {
             "2023-11-14T22:13:20.123Z\t#17\tk3v9x0a7qm\tno\\tsuch \\x1b[1mcustomer\t\
              a\\tb\\nc\\xff\\\\\n"
         );
-        let foreign = FailedMessage::decode(b"garbage");
+        let foreign = baton_protocol::record::decode(b"garbage");
         assert_eq!(
             shown(&foreign, false),
             "-\t-\t-\tnot an error record of this fleet\tgarbage\n"
@@ -86,7 +86,7 @@ mod tests {
             serde_json::from_str(&shown(&failed(b"\xff\x00a"), true)).unwrap();
         assert_eq!(line["text"], "\u{fffd}\u{0}a");
         assert_eq!(line["text_hex"], "ff0061");
-        let foreign = FailedMessage::decode(b"garbage");
+        let foreign = baton_protocol::record::decode(b"garbage");
         assert!(shown(&foreign, true).starts_with(r#"{"seq":0,"at":null,"node":"","#));
     }
 }

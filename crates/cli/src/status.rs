@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use baton::show::{self, Escaped, Shortened};
 use baton::{Config, How, Limits, NodeStatus, Snapshot, Target, Watch};
+use baton_protocol::text::{self, Escaped, Shortened};
 use serde_json::Value;
 
 use crate::args::{ConnectionArgs, StatusArgs};
@@ -107,11 +107,11 @@ fn line(snapshot: &Snapshot) -> anyhow::Result<Vec<u8>> {
 /// The status as JSON, with readable times beside those in ms.
 fn object(status: &Snapshot) -> serde_json::Result<Value> {
     let mut object = serde_json::to_value(status)?;
-    let since = status.generator.since_ms.and_then(show::moment);
+    let since = status.generator.since_ms.and_then(text::moment);
     object["generator"]["since"] = since.into();
     if let Some(nodes) = object["nodes"].as_array_mut() {
         for (node, listed) in nodes.iter_mut().zip(&status.nodes) {
-            node["seen"] = show::moment(listed.seen_ms).into();
+            node["seen"] = text::moment(listed.seen_ms).into();
         }
     }
     Ok(object)
@@ -176,7 +176,7 @@ fn generator(status: &Snapshot) -> String {
             generator.epoch,
             generator
                 .since_ms
-                .and_then(show::moment)
+                .and_then(text::moment)
                 .as_deref()
                 .unwrap_or("-"),
             takeover(status),
@@ -198,7 +198,7 @@ fn generator(status: &Snapshot) -> String {
 
 /// When the lease of a holder that is gone ends, in words.
 fn lease_end(status: &Snapshot) -> String {
-    let until = show::moment(status.generator.until_ms).unwrap_or_else(|| "-".to_owned());
+    let until = text::moment(status.generator.until_ms).unwrap_or_else(|| "-".to_owned());
     match () {
         () if status.lease_is_ahead() => format!(
             "it ends at {until}, which a clock that was ahead wrote: it counts as over, and the \

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use baton::protocol::Store;
 use baton::{Error, FailedGlance, FailedMessage};
+use baton_protocol::Store;
+use baton_protocol::record;
 
 /// Records that are asked for at once, and in all. They are looked for from the end of the
 /// store: newer ones may have come since the reading.
@@ -41,7 +42,7 @@ async fn find(store: &Store, glance: &FailedGlance) -> Result<Option<Vec<u8>>, E
     while looked < MOST {
         let page = store.errors_page(before, AT_ONCE).await?;
         for failure in &page.failures {
-            let failed = FailedMessage::decode(&failure.record);
+            let failed = record::decode(&failure.record);
             if is_same(&failed, glance) {
                 return Ok(Some(failed.text));
             }

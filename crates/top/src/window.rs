@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use baton::show::{Escaped, moment};
 use baton::{FailedGlance, NodeStatus, Seen};
+use baton_protocol::text::{Escaped, moment};
 
 use crate::app::App;
 use crate::full::Full;

@@ -1,9 +1,9 @@
 //! Numbers, times and other people's texts, as they are shown. Whatever comes from Redis goes
 //! through [`safe`] or [`fit`].
 
-use baton::show::{Escaped, Shortened};
 use baton::{How, Takeover};
 pub(crate) use baton_print::thousands;
+use baton_protocol::text::{Escaped, Shortened};
 use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
 use ratatui::text::Span;

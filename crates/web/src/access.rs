@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::{HeaderMap, StatusCode};
-use baton::show::hex;
+use baton_protocol::text::hex;
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};

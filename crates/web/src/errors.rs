@@ -10,7 +10,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
-use baton::protocol::{Settle, Store};
+use baton_protocol::{Settle, Store};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 

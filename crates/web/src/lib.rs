@@ -29,6 +29,8 @@ mod look;
 mod node;
 mod origin;
 mod page;
+#[doc(hidden)]
+pub mod prometheus;
 mod record;
 mod serve;
 mod settle;

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton::protocol::{Failure, Store};
 use baton::{Error, FailedMessage};
+use baton_protocol::{Failure, Store};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -150,7 +150,7 @@ pub(crate) async fn look(store: &Store, wanted: &Wanted) -> Result<(Look, Found)
         for Failure { id, record } in page.failures {
             records = records.saturating_sub(1);
             bytes = bytes.saturating_sub(record.len());
-            let failed = FailedMessage::decode(&record);
+            let failed = baton_protocol::record::decode(&record);
             if !is_like(&failed, &search) {
                 continue;
             }

@@ -9,7 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use baton::{Meter, Seen, Watch};
+use baton::{Counters, Seen, Watch};
 
 use crate::{Own, guard};
 
@@ -21,8 +21,8 @@ struct Node {
 /// The routes of a node. It has no secrets to tell, so everybody may ask, by any name.
 pub(crate) fn router(watch: Watch, own: Own) -> Router {
     let metrics = async |State(node): State<Arc<Node>>| {
-        let own = (node.own.node.as_str(), &*node.own.meter);
-        exposition(&node.watch.seen(), Some(own))
+        let counters = node.own.meter.counters();
+        exposition(&node.watch.seen(), Some((&node.own.node, &counters)))
     };
     let healthz = async |State(node): State<Arc<Node>>| health(&node.watch.seen());
     // A node that may read and not write is no use, though its watch sees all.
@@ -41,9 +41,9 @@ pub(crate) fn router(watch: Watch, own: Own) -> Router {
 }
 
 /// All metrics, as Prometheus reads them.
-pub(crate) fn exposition(seen: &Seen, own: Option<(&str, &Meter)>) -> Response {
+pub(crate) fn exposition(seen: &Seen, own: Option<(&str, &Counters)>) -> Response {
     let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    (kind, baton::exposition(seen, own)).into_response()
+    (kind, crate::prometheus::exposition(seen, own)).into_response()
 }
 
 /// Whether the fleet is well; if not, why, line by line.

@@ -2,7 +2,7 @@
 //! before they are sent.
 
 use baton::FailedMessage;
-use baton::show::hex;
+use baton_protocol::text::hex;
 use serde::Serialize;
 
 /// Characters of a text, and of a reason, in a list.

@@ -1,7 +1,8 @@
 //! Doing something with the records of a look, and with no others.
 
-use baton::protocol::{Failure, Settle, Settled, Store};
 use baton::{Error, FailedMessage};
+use baton_protocol::record;
+use baton_protocol::{Failure, Settle, Settled, Store};
 use serde::Serialize;
 
 use crate::look::Chosen;
@@ -98,5 +99,5 @@ async fn settle_some(
 pub(crate) async fn find(store: &Store, chosen: Chosen) -> Result<Option<FailedMessage>, Error> {
     let (failures, _) = read(store, &[chosen]).await?;
     let record = failures.first().map(|failure| &failure.record);
-    Ok(record.map(|record| FailedMessage::decode(record)))
+    Ok(record.map(|record| record::decode(record)))
 }

@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use baton::protocol::{Extend, Store};
-use baton::{Error, FailedMessage, Take};
+use baton::{Error, Take};
+use baton_protocol::{Extend, Store};
 use futures_util::{Stream, stream};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex as AsyncMutex;
@@ -174,7 +174,9 @@ impl Takes {
             };
             let mut lines = Vec::new();
             for failure in failures {
-                lines.extend(record::line(&FailedMessage::decode(&failure.record)));
+                lines.extend(record::line(&baton_protocol::record::decode(
+                    &failure.record,
+                )));
             }
             Ok(Some((Bytes::from(lines), (held, next, sent))))
         });
@@ -255,14 +257,15 @@ fn file_name(now: SystemTime) -> String {
     let since = now
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
-    let moment = baton::show::moment(since.as_millis() as u64).unwrap_or_default();
+    let moment = baton_protocol::text::moment(since.as_millis() as u64).unwrap_or_default();
     let moment: String = moment.chars().take(19).filter(|c| *c != ':').collect();
     format!("failed-{moment}.ndjson")
 }
 
 #[cfg(test)]
 mod tests {
-    use baton::{FleetName, Keys, Target};
+    use baton::{FleetName, Target};
+    use baton_protocol::Keys;
     use baton_server::PrivateServer;
 
     use super::*;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::FailedMessage;
 
 fn published(first: u64, texts: &[&str]) -> Entry {
     let mut digest = Digest::default();
@@ -39,7 +40,7 @@ fn record(seq: u64, text: &str) -> (u64, Vec<u8>) {
         attempt: 1,
         text: text.as_bytes().to_vec(),
     };
-    (seq, failed.encode())
+    (seq, record::encode(&failed))
 }
 
 fn census(published: u64, done: u64, failed: u64) -> Census {

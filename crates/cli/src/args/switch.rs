@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use baton::show::Escaped;
+use baton_protocol::text::Escaped;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command, Error};

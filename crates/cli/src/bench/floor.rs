@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton_harness::bench::floor::{Queue, consume, produce};
+use baton_bench::floor::{Queue, consume, produce};
 use baton_print::outln;
 
 use super::word;

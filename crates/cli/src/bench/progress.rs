@@ -1,6 +1,6 @@
 //! The bar that shows how far a run has come, on a terminal.
 
-use baton_harness::bench::Progress;
+use baton_bench::Progress;
 use baton_print::thousands;
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use baton_harness::bench::Course;
+use baton_bench::Course;
 use baton_print::thousands;
 use baton_report::scale::steps;
 use baton_report::stats::Spread;

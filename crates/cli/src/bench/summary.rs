@@ -3,7 +3,7 @@
 use std::fmt;
 
 use baton::Finding;
-use baton_harness::bench::{Course, Run, Usage};
+use baton_bench::{Course, Run, Usage};
 use baton_print::thousands;
 use baton_report::stats::Spread;
 use serde_json::{Value, json};

@@ -15,8 +15,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use baton::protocol::Store;
-use baton::{Config, FleetName, Limits, Snapshot, Target, Watch, new_name};
+use baton::{Config, FleetName, Limits, Snapshot, Target, Watch};
+use baton_protocol::Store;
+use baton_protocol::new_name;
 use baton_server::{Fsync, PrivateServer};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;

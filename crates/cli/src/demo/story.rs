@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use baton_harness::{Fleet, History, Told, command, status};
 use baton_print::outln;
+use baton_processes::{Fleet, History, Told, command, status};
 use baton_server::PrivateServer;
 
 use super::{COPIES, INTERVAL, MESSAGES};
-use baton::show::Excerpt;
+use baton_protocol::text::Excerpt;
 
 /// Longest wait for anything that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -6,7 +6,7 @@ use std::io::Write;
 use baton::Event;
 use humantime::Rfc3339Timestamp;
 
-use baton::show::{Escaped, Excerpt};
+use baton_protocol::text::{Escaped, Excerpt};
 
 use super::Entry;
 

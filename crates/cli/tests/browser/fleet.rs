@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use baton_harness::Fleet;
+use baton_processes::Fleet;
 use baton_server::{Fsync, PrivateServer};
 use serde_json::json;
 

@@ -7,7 +7,8 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use baton::FailedMessage;
-use baton_harness::{Fleet, command, wait_status};
+use baton_processes::{Fleet, command, wait_status};
+use baton_protocol::record;
 use baton_server::PrivateServer;
 
 /// Longest wait for anything. Generous: a busy machine must not fail a test.
@@ -80,7 +81,7 @@ pub(crate) fn failure(seq: u64, reason: &str, text: &str) -> FailedMessage {
 
 /// Puts failed messages into the errors store, the last one as the newest.
 pub(crate) fn push(server: &PrivateServer, failures: &[FailedMessage]) {
-    let keys = baton::Keys::new(&baton::FleetName::new("default").unwrap());
+    let keys = baton_protocol::Keys::new(&baton::FleetName::new("default").unwrap());
     let mut redis = redis(server);
     let last: u64 = redis::cmd("HINCRBY")
         .arg(&keys.errors_ids)
@@ -91,7 +92,7 @@ pub(crate) fn push(server: &PrivateServer, failures: &[FailedMessage]) {
     let first = last + 1 - failures.len() as u64;
     let records = (first..).zip(failures).flat_map(|(id, failed)| {
         let id = id.to_string().into_bytes();
-        [id, failed.encode()]
+        [id, baton_protocol::record::encode(&failed)]
     });
     redis::cmd("HSET")
         .arg(&keys.errors)
@@ -102,14 +103,14 @@ pub(crate) fn push(server: &PrivateServer, failures: &[FailedMessage]) {
 
 /// The failed messages in the errors store, oldest first, whether a person holds them or not.
 pub(crate) fn stored(server: &PrivateServer) -> Vec<FailedMessage> {
-    let keys = baton::Keys::new(&baton::FleetName::new("default").unwrap());
+    let keys = baton_protocol::Keys::new(&baton::FleetName::new("default").unwrap());
     let records: BTreeMap<u64, Vec<u8>> = redis::cmd("HGETALL")
         .arg(&keys.errors)
         .query(&mut redis(server))
         .unwrap();
     records
         .values()
-        .map(|record| FailedMessage::decode(record))
+        .map(|record| record::decode(record))
         .collect()
 }
 
@@ -130,7 +131,7 @@ pub(crate) fn wait_books(
 
 /// Makes a node appear, dead since this moment, that has this name and a host of the same name.
 pub(crate) fn hostile_node(server: &PrivateServer, name: &str) {
-    let keys = baton::Keys::new(&baton::FleetName::new("default").unwrap());
+    let keys = baton_protocol::Keys::new(&baton::FleetName::new("default").unwrap());
     let about = serde_json::json!({"host": name, "pid": 1, "version": name});
     let mut redis = redis(server);
     let (s, _us): (u64, u64) = redis::cmd("TIME").query(&mut redis).unwrap();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use baton_harness::command;
+use baton_processes::command;
 use baton_server::PrivateServer;
 use serde_json::{Value, json};
 

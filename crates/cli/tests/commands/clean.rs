@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use baton::Snapshot;
-use baton::protocol::{Claim, ClaimCall, Slot, Store};
 use baton::{FleetName, Target};
+use baton_protocol::{Claim, ClaimCall, Slot, Store};
 
 use crate::seed::{Seed, texts};
 use crate::support::{on, server};

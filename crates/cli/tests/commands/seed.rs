@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use baton::protocol::{
-    Claim, ClaimCall, Commit, Outcomes, Publish, PublishCall, Seal, Slot, Store,
-};
-use baton::{Effects, FailedMessage, FleetName, PackBuilder, Target};
+use baton::{Effects, FailedMessage, FleetName, Target};
+use baton_protocol::PackBuilder;
+use baton_protocol::record;
+use baton_protocol::{Claim, ClaimCall, Commit, Outcomes, Publish, PublishCall, Seal, Slot, Store};
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;
 
@@ -70,7 +70,7 @@ impl Seed {
             epoch: 1,
             first: self.next,
             count: builder.count(),
-            cursor: baton::Cursor::default(),
+            cursor: baton_protocol::Cursor::default(),
             max_pending: u64::MAX >> 12,
             digest: None,
             pack: &pack,
@@ -103,7 +103,7 @@ impl Seed {
             let failed: Vec<Vec<u8>> = texts
                 .iter()
                 .zip(first..)
-                .map(|(text, seq)| record(seq, text.as_ref()).encode())
+                .map(|(text, seq)| baton_protocol::record::encode(&record(seq, text.as_ref())))
                 .collect();
             let (slot, effects) = (self.slot(), Effects::default());
             let commit = self.store.commit(
@@ -129,7 +129,7 @@ impl Seed {
             let page = self.store.errors_after(id, 500);
             let page = self.runtime.block_on(page).unwrap();
             let failures = page.failures.iter();
-            let failed = failures.map(|failure| FailedMessage::decode(&failure.record));
+            let failed = failures.map(|failure| record::decode(&failure.record));
             texts.extend(failed.map(|failed| String::from_utf8(failed.text).unwrap()));
             after = page.next;
         }

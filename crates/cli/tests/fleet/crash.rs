@@ -1,6 +1,6 @@
 //! Every message ends exactly once, whatever crashes.
 
-use baton_harness::{Fleet, History, status, wait_status};
+use baton_processes::{Fleet, History, status, wait_status};
 use baton_server::PrivateServer;
 
 use crate::support::{

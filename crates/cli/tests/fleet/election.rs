@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use baton_harness::{History, status, wait_status};
+use baton_processes::{History, status, wait_status};
 
 use crate::support::{PATIENCE, durable_server, fleet_of, server, workers};
 

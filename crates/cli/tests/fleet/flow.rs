@@ -1,6 +1,6 @@
 //! How messages flow: bounds, backpressure, the errors store, what nodes tell.
 
-use baton_harness::{status, wait_status};
+use baton_processes::{status, wait_status};
 
 use crate::support::{PATIENCE, assert_each_once, fleet_of, server};
 
@@ -95,7 +95,7 @@ fn about_five_percent_fail_and_all_of_them_are_in_the_errors_store() {
     let status = status(&server.url(), "default").unwrap();
     // Six standard deviations of the binomial around 1000.
     assert!(status.failed.abs_diff(1000) < 185, "{}", status.failed);
-    let history = baton_harness::History::new(&fleet.told());
+    let history = baton_processes::History::new(&fleet.told());
     assert_eq!(history.failed().len() as u64, status.failed);
     assert_eq!(history.processed(), MESSAGES);
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
@@ -197,7 +197,7 @@ fn handling_takes_time_in_proportion_to_the_text() {
     let mut connection = crate::support::redis(&server);
     let pack: Vec<u8> =
         redis::Commands::hget(&mut connection, crate::support::keys().packs, 1).unwrap();
-    let chars: usize = baton::Pack::parse(&pack)
+    let chars: usize = baton_protocol::Pack::parse(&pack)
         .unwrap()
         .texts
         .iter()

@@ -1,6 +1,6 @@
 //! Nodes with very many lanes.
 
-use baton_harness::{Info, wait_status};
+use baton_processes::{Info, wait_status};
 
 use crate::support::{PATIENCE, fleet_of, redis, server, workers};
 
@@ -41,6 +41,6 @@ fn a_thousand_lanes_are_sent_each_pack_once_and_leave_nothing_behind() {
         .query(&mut redis)
         .unwrap();
     assert_eq!(held, 0, "claims are left");
-    let status = baton_harness::status(&server.url(), "default").unwrap();
+    let status = baton_processes::status(&server.url(), "default").unwrap();
     assert_eq!((status.failed, status.balanced), (0, true), "{status:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_harness::{Fleet, History, Told, status, wait_status};
+use baton_processes::{Fleet, History, Told, status, wait_status};
 use baton_server::PrivateServer;
 use redis::Commands;
 

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use baton_harness::{Fleet, Told};
+use baton_processes::{Fleet, Told};
 use baton_server::{Fsync, PrivateServer};
 
 use crate::servers::start_each;
@@ -170,9 +170,9 @@ fn another_password_is_said_by_the_log_by_readyz_and_by_status() {
     let port = baton_server::free_port().unwrap();
     let http = format!("127.0.0.1:{port}");
     let mut fleet = fleet_of(1, &server, &SLOW);
-    let own = baton_harness::Own {
+    let own = baton_processes::Own {
         args: vec!["--http".to_owned(), http],
-        ..baton_harness::Own::default()
+        ..baton_processes::Own::default()
     };
     fleet.start_with(own).unwrap();
     let joined = |told: &Told| told.copy == 1 && told.event() == "worker";
@@ -299,10 +299,13 @@ fn a_server_that_cannot_save_is_quoted_and_nothing_is_lost() {
         let waits = |told: &Told| told.copy == late && is_lost(told, "MISCONF");
         fleet.wait_for(mark, PATIENCE, &name, waits).unwrap();
         assert_calm(&fleet, &mut connection);
-        let status =
-            baton_harness::wait_status(&server.url(), "default", PATIENCE, "a warning", |status| {
-                status.warnings.iter().any(|line| line.contains("MISCONF"))
-            });
+        let status = baton_processes::wait_status(
+            &server.url(),
+            "default",
+            PATIENCE,
+            "a warning",
+            |status| status.warnings.iter().any(|line| line.contains("MISCONF")),
+        );
         assert!(status.unwrap().balanced, "{name}");
 
         let mark = fleet.mark();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use baton_harness::{Fleet, wait_status};
+use baton_processes::{Fleet, wait_status};
 use baton_server::PrivateServer;
 use redis::Commands;
 
@@ -187,7 +187,7 @@ fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_workers_live_on() {
     let kept: BTreeMap<u64, Vec<u8>> = connection.hgetall(keys().errors).unwrap();
     let kept: Vec<_> = kept
         .values()
-        .map(|record| baton::FailedMessage::decode(record).text)
+        .map(|record| baton_protocol::record::decode(record).text)
         .collect();
     assert_eq!(
         kept,
@@ -225,7 +225,7 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
     fleet.start_many(1, PATIENCE).unwrap();
     assert_each_once(&fleet, &server, 5);
     let kept: BTreeMap<u64, Vec<u8>> = connection.hgetall(keys().errors).unwrap();
-    let kept = baton::FailedMessage::decode(&kept[&1]);
+    let kept = baton_protocol::record::decode(&kept[&1]);
     assert_eq!((kept.seq, kept.text.as_slice()), (3, &b"not a pack"[..]));
 }
 
@@ -260,7 +260,7 @@ fn a_fleet_whose_redis_lost_everything_begins_anew() {
     let mut server = server();
     let fleet = fleet_of(3, &server, &["--interval", "20ms"]);
     for _ in 0..2 {
-        let enough = |told: &baton_harness::Told| told.event() == "processed" && told.covers(5);
+        let enough = |told: &baton_processes::Told| told.event() == "processed" && told.covers(5);
         fleet
             .wait_for(fleet.mark(), PATIENCE, "messages", |told| {
                 told.event() == "processed"

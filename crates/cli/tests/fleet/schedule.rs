@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use baton_harness::{Fleet, Told, status, wait_status};
+use baton_processes::{Fleet, Told, status, wait_status};
 use baton_server::PrivateServer;
 use redis::Commands;
 

@@ -1,6 +1,6 @@
 //! Stopping in good order.
 
-use baton_harness::{status, wait_status};
+use baton_processes::{status, wait_status};
 
 use crate::support::{PATIENCE, assert_each_once, fleet_of, server, workers};
 

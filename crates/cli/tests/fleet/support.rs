@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_harness::{Fleet, History, wait_status};
+use baton_processes::{Fleet, History, wait_status};
 use baton_server::{Fsync, PrivateServer};
 
 /// Longest wait for anything. Generous: a busy machine must not fail a test.
@@ -86,6 +86,6 @@ pub(crate) fn redis(server: &PrivateServer) -> redis::Connection {
 }
 
 /// The fleet's key names.
-pub(crate) fn keys() -> baton::Keys {
-    baton::Keys::new(&baton::FleetName::new("default").unwrap())
+pub(crate) fn keys() -> baton_protocol::Keys {
+    baton_protocol::Keys::new(&baton::FleetName::new("default").unwrap())
 }

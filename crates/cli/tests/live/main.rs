@@ -4,8 +4,9 @@
 mod screen;
 mod terminal;
 
-use baton::{FailedMessage, FleetName, Keys, Snapshot};
-use baton_harness::command;
+use baton::{FailedMessage, FleetName, Snapshot};
+use baton_processes::command;
+use baton_protocol::Keys;
 use redis::Commands as _;
 use rustix::process::Signal;
 
@@ -144,7 +145,9 @@ fn g_takes_the_failed_messages_and_shows_them_in_a_window() {
     let keys = Keys::new(&FleetName::new("default").unwrap());
     let mut redis = demo.redis();
     let id: u64 = redis.hincr(&keys.errors_ids, "last", 1).unwrap();
-    let _: () = redis.hset(&keys.errors, id, failed.encode()).unwrap();
+    let _: () = redis
+        .hset(&keys.errors, id, baton_protocol::record::encode(&failed))
+        .unwrap();
     demo.press("g");
     demo.wait_words("printed and removed");
     demo.wait_words(r"#4711  n1  too \x1b[31mred  an old story");

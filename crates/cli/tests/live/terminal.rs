@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use baton::Snapshot;
-use baton_harness::{command, status};
+use baton_processes::{command, status};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

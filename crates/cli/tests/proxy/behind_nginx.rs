@@ -4,7 +4,8 @@
 use std::io::BufRead;
 use std::time::{Duration, Instant};
 
-use baton::{FailedMessage, FleetName, Keys};
+use baton::{FailedMessage, FleetName};
+use baton_protocol::Keys;
 use baton_server::PrivateServer;
 use serde_json::{Value, json};
 
@@ -90,7 +91,7 @@ fn server() -> PrivateServer {
     let client = redis::Client::open(server.url()).unwrap();
     redis::pipe()
         .hset(&keys.errors_ids, "last", 1)
-        .hset(&keys.errors, 1, failed.encode())
+        .hset(&keys.errors, 1, baton_protocol::record::encode(&failed))
         .exec(&mut client.get_connection().unwrap())
         .unwrap();
     server

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use baton_harness::command;
+use baton_processes::command;
 use baton_server::PrivateServer;
 use tempfile::TempDir;
 

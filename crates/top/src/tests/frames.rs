@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use baton::show::is_unsafe;
+use baton_protocol::text::is_unsafe;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::{Buffer, CellWidth};

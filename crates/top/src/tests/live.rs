@@ -2,8 +2,8 @@
 
 use std::io;
 
-use baton::protocol::Store;
 use baton::{Config, FailedMessage, FleetName, Limits, Target, Watch};
+use baton_protocol::Store;
 use baton_server::PrivateServer;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -14,15 +14,14 @@ use super::*;
 use crate::full::{self, Full};
 
 fn record(seq: u64, text: &[u8]) -> Vec<u8> {
-    FailedMessage {
+    baton_protocol::record::encode(&FailedMessage {
         seq,
         at_ms: NOW_MS,
         node: "n2".to_owned(),
         reason: "too long".to_owned(),
         attempt: 1,
         text: text.to_vec(),
-    }
-    .encode()
+    })
 }
 
 /// Writes to the errors store behind the fleet's back.

@@ -8,7 +8,9 @@ use std::sync::{Arc, LazyLock, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use baton::{FailedMessage, FleetName, Keys, Limits, Meter, Snapshot, Target, Watch};
+use baton::{FailedMessage, FleetName, Limits, Meter, Snapshot, Target, Watch};
+use baton_protocol::Keys;
+use baton_protocol::record;
 use baton_server::PrivateServer;
 use baton_web::{Listener, Options, Own};
 use redis::Commands;
@@ -264,9 +266,8 @@ impl Site {
     pub(crate) fn texts(&self) -> Vec<String> {
         let mut redis = self.redis.lock().unwrap();
         let records: BTreeMap<u64, Vec<u8>> = redis.hgetall(&self.keys.errors).unwrap();
-        let text = |record: &Vec<u8>| {
-            String::from_utf8_lossy(&FailedMessage::decode(record).text).into_owned()
-        };
+        let text =
+            |record: &Vec<u8>| String::from_utf8_lossy(&record::decode(record).text).into_owned();
         records.values().map(text).collect()
     }
 
@@ -278,7 +279,7 @@ impl Site {
             .unwrap();
         runtime.block_on(async {
             let target = Target::parse(&self.url).unwrap();
-            let store = baton::protocol::Store::open(&target, &self.fleet, "reader", |_| {});
+            let store = baton_protocol::Store::open(&target, &self.fleet, "reader", |_| {});
             Snapshot::read(&store.await.unwrap()).await.unwrap()
         })
     }
@@ -302,7 +303,7 @@ fn record(seq: u64, reason: &str, text: &[u8]) -> Vec<u8> {
         attempt: 1,
         text: text.to_vec(),
     };
-    failed.encode()
+    baton_protocol::record::encode(&failed)
 }
 
 /// A request that is being written.

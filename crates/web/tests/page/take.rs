@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use baton::protocol::{ErrorsCommit, Store};
 use baton::{Drain, Target};
+use baton_protocol::{ErrorsCommit, Store};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Site, wait_until};
@@ -218,7 +218,7 @@ pub(crate) fn drain(site: &Site) -> Vec<u64> {
         .unwrap();
     runtime.block_on(async {
         let target = Target::parse(&site.url).unwrap();
-        let store = Store::open(&target, &site.fleet, &baton::new_name(), |_| {})
+        let store = Store::open(&target, &site.fleet, &baton_protocol::new_name(), |_| {})
             .await
             .unwrap();
         let mut drain = Drain::start(store, Duration::from_secs(30)).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use baton::{NodeStatus, Seen, Snapshot};
-use baton_harness::{Fleet, Own};
+use baton_processes::{Fleet, Own};
 use tokio::sync::watch;
 
 use super::keys::Board;

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use baton_harness::command;
+use baton_processes::command;
 use serde_json::Value;
 
 /// Lines that are shown.

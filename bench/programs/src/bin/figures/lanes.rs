@@ -1,0 +1,149 @@
+//! Nodes with many lanes: how busy slow handlers are kept, and what a lane costs.
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use baton::{FleetName, Target};
+use baton_bench::Gauge;
+use baton_processes::peak_rss_mb;
+use baton_protocol::Keys;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::report::Report;
+use crate::{Rounds, server};
+
+/// What a handler takes.
+const WORK: &str = "100ms";
+/// Messages that one lane can handle per second.
+const LANE_RATE: f64 = 10.0;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One generator and one worker, with a few lanes, many, and as many as a node may have.
+pub(crate) fn of_slow_handlers(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
+    let (few, small) = rate(program, 256, rounds)?;
+    report.add(
+        "256 lanes, 100 ms of work each",
+        &share(few, 256),
+        "≥ 95 %",
+        few >= 0.95 * LANE_RATE * 256.0,
+    );
+    let (many, _) = rate(program, 2000, rounds)?;
+    report.add(
+        "2,000 lanes",
+        &share(many, 2000),
+        "≥ 60 %",
+        many >= 0.6 * LANE_RATE * 2000.0,
+    );
+    let (most, large) = rate(program, 10_000, rounds)?;
+    report.add(
+        "10,000 lanes ÷ 2,000 lanes",
+        &format!("{:.2} ({most:.0} /s)", most / many),
+        "≥ 1",
+        most >= many,
+    );
+    let each = (large - small) * 1000.0 / (10_000.0 - 256.0);
+    report.add(
+        "  memory of a lane",
+        &format!("{each:.1} kB"),
+        "stated",
+        true,
+    );
+    Ok(())
+}
+
+fn share(rate: f64, lanes: usize) -> String {
+    let share = 100.0 * rate / (LANE_RATE * lanes as f64);
+    format!("{rate:.0} /s, {share:.1} % of the ideal")
+}
+
+/// A node whose log goes nowhere: reading some ten thousand lines per second would take the
+/// very cores that are measured. It is killed when this is dropped.
+struct Quiet(Child);
+
+impl Quiet {
+    fn start(program: &Path, url: &str, lanes: usize) -> Result<Self> {
+        let lanes = lanes.to_string();
+        let args = [
+            "run",
+            "--redis",
+            url,
+            "--interval",
+            "0",
+            "--error-rate",
+            "0",
+        ];
+        let more = [
+            "--max-pending",
+            "100000",
+            "--work",
+            WORK,
+            "--concurrency",
+            &lanes,
+        ];
+        let node = baton_processes::command(program)
+            .args(args.iter().chain(&more))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()?;
+        Ok(Self(node))
+    }
+
+    /// Asks it to stop in good order and waits until it has.
+    fn stop(mut self) -> Result<()> {
+        kill_process(Pid::from_child(&self.0), Signal::TERM)?;
+        let status = self.0.wait()?;
+        ensure!(status.success(), "a node ended with {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Messages per second in the steady state, and the worker's memory in MB.
+fn rate(program: &Path, lanes: usize, rounds: Rounds) -> Result<(f64, f64)> {
+    let server = server()?;
+    let keys = Keys::new(&FleetName::new("default")?);
+    let mut gauge = Gauge::open(&Target::parse(&server.url())?)?;
+    let deadline = Instant::now() + PATIENCE;
+    let wait = |gauge: &mut Gauge, what: &str, enough: &dyn Fn((u64, u64)) -> bool| {
+        while !enough(gauge.counts(&keys)?) {
+            if Instant::now() > deadline {
+                bail!("{lanes} lanes: no {what} within {PATIENCE:?}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    };
+    let generator = Quiet::start(program, &server.url(), lanes)?;
+    wait(&mut gauge, "generator", &|(published, _)| published > 0)?;
+    let worker = Quiet::start(program, &server.url(), lanes)?;
+    // All lanes are at work when each has ended a few.
+    let warm = 3 * lanes as u64;
+    wait(&mut gauge, "worker at full speed", &|(_, ended)| {
+        ended >= warm
+    })?;
+    let (began, before) = (Instant::now(), gauge.counts(&keys)?.1);
+    std::thread::sleep(Duration::from_secs(rounds.seconds));
+    let ended = gauge.counts(&keys)?.1 - before;
+    let rate = ended as f64 / began.elapsed().as_secs_f64();
+    let memory = peak_rss_mb(worker.0.id()).context("the worker's memory is unknown")?;
+    // What a worker holds when it is asked to stop, it ends or gives back.
+    worker.stop()?;
+    let held: u64 = redis::cmd("HLEN").arg(&keys.claims).query(gauge.redis())?;
+    ensure!(
+        held == 0,
+        "{held} claims were left when {lanes} lanes had stopped"
+    );
+    let failed: u64 = redis::cmd("HLEN").arg(&keys.errors).query(gauge.redis())?;
+    ensure!(failed == 0, "{failed} messages failed on {lanes} lanes");
+    generator.stop()?;
+    Ok((rate, memory))
+}

@@ -1,0 +1,158 @@
+//! How long the fleet is without a generator, and a message without a worker.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use baton_processes::{Fleet, strike_worker};
+
+use crate::report::Report;
+use crate::{Rounds, server};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The defaults that the goals speak of.
+const LEASE_TTL: Duration = Duration::from_millis(1500);
+const CLAIM_TTL: Duration = Duration::from_secs(5);
+/// How long the workers of the recovery figures pretend to handle a message.
+const WORK: Duration = Duration::from_millis(300);
+
+/// Kills the generator and waits for the first message of its successor.
+pub(crate) fn kill_generator(fleet: &mut Fleet) -> Result<Duration> {
+    let generator = fleet.generator().context("nobody generates")?;
+    let mark = fleet.mark();
+    let killed = Instant::now();
+    fleet.kill9(generator)?;
+    let next = fleet.wait_for(mark, PATIENCE, "a message of the successor", |told| {
+        told.event() == "published" && told.copy != generator
+    })?;
+    fleet.start_many(1, PATIENCE)?;
+    Ok(next.at - killed)
+}
+
+pub(crate) fn at_full_speed(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
+    let server = server()?;
+    let mut fleet = Fleet::new(program, &["--redis", &server.url(), "--interval", "0"]);
+    fleet.start_many(4, PATIENCE)?;
+    let times: Result<Vec<_>> = (0..rounds.kills)
+        .map(|_| kill_generator(&mut fleet))
+        .collect();
+    let goal = Duration::from_millis(150);
+    report.times(
+        "kill -9 of the generator → first message, full speed",
+        &times?,
+        goal,
+    );
+    Ok(())
+}
+
+pub(crate) fn on_the_beat(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
+    let server = server()?;
+    let mut fleet = Fleet::new(program, &["--redis", &server.url()]);
+    fleet.start_many(4, PATIENCE)?;
+    let mut gaps = Vec::new();
+    for round in 0..rounds.kills {
+        let published = |told: &baton_processes::Told| told.event() == "published";
+        let before = fleet.wait_for(fleet.mark(), PATIENCE, "a beat", published)?;
+        // Spread over the beat, so that the worst moment is among them.
+        let moment = before.at + Duration::from_millis(480) * round as u32 / rounds.kills as u32;
+        std::thread::sleep(moment.saturating_duration_since(Instant::now()));
+        let killed = Instant::now();
+        let mark = fleet.mark();
+        fleet.kill9(before.copy)?;
+        let last = fleet.told()[..mark]
+            .iter()
+            .rev()
+            .find(|told| published(told))
+            .map(|told| told.at);
+        let next = fleet.wait_for(mark, PATIENCE, "the next beat", |told| {
+            published(told) && told.copy != before.copy
+        })?;
+        gaps.push(next.at - last.unwrap_or(killed));
+        fleet.start_many(1, PATIENCE)?;
+    }
+    let goal = Duration::from_millis(600);
+    report.times(
+        "gap between two messages across a kill, interval 500 ms",
+        &gaps,
+        goal,
+    );
+    Ok(())
+}
+
+pub(crate) fn of_a_paused_generator(
+    program: &Path,
+    rounds: Rounds,
+    report: &mut Report,
+) -> Result<()> {
+    let server = server()?;
+    let mut fleet = Fleet::new(program, &["--redis", &server.url(), "--interval", "20ms"]);
+    fleet.start_many(4, PATIENCE)?;
+    let mut times = Vec::new();
+    for _ in 0..rounds.pauses {
+        let generator = fleet.generator().context("nobody generates")?;
+        fleet.pause(generator)?;
+        let paused = Instant::now();
+        let next = fleet.wait_for(fleet.mark(), PATIENCE, "the successor", |told| {
+            told.event() == "published" && told.copy != generator
+        })?;
+        times.push(next.at - paused);
+        fleet.resume(generator)?;
+    }
+    let goal = LEASE_TTL + Duration::from_millis(300);
+    report.times(
+        "SIGSTOP of the generator → first message (TTL path)",
+        &times,
+        goal,
+    );
+    Ok(())
+}
+
+/// A fleet in which about one worker is busy at a time.
+fn slow_fleet(program: &Path, url: &str) -> Result<Fleet> {
+    let mut fleet = Fleet::new(
+        program,
+        &["--redis", url, "--interval", "1s", "--work", "300ms"],
+    );
+    fleet.start_many(4, PATIENCE)?;
+    Ok(fleet)
+}
+
+pub(crate) fn of_a_dead_worker(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
+    let server = server()?;
+    let mut fleet = slow_fleet(program, &server.url())?;
+    let mut times = Vec::new();
+    for _ in 0..rounds.kills {
+        let strike = |fleet: &mut Fleet, copy| fleet.kill9(copy);
+        times.push(strike_worker(&mut fleet, &server.url(), WORK, strike)?);
+        fleet.start_many(1, PATIENCE)?;
+    }
+    let goal = Duration::from_millis(250);
+    report.times(
+        "kill -9 of a worker with a message → begun by another",
+        &times,
+        goal,
+    );
+    Ok(())
+}
+
+pub(crate) fn of_a_paused_worker(
+    program: &Path,
+    rounds: Rounds,
+    report: &mut Report,
+) -> Result<()> {
+    let server = server()?;
+    let mut fleet = slow_fleet(program, &server.url())?;
+    let mut times = Vec::new();
+    for _ in 0..rounds.pauses {
+        let strike = |fleet: &mut Fleet, copy| fleet.pause(copy);
+        times.push(strike_worker(&mut fleet, &server.url(), WORK, strike)?);
+        fleet.start_many(1, PATIENCE)?;
+    }
+    let goal = CLAIM_TTL + Duration::from_secs(1);
+    report.times(
+        "SIGSTOP of a worker with a message (TTL path)",
+        &times,
+        goal,
+    );
+    Ok(())
+}

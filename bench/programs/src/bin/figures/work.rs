@@ -1,0 +1,100 @@
+//! Handlers that take a millisecond each: how busy they are kept, and whether any of them idles
+//! while another sits on work.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use baton::{FleetName, Target};
+use baton_bench::Gauge;
+use baton_processes::Fleet;
+use baton_protocol::{Keys, Range};
+
+use crate::report::Report;
+use crate::{Rounds, server};
+
+/// Two workers of eight lanes, a millisecond per message.
+const WORKERS: usize = 2;
+const LANES: usize = 8;
+const IDEAL: f64 = 16_000.0;
+/// The most that a lane may hold while another idles, in messages of a millisecond.
+const MOST_HELD: u64 = 50;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn of_a_millisecond(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
+    let server = server()?;
+    let messages = 16_000 * rounds.seconds;
+    let mut fleet = Fleet::new(
+        program,
+        &[
+            "--redis",
+            &server.url(),
+            "--interval",
+            "0",
+            "--messages",
+            &messages.to_string(),
+            "--work",
+            "1ms",
+            "--concurrency",
+            &LANES.to_string(),
+        ],
+    );
+    fleet.start_many(WORKERS + 1, PATIENCE)?;
+    let keys = Keys::new(&FleetName::new("default")?);
+    let mut gauge = Gauge::open(&Target::parse(&server.url())?)?;
+    // From the first tenth, when all are at work, to the last.
+    let (mut began, mut most_held) = (None, 0);
+    let deadline = Instant::now() + PATIENCE;
+    let rate = loop {
+        let (_, ended) = gauge.counts(&keys)?;
+        if began.is_none() && ended >= messages / 10 {
+            began = Some((Instant::now(), ended));
+        }
+        if let Some((at, before)) = began
+            && ended >= messages - messages / 10
+        {
+            break (ended - before) as f64 / at.elapsed().as_secs_f64();
+        }
+        if Instant::now() > deadline {
+            bail!("{ended} of {messages} ended within {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    // The end is where lanes run out of work.
+    while gauge.counts(&keys)?.1 < messages {
+        most_held = most_held.max(held_beside_idlers(&mut gauge, &keys)?);
+    }
+    let share = 100.0 * rate / IDEAL;
+    report.add(
+        "handlers of 1 ms, 16 at a time",
+        &format!("{rate:.0} /s, {share:.1} % of the ideal"),
+        "≥ 95 %",
+        share >= 95.0,
+    );
+    report.add(
+        "  most messages held by one lane while another idles",
+        &format!("{most_held}"),
+        "≤ 50",
+        most_held <= MOST_HELD,
+    );
+    Ok(())
+}
+
+/// The largest claim at a moment at which nothing waits and some lane has nothing.
+fn held_beside_idlers(gauge: &mut Gauge, keys: &Keys) -> Result<u64> {
+    let (waiting, claims): (u64, Vec<String>) = redis::pipe()
+        .atomic()
+        .cmd("LLEN")
+        .arg(&keys.queue)
+        .cmd("HVALS")
+        .arg(&keys.claims)
+        .query(gauge.redis())?;
+    if waiting > 0 || claims.len() == WORKERS * LANES {
+        return Ok(0);
+    }
+    let size = |claim: &String| {
+        let range = claim.splitn(4, ' ').nth(3).and_then(Range::parse);
+        range.map_or(0, |range| range.size())
+    };
+    Ok(claims.iter().map(size).max().unwrap_or_default())
+}

@@ -1,0 +1,241 @@
+//! The audit: holds the ledger, the counters, the errors store and the texts' digests
+//! against each other.
+
+mod ends;
+mod finding;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, stream};
+
+use crate::{Digest, Entry, Error, Ledger, record};
+use baton_protocol::record::seq_of;
+use baton_protocol::{Census, Store};
+
+use ends::Ends;
+pub use finding::Finding;
+
+/// Ids of error records looked at in one go.
+const PAGE: u64 = 5_000;
+/// Pages that are asked for ahead.
+const PAGES_AHEAD: usize = 3;
+
+/// What an audit found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Audit {
+    /// Messages published.
+    pub published: u64,
+    /// Messages that ended well.
+    pub done: u64,
+    /// Failures; a message that was retried may fail again.
+    pub failed: u64,
+    /// Failed messages that were given to the workers again.
+    pub retried: u64,
+    /// Messages that never ended.
+    pub lost: u64,
+    /// Messages that ended more than once.
+    pub duplicated: u64,
+    /// All that is wrong, in the order of the checks; empty if nothing is.
+    pub findings: Vec<Finding>,
+}
+
+/// The records with these ids, and their sequence numbers. The audit has them all in memory, so
+/// there is no use in asking first how long they are.
+async fn read(store: &Store, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, Error> {
+    let ids: Vec<u64> = (from..=to).collect();
+    let failures = store.errors_whole(&ids).await?.into_iter();
+    let numbered = failures.map(|failure| (seq_of(&failure.record), failure.record));
+    Ok(numbered.collect())
+}
+
+impl Audit {
+    /// Audits a fleet that is at rest, from its ledger.
+    pub async fn of(store: &Store, ledger: &Ledger) -> Result<Self, Error> {
+        let census = store.census().await?;
+        let last = store.errors_last().await?;
+        // The server goes on while a page is read here.
+        let mut pages = stream::iter((1..=last).step_by(PAGE as usize))
+            .map(|from| read(store, from, last.min(from + PAGE - 1)))
+            .buffered(PAGES_AHEAD);
+        let mut records = Vec::new();
+        while let Some(page) = pages.next().await {
+            records.extend(page?);
+        }
+        records.sort_unstable_by_key(|(seq, _)| *seq);
+        Ok(Self::hold(ledger, &census, &records))
+    }
+
+    /// Holds all that is known against each other. `records` are the error records of all
+    /// that failed, taken out of the store or not, sorted by their sequence numbers.
+    pub fn hold(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> Self {
+        let mut audit = Self::default();
+        let ends = Ends::of(ledger);
+        audit.tile(ledger, &ends);
+        audit.compare_texts(ledger, &ends, records);
+        audit.count(census);
+        audit.match_errors(&ends, records);
+        audit
+    }
+
+    /// Published ranges must tile from 1 on, in order; the first ends of messages the same
+    /// numbers, in any; and each retry must have come to an end.
+    fn tile(&mut self, ledger: &Ledger, ends: &Ends) {
+        for entry in &ledger.entries {
+            match entry {
+                Entry::Published { first, last, .. } => {
+                    let due = self.published + 1;
+                    if *first != due {
+                        self.findings
+                            .push(Finding::Misnumbered { first: *first, due });
+                    }
+                    self.published = self.published.max(*last);
+                }
+                Entry::Ended {
+                    first,
+                    last,
+                    failed,
+                    ..
+                } => {
+                    let done = last - first + 1 - failed;
+                    self.done = self.done.saturating_add(done);
+                    self.failed = self.failed.saturating_add(*failed);
+                }
+                Entry::Retried { .. } => self.retried += 1,
+            }
+        }
+        let mut tiles: Vec<(u64, u64)> = ends.first.iter().map(|e| (e.first, e.last)).collect();
+        tiles.sort_unstable();
+        let mut due = 1;
+        for (first, last) in tiles {
+            if first > due {
+                self.lose(due, (first - 1).min(self.published));
+            }
+            if first < due {
+                let again = last.min(due - 1);
+                self.duplicated = self.duplicated.saturating_add(again - first + 1);
+                self.findings
+                    .push(Finding::Duplicated { first, last: again });
+            }
+            if last > self.published {
+                let first = first.max(self.published + 1);
+                self.findings.push(Finding::Phantom { first, last });
+            }
+            due = due.max(last + 1);
+        }
+        self.lose(due, self.published);
+        for seq in ends.open() {
+            self.lose(seq, seq);
+        }
+    }
+
+    fn lose(&mut self, first: u64, last: u64) {
+        if first <= last {
+            self.lost += last - first + 1;
+            self.findings.push(Finding::Lost { first, last });
+        }
+    }
+
+    /// Per pack: what was handled must be what was generated. A claim never reaches beyond
+    /// its pack, so the parts of a pack add up to it. Only first ends count: a message that is
+    /// retried is elsewhere in a pack, which changes its digest.
+    fn compare_texts(&mut self, ledger: &Ledger, ends: &Ends, records: &[(u64, Vec<u8>)]) {
+        let mut packs = BTreeMap::new();
+        for entry in &ledger.entries {
+            if let Entry::Published {
+                first,
+                last,
+                digest,
+                ..
+            } = entry
+            {
+                packs.insert(*first, (*last, *digest, Some(Digest::default())));
+            }
+        }
+        for end in &ends.first {
+            let Some((pack, (_, _, sum))) = packs.range_mut(..=end.first).next_back() else {
+                continue;
+            };
+            let place = end.first - pack;
+            let digest = end.digest.or_else(|| {
+                // No handler saw it to its end; the errors store has its text, unless it was
+                // retried since.
+                let record = records.binary_search_by_key(&end.first, |(seq, _)| *seq);
+                match record {
+                    Ok(at) => {
+                        let record = record::decode(&records[at].1);
+                        Some(Digest::of(place, &record.text))
+                    }
+                    Err(_) if ends.is_retried(end.first) => None,
+                    Err(_) => Some(Digest::of(place, b"")),
+                }
+            });
+            *sum = sum.zip(digest).map(|(mut sum, digest)| {
+                sum.merge(digest);
+                sum
+            });
+        }
+        for (first, (last, generated, handled)) in packs {
+            if handled.is_some_and(|handled| handled != generated) {
+                self.findings.push(Finding::Texts { first, last });
+            }
+        }
+    }
+
+    fn count(&mut self, census: &Census) {
+        for (name, says, ledger) in [
+            ("published", census.published, self.published),
+            ("done", census.done, self.done),
+            ("failed", census.failed, self.failed),
+            ("retried", census.retried, self.retried),
+            ("pending", census.pending, 0),
+            ("claimed", census.claimed, 0),
+            (
+                "done + failed",
+                census.done + census.failed,
+                self.published.saturating_add(self.retried),
+            ),
+        ] {
+            if says != ledger {
+                self.findings.push(Finding::Counter { name, says, ledger });
+            }
+        }
+    }
+
+    /// The errors store must hold each message whose last end was a failure once, and nothing
+    /// else: in every range that ended as many as failed of it and were not retried, or failed
+    /// again.
+    fn match_errors(&mut self, ends: &Ends, records: &[(u64, Vec<u8>)]) {
+        for same in records.chunk_by(|(a, _), (b, _)| a == b) {
+            let (seq, times) = (same[0].0, same.len() as u64);
+            if times > 1 || !(1..=self.published).contains(&seq) {
+                self.findings.push(Finding::Errors { seq, times });
+            }
+        }
+        let below = |bound: u64| records.partition_point(|(seq, _)| *seq < bound);
+        for end in &ends.first {
+            let (first, last, failed) = (end.first, end.last, end.failed);
+            let (retried, failed_again) = ends.retried(first, last);
+            if retried > failed {
+                self.findings.push(Finding::Retried {
+                    first,
+                    last,
+                    failed,
+                    retried,
+                });
+                continue;
+            }
+            let failed = failed - retried + failed_again;
+            let kept = (below(last + 1) - below(first)) as u64;
+            if kept != failed {
+                self.findings.push(Finding::Failed {
+                    first,
+                    last,
+                    failed,
+                    kept,
+                });
+            }
+        }
+    }
+}

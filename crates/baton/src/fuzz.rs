@@ -1,0 +1,527 @@
+//! What hostile bytes meet: one function for each kind of bytes that come from Redis or from
+//! whoever starts a node.
+//!
+//! Each takes any bytes at all, decodes them as the library would, does with the result what
+//! the library would do, and panics if that is not sound. The fuzz targets in `proof/fuzz/` call
+//! these functions; the tests below replay the corpus of each.
+
+use redis::Value;
+
+use baton_protocol::outcome::Outcomes;
+use baton_protocol::record::{self, seq_of};
+use baton_protocol::{
+    Beat, Census, Claim, ClaimedPack, Entry, ErrorsClaim, Keys, Ledger, Pack, PackBuilder, Publish,
+    Range, Seal, decode,
+};
+
+use crate::observe::snapshot::About;
+use crate::{Audit, Error, FleetName, ServerInfo, Snapshot, Target};
+
+/// No number of ours is larger: scripts count in doubles, which are exact up to here.
+const MOST: u64 = 1 << 53;
+/// What the channels of presence of the corpus begin with.
+const PRESENCE: &str = "baton:{hostile}:presence:";
+/// Longest error, in characters, for an answer that no script gives.
+const ANSWER_CHARS: usize = 300;
+
+/// A pack, as it lies in Redis.
+pub fn pack(data: &[u8]) {
+    let Ok(pack) = Pack::parse(data) else {
+        return;
+    };
+    let bytes: usize = pack.texts.iter().map(|text| text.len()).sum();
+    assert!(
+        bytes + pack.texts.len() <= data.len(),
+        "more than there was"
+    );
+    let mut builder = PackBuilder::default();
+    pack.texts.iter().for_each(|text| builder.push(text));
+    let written = builder.finish(pack.at_ms);
+    assert_eq!(Pack::parse(&written).ok(), Some(pack));
+    assert!(
+        Pack::parse(&[data, b"x"].concat()).is_err(),
+        "bytes behind its end"
+    );
+}
+
+/// A record of the errors store.
+pub fn failed(data: &[u8]) {
+    let failed = record::decode(data);
+    assert_eq!(record::decode(&record::encode(&failed)), failed);
+    if failed.text.len() < data.len() {
+        // A real record: its fields together are no longer than it was, but for bytes that
+        // are no UTF-8, each of which becomes a character of three.
+        let fields = failed.node.len() + failed.reason.len();
+        assert!(fields <= 3 * (data.len() - failed.text.len()));
+        assert_eq!(seq_of(data), failed.seq);
+        let longer = [data, b"x"].concat();
+        assert_eq!(record::decode(&longer).text, longer);
+    } else {
+        assert_eq!((failed.seq, failed.text.as_slice()), (0, data));
+    }
+}
+
+/// An answer of the server, read as the answer to every call.
+pub fn reply(data: &[u8]) {
+    match redis::parse_redis_value(data).and_then(Value::extract_error) {
+        Ok(answer) => read_all(&answer),
+        Err(error) => drop(decode::error(error).to_string()),
+    }
+}
+
+fn read_all(answer: &Value) {
+    let Ok(fleet) = FleetName::new("hostile") else {
+        return;
+    };
+    if let Some(beat) = known(decode::beat(&fleet, answer)) {
+        let (Beat::Generator {
+            epoch,
+            next,
+            now_ms,
+        }
+        | Beat::Worker {
+            epoch,
+            next,
+            now_ms,
+            ..
+        }) = beat;
+        assert!(epoch.max(now_ms) <= MOST && next.as_millis() <= MOST.into());
+    }
+    known(decode::leave(answer));
+    known(decode::free(answer));
+    known(decode::forget(answer));
+    if let Some(Seal::Sealed { last, cursor }) = known(decode::seal(answer)) {
+        let cursor = cursor.unwrap_or_default();
+        assert!(last.max(cursor.due_ms).max(cursor.known_ms) <= MOST);
+    }
+    if let Some(fence) = known(decode::fence(answer)) {
+        assert!(fence.epoch.max(fence.last) <= MOST);
+    }
+    if let Some(
+        Publish::Already { last: number }
+        | Publish::Gap { last: number }
+        | Publish::Full { open: number },
+    ) = known(decode::publish(answer))
+    {
+        assert!(number <= MOST);
+    }
+    match known(decode::claim(answer)) {
+        Some(Claim::Claimed {
+            range,
+            pack: ClaimedPack::Sent(pack),
+        }) => claimed(range, &pack),
+        Some(Claim::Held { number }) => assert!(number <= MOST),
+        _ => {}
+    }
+    known(decode::extend(answer));
+    known(decode::commit(answer));
+    known(decode::give_back(answer));
+    if let Some(reclaimed) = known(decode::reclaim(answer)) {
+        assert!(reclaimed.messages.max(reclaimed.records) <= MOST);
+    }
+    if let Value::Array(answers) = answer {
+        whole(&fleet, answers);
+    }
+    known(decode::info(answer));
+    if let Some(ErrorsClaim::Claimed(ids)) = known(decode::errors_claim(answer)) {
+        assert!(ids.iter().all(|id| *id <= MOST));
+    }
+    known(decode::errors_commit(answer));
+    known(decode::errors_settle(answer));
+    known(decode::newest(answer));
+    for record in known(decode::records(answer)).unwrap_or_default() {
+        failed(&record.unwrap_or_default());
+    }
+    if let Some((last, free)) = known(decode::error_ids(answer)) {
+        assert!(last <= MOST && (1..=last + 1).contains(&free));
+    }
+    known(decode::presence(answer));
+    known(decode::scanned(answer));
+    for line in known(decode::lines(answer)).unwrap_or_default() {
+        takeover(&line);
+    }
+    known(decode::length(answer));
+    known(decode::preflight(answer));
+    known(decode::protocol(&fleet, answer));
+    known(decode::key_type("key", "list", answer));
+    drop(decode::setting(answer));
+}
+
+/// Answers of a transaction.
+fn whole(fleet: &FleetName, answers: &[Value]) {
+    for ranges in [0, 3] {
+        let Some(census) = known(decode::census(ranges, answers)) else {
+            continue;
+        };
+        let ended = [census.done, census.failed, census.pending, census.claimed];
+        let sum: u128 = ended.map(u128::from).iter().sum();
+        let open = u128::from(census.published) + u128::from(census.retried);
+        assert_eq!(census.balanced(), open == sum);
+    }
+    known(decode::roster(PRESENCE, answers));
+    if let Some(reading) = known(decode::reading(fleet, PRESENCE, 3, answers)) {
+        let listed = reading.roster.nodes.len();
+        let snapshot = Snapshot::of(fleet, reading, ServerInfo::default());
+        assert!(snapshot.nodes.len() <= listed);
+        assert!(snapshot.nodes.is_sorted_by_key(|node| &node.node));
+    }
+}
+
+/// A line about how the lease changed hands.
+fn takeover(line: &str) {
+    if let Some(takeover) = decode::takeover(line) {
+        assert!(takeover.epoch.max(takeover.at_ms).max(takeover.gap_ms) <= MOST);
+    }
+}
+
+/// What was understood. An answer that was not is told in a few characters that are safe
+/// to print.
+fn known<T>(read: Result<T, Error>) -> Option<T> {
+    match read {
+        Ok(known) => Some(known),
+        Err(error @ Error::Answer { .. }) => {
+            let words = error.to_string();
+            assert!(words.chars().count() <= ANSWER_CHARS, "{words}");
+            assert!(!words.chars().any(char::is_control), "{words:?}");
+            None
+        }
+        Err(Error::Refused(_) | Error::Protocol { .. }) => None,
+        Err(error) => panic!("no answer is {error:?}"),
+    }
+}
+
+/// What a worker does with a claim before any handler sees a message.
+fn claimed(range: Range, bytes: &[u8]) {
+    assert!((1..=range.count).contains(&range.size()));
+    let mut outcomes = Outcomes::new("node", range.first, range.returns + 1);
+    assert!(outcomes.last() < range.first);
+    let place = |seq: u64| usize::try_from(seq - range.pack).unwrap_or(usize::MAX);
+    let pack = Pack::parse(bytes).ok();
+    let texts = pack.and_then(|pack| {
+        let texts = pack.texts.get(place(range.first)..=place(range.last));
+        texts.map(<[_]>::len)
+    });
+    match texts {
+        Some(texts) => assert_eq!(texts as u64, range.size()),
+        None => {
+            outcomes.fail_unreadable(range.last, bytes, 1);
+            assert!((range.first..=range.last).contains(&outcomes.last()));
+        }
+    }
+}
+
+/// The ledger, an entry a line. A line that is no entry is taken for an error record.
+pub fn ledger(data: &[u8]) {
+    let mut ledger = Ledger::default();
+    let mut records = Vec::new();
+    for line in data.split(|byte| *byte == b'\n') {
+        match str::from_utf8(line).ok().and_then(Entry::parse) {
+            Some(entry) => {
+                assert_eq!(Entry::parse(&written(&entry)).as_ref(), Some(&entry));
+                ledger.entries.push(entry);
+            }
+            None => records.push((seq_of(line), line.to_vec())),
+        }
+    }
+    records.sort_unstable_by_key(|(seq, _)| *seq);
+    let audit = Audit::hold(&ledger, &Census::default(), &records);
+    let most = 4 * ledger.entries.len() + records.len() + 10;
+    assert!(audit.findings.len() <= most, "{audit:?}");
+    for finding in &audit.findings {
+        assert!(!finding.to_string().is_empty());
+    }
+}
+
+/// An entry as a script writes it.
+fn written(entry: &Entry) -> String {
+    let (first, last) = (entry.first(), entry.last());
+    let (s, us) = (entry.at_us() / 1_000_000, entry.at_us() % 1_000_000);
+    match entry {
+        Entry::Published { epoch, digest, .. } => {
+            format!("p {epoch} {first} {last} {digest} {s} {us}")
+        }
+        Entry::Ended {
+            slot,
+            failed,
+            digest,
+            ..
+        } => {
+            let digest = digest.map_or("-".to_owned(), |digest| digest.to_string());
+            format!("c {slot} {first} {last} {failed} {digest} {s} {us}")
+        }
+        Entry::Retried { seq, .. } => format!("r {seq} {s} {us}"),
+    }
+}
+
+/// The URL of a server, as a user gives it; and the same text beside credentials.
+pub fn url(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let shown = |url: String| match Target::parse(&url) {
+        Ok(target) => format!("{target} {target:?}"),
+        Err(error) => error.to_string(),
+    };
+    // What is shown does not depend on them.
+    for (before, between, after) in [
+        ("redis://", ":", format!("@{text}")),
+        ("rediss://", ":", format!("@{text}")),
+        (&format!("unix:///{text}?user="), "&pass=", String::new()),
+        (
+            &format!("redis://h?user={text}"),
+            "&protocol=",
+            String::new(),
+        ),
+    ] {
+        let url = |user, password| format!("{before}{user}{between}{password}{after}");
+        assert_eq!(shown(url("al1ce", "s3cret")), shown(url("b0b", "0ther")));
+    }
+    let Ok(target) = Target::parse(&text) else {
+        return;
+    };
+    let shown = target.to_string();
+    let address = shown.split(" db ").next().unwrap_or_default();
+    if !address.starts_with("unix:") {
+        assert!(!shown.chars().any(char::is_control), "{shown:?}");
+        let again = Target::parse(address).map(|target| target.to_string());
+        assert_eq!(again.ok().as_deref(), Some(address));
+    }
+    assert_eq!(target.with_default_password("s3cret").to_string(), shown);
+}
+
+/// What the server says about itself.
+pub fn info(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let info = decode::server_info(&text);
+    assert!(info.run.len() <= 8 && info.run.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    assert!(info.version.len() + info.maxmemory_policy.len() <= 2 * text.len() + 16);
+    assert!(info.warnings().len() <= 5);
+}
+
+/// What a node says about itself with every beat.
+pub fn about(data: &[u8]) {
+    let Ok(about) = serde_json::from_slice::<About>(data) else {
+        return;
+    };
+    let written = serde_json::to_string(&about).unwrap_or_default();
+    let again = serde_json::from_str::<About>(&written);
+    assert_eq!(again.ok(), Some(about));
+}
+
+/// The name of a fleet: whatever is accepted leaves one hash tag in every key.
+pub fn fleet_name(data: &[u8]) {
+    let Ok(name) = FleetName::new(&String::from_utf8_lossy(data)) else {
+        return;
+    };
+    assert_eq!(name.as_str().as_bytes(), data);
+    for (key, _) in Keys::new(&name).typed() {
+        let tag = key.split(['{', '}']).nth(1).unwrap_or_default();
+        assert_eq!(key.matches(['{', '}']).count(), 2, "{key}");
+        assert_eq!(tag.split(':').next(), Some(name.as_str()), "{key}");
+    }
+}
+
+#[cfg(test)]
+#[path = "../../../proof/fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replay::{corpus, peak, replay};
+
+    /// What the parser of the client library reserves at most, whatever an array announces:
+    /// 4096 values on each of 100 levels.
+    const PARSER_BYTES: u64 = 100 * 4096 * size_of::<Value>() as u64;
+    /// What any check may need beside its bytes.
+    const FEW_BYTES: u64 = 256 << 10;
+    /// How many variations of a corpus are tried.
+    const VARIATIONS: u32 = 2000;
+
+    #[test]
+    fn every_call_understands_something_of_the_corpus() {
+        let fleet = &FleetName::new("hostile").unwrap();
+        let answers: Vec<Value> = corpus("reply")
+            .iter()
+            .filter_map(|(_, data)| redis::parse_redis_value(data).ok())
+            .collect();
+        let understood = |name: &str, understands: &dyn Fn(&Value) -> bool| {
+            assert!(answers.iter().any(understands), "{name}");
+        };
+        understood("beat", &|answer| decode::beat(fleet, answer).is_ok());
+        understood("leave", &|answer| decode::leave(answer).is_ok());
+        understood("free", &|answer| decode::free(answer).is_ok());
+        understood("forget", &|answer| decode::forget(answer).is_ok());
+        let reads = |answer: &Value, reads: &dyn Fn(&[Value]) -> bool| match answer {
+            Value::Array(answers) => reads(answers),
+            _ => false,
+        };
+        understood("roster", &|answer| {
+            reads(answer, &|answers| {
+                let roster = decode::roster(PRESENCE, answers);
+                roster.is_ok_and(|roster| roster.nodes.iter().any(|node| node.present))
+            })
+        });
+        understood("reading", &|answer| {
+            reads(answer, &|answers| {
+                let reading = decode::reading(fleet, PRESENCE, 3, answers);
+                reading.is_ok_and(|reading| reading.census.balanced())
+            })
+        });
+        understood("seal", &|answer| decode::seal(answer).is_ok());
+        understood("publish", &|answer| decode::publish(answer).is_ok());
+        understood("claim", &|answer| {
+            matches!(decode::claim(answer), Ok(Claim::Claimed { pack: ClaimedPack::Sent(pack), .. })
+                if Pack::parse(&pack).is_ok())
+        });
+        understood("extend", &|answer| decode::extend(answer).is_ok());
+        understood("commit", &|answer| decode::commit(answer).is_ok());
+        understood("give_back", &|answer| decode::give_back(answer).is_ok());
+        understood("reclaim", &|answer| decode::reclaim(answer).is_ok());
+        understood("census", &|answer| {
+            reads(answer, &|answers| {
+                let census = decode::census(3, answers);
+                census.is_ok_and(|census| {
+                    census.balanced() && census.retried > 0 && census.claimed > 0
+                })
+            })
+        });
+        understood(
+            "errors_claim",
+            &|answer| matches!(decode::errors_claim(answer), Ok(ErrorsClaim::Claimed(ids)) if !ids.is_empty()),
+        );
+        understood("records", &|answer| {
+            let records = decode::records(answer).unwrap_or_default();
+            let seq = |record: &Option<Vec<u8>>| record.as_deref().map(seq_of);
+            records.iter().any(|record| seq(record) > Some(0))
+        });
+        understood("error_ids", &|answer| decode::error_ids(answer).is_ok());
+        understood("presence", &|answer| decode::presence(answer).is_ok());
+        understood("scanned", &|answer| decode::scanned(answer).is_ok());
+        understood("errors_commit", &|answer| {
+            decode::errors_commit(answer).is_ok()
+        });
+        understood("errors_settle", &|answer| {
+            decode::errors_settle(answer).is_ok_and(|settled| settled.len() == 4)
+        });
+        understood("newest", &|answer| {
+            let newest = decode::newest(answer).unwrap_or_default();
+            newest.iter().any(|failed| failed.seq > 0 && failed.cut)
+        });
+        understood("takeovers", &|answer| {
+            let lines = decode::lines(answer).unwrap_or_default();
+            lines.iter().any(|line| decode::takeover(line).is_some())
+        });
+        understood("length", &|answer| decode::length(answer).is_ok());
+        understood("lines", &|answer| {
+            decode::lines(answer).is_ok_and(|lines| lines.iter().any(|l| Entry::parse(l).is_some()))
+        });
+        understood("preflight", &|answer| {
+            matches!(decode::preflight(answer), Err(Error::Refused(_)))
+        });
+        understood("protocol", &|answer| {
+            decode::protocol(fleet, answer).is_ok()
+        });
+        understood("key_type", &|answer| {
+            decode::key_type("k", "hash", answer).is_ok()
+        });
+        understood("info", &|answer| {
+            decode::info(answer).is_ok_and(|info| info.aof)
+        });
+        understood("setting", &|answer| decode::setting(answer).is_some());
+    }
+
+    #[test]
+    fn every_corpus_has_sound_bytes_and_others() {
+        let mixed = |target: &str, is_sound: fn(&[u8]) -> bool| {
+            let files = corpus(target);
+            let sound = files.iter().filter(|(_, data)| is_sound(data)).count();
+            assert!((1..files.len()).contains(&sound), "{target}: {sound} sound");
+        };
+        mixed("pack", |data| {
+            Pack::parse(data).is_ok_and(|pack| pack.texts.len() > 1)
+        });
+        mixed("failed", |data| record::decode(data).seq > 0);
+        mixed("ledger", |data| {
+            let mut lines = data.split(|byte| *byte == b'\n');
+            lines.any(|line| str::from_utf8(line).ok().and_then(Entry::parse).is_some())
+        });
+        mixed("url", |data| {
+            Target::parse(&String::from_utf8_lossy(data)).is_ok()
+        });
+        mixed("info", |data| {
+            let info = decode::server_info(&String::from_utf8_lossy(data));
+            !info.run.is_empty()
+        });
+        mixed("about", |data| {
+            serde_json::from_slice::<About>(data).is_ok_and(|about| about.pid > 0)
+        });
+        mixed("fleet_name", |data| {
+            FleetName::new(&String::from_utf8_lossy(data)).is_ok()
+        });
+    }
+
+    #[test]
+    fn any_pack_is_read_or_refused() {
+        replay("pack", pack, FEW_BYTES, VARIATIONS);
+    }
+
+    #[test]
+    fn any_error_record_can_be_read_and_written_again() {
+        replay("failed", failed, FEW_BYTES, VARIATIONS);
+    }
+
+    #[test]
+    fn any_reply_is_understood_or_refused_by_every_call() {
+        replay("reply", reply, PARSER_BYTES + FEW_BYTES, VARIATIONS);
+    }
+
+    #[test]
+    fn reading_a_reply_takes_memory_for_what_is_there_and_not_for_what_is_announced() {
+        for (name, data) in corpus("reply") {
+            let Ok(answer) = redis::parse_redis_value(&data) else {
+                continue;
+            };
+            let most = 64 * data.len() as u64 + FEW_BYTES;
+            let peak = peak(|| read_all(&answer));
+            assert!(peak <= most, "{name}: {peak} bytes");
+        }
+    }
+
+    #[test]
+    fn any_ledger_is_audited() {
+        replay("ledger", ledger, FEW_BYTES, VARIATIONS);
+    }
+
+    #[test]
+    fn a_ledger_of_more_messages_than_can_be_counted_is_audited() {
+        ledger(
+            "c a:0 1 9007199254740991 0 ff 1 1\n"
+                .repeat(3000)
+                .as_bytes(),
+        );
+        ledger(
+            "c a:0 1 9007199254740991 9007199254740991 - 1 1\n"
+                .repeat(3000)
+                .as_bytes(),
+        );
+    }
+
+    #[test]
+    fn any_url_is_parsed_or_refused_and_shows_no_password() {
+        replay("url", url, FEW_BYTES, VARIATIONS);
+    }
+
+    #[test]
+    fn any_info_gives_the_facts_that_are_in_it() {
+        replay("info", info, FEW_BYTES, VARIATIONS);
+    }
+
+    #[test]
+    fn anything_may_be_said_about_a_node() {
+        replay("about", about, FEW_BYTES, VARIATIONS);
+    }
+
+    #[test]
+    fn any_name_of_a_fleet_is_refused_or_keeps_the_hash_tag() {
+        replay("fleet_name", fleet_name, FEW_BYTES, VARIATIONS);
+    }
+}

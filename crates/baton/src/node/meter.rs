@@ -1,0 +1,259 @@
+//! What a node counts about itself: for its beats, for `/metrics`, for whoever asks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Upper bounds of the buckets of a [`Histogram`], in seconds; the last bucket has none.
+pub const BOUNDS: [f64; 15] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+];
+const BUCKETS: usize = BOUNDS.len() + 1;
+
+/// How long things took, in buckets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Histogram {
+    /// How many fell into each bucket, not cumulated; empty buckets at the end are left out.
+    counts: Vec<u64>,
+    /// The sum of all, in seconds.
+    pub sum_s: f64,
+}
+
+impl Histogram {
+    /// How many fell into each bucket of [`BOUNDS`], and above the last bound.
+    pub fn counts(&self) -> [u64; BUCKETS] {
+        let mut counts = [0; BUCKETS];
+        for (count, own) in counts.iter_mut().zip(&self.counts) {
+            *count = *own;
+        }
+        counts
+    }
+
+    /// How many there are in all.
+    pub fn count(&self) -> u64 {
+        self.counts()
+            .iter()
+            .fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// Adds all that another has.
+    pub fn merge(&mut self, other: &Self) {
+        self.zip(other, u64::saturating_add);
+        self.sum_s += other.sum_s;
+    }
+
+    /// What came since an earlier reading of the same; nothing if it was begun anew meanwhile.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        since.zip(earlier, u64::saturating_sub);
+        since.sum_s = (self.sum_s - earlier.sum_s).max(0.0);
+        since
+    }
+
+    fn zip(&mut self, other: &Self, join: impl Fn(u64, u64) -> u64) {
+        let (own, other) = (self.counts(), other.counts());
+        self.counts = own
+            .into_iter()
+            .zip(other)
+            .map(|(a, b)| join(a, b))
+            .collect();
+    }
+
+    /// The bound below which this share of all lies, in seconds, interpolated within its
+    /// bucket; none if there is nothing. Beyond the last bound, that bound.
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        let counts = self.counts();
+        let all = self.count();
+        if all == 0 {
+            return None;
+        }
+        let rank = share * all as f64;
+        let (mut below, mut floor) = (0.0, 0.0);
+        for (count, bound) in counts.iter().zip(BOUNDS) {
+            let count = *count as f64;
+            if count > 0.0 && below + count >= rank {
+                return Some(floor + (bound - floor) * ((rank - below) / count).clamp(0.0, 1.0));
+            }
+            below += count;
+            floor = bound;
+        }
+        Some(floor)
+    }
+}
+
+/// A histogram that grows.
+#[derive(Debug, Default)]
+pub(crate) struct Clocked {
+    counts: [AtomicU64; BUCKETS],
+    sum_us: AtomicU64,
+}
+
+impl Clocked {
+    /// So many things took so long each.
+    pub(crate) fn add(&self, took: Duration, times: u64) {
+        let seconds = took.as_secs_f64();
+        let bucket = BOUNDS.iter().take_while(|bound| seconds > **bound).count();
+        self.counts[bucket].fetch_add(times, Ordering::Relaxed);
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.sum_us
+            .fetch_add(us.saturating_mul(times), Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> Histogram {
+        let counts = self
+            .counts
+            .each_ref()
+            .map(|count| count.load(Ordering::Relaxed));
+        let filled = BUCKETS - counts.iter().rev().take_while(|count| **count == 0).count();
+        Histogram {
+            counts: counts[..filled].to_vec(),
+            sum_s: self.sum_us.load(Ordering::Relaxed) as f64 / 1e6,
+        }
+    }
+}
+
+/// What a node has done since it started. Shared with whoever shows it.
+#[derive(Debug, Default)]
+pub struct Meter {
+    published: AtomicU64,
+    processed: AtomicU64,
+    failed: AtomicU64,
+    lost: AtomicU64,
+    latency: Clocked,
+    handling: Clocked,
+    redis_trouble: Mutex<Option<String>>,
+}
+
+/// What a [`Meter`] shows at one moment.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Messages the node has published.
+    pub published: u64,
+    /// Messages it has processed.
+    pub processed: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Messages whose claim ran out before their commit: another worker has them.
+    pub lost: u64,
+    /// From publish to commit, on Redis's clock as far as the node knows it.
+    pub latency: Histogram,
+    /// How long the handler took.
+    pub handling: Histogram,
+}
+
+impl Meter {
+    /// What it shows now.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            published: self.published(),
+            processed: self.processed(),
+            failed: self.failed(),
+            lost: self.lost(),
+            latency: self.latency(),
+            handling: self.handling(),
+        }
+    }
+
+    /// Why it cannot use Redis at this moment; none if it can.
+    pub fn redis_trouble(&self) -> Option<String> {
+        let trouble = self.redis_trouble.lock();
+        trouble.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_redis_trouble(&self, reason: Option<String>) {
+        let trouble = self.redis_trouble.lock();
+        *trouble.unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
+    /// Messages it has published.
+    pub fn published(&self) -> u64 {
+        self.published.load(Ordering::Relaxed)
+    }
+
+    /// Messages it has processed.
+    pub fn processed(&self) -> u64 {
+        self.processed.load(Ordering::Relaxed)
+    }
+
+    /// Those of them that failed.
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Messages whose claim ran out before their commit: another worker has them.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// From publish to commit, on Redis's clock as far as the node knows it.
+    pub fn latency(&self) -> Histogram {
+        self.latency.read()
+    }
+
+    /// How long the handler took.
+    pub fn handling(&self) -> Histogram {
+        self.handling.read()
+    }
+
+    pub(crate) fn has_published(&self, count: u64) {
+        self.published.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_processed(&self, count: u64, failed: u64) {
+        self.processed.fetch_add(count, Ordering::Relaxed);
+        self.failed.fetch_add(failed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_lost(&self, count: u64) {
+        self.lost.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn took(&self, latency: Duration, count: u64) {
+        self.latency.add(latency, count);
+    }
+
+    pub(crate) fn handled(&self, each: Duration, count: u64) {
+        self.handling.add(each, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_counts_adds_and_subtracts() {
+        let clocked = Clocked::default();
+        clocked.add(Duration::from_micros(500), 3);
+        clocked.add(Duration::from_millis(1), 1);
+        clocked.add(Duration::from_millis(7), 4);
+        let first = clocked.read();
+        assert_eq!((first.count(), &first.counts[..]), (8, &[4, 0, 0, 4][..]));
+        assert!((first.sum_s - 0.0305).abs() < 1e-9);
+        clocked.add(Duration::from_secs(3600), 2);
+        let second = clocked.read();
+        assert_eq!(second.counts()[15], 2);
+        let since = second.since(&first);
+        assert_eq!((since.count(), since.counts()[15]), (2, 2));
+        let mut sum = first.clone();
+        sum.merge(&since);
+        assert_eq!(sum.counts(), second.counts());
+        // A node that was started anew under the same name has seen less than before.
+        assert_eq!(first.since(&second).count(), 0);
+    }
+
+    #[test]
+    fn a_quantile_lies_within_its_bucket() {
+        let clocked = Clocked::default();
+        assert_eq!(clocked.read().quantile(0.5), None);
+        clocked.add(Duration::from_millis(7), 100);
+        let half = clocked.read().quantile(0.5).unwrap();
+        assert!((half - 0.0075).abs() < 1e-9, "{half}");
+        clocked.add(Duration::from_secs(100), 900);
+        assert_eq!(clocked.read().quantile(0.99), Some(60.0));
+    }
+}

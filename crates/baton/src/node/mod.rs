@@ -1,0 +1,256 @@
+//! One running copy: beats, generates or works, and stops in good order.
+
+mod bell;
+mod clock;
+pub(crate) mod config;
+mod context;
+mod election;
+pub(crate) mod event;
+mod generator;
+pub(crate) mod handler;
+mod held;
+mod keep;
+pub(crate) mod meter;
+mod outbox;
+mod pace;
+mod pack_cache;
+mod schedule;
+mod witness;
+mod worker;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::node::bell::Bell;
+use crate::node::clock::Clock;
+use crate::node::context::{Context, Role};
+use crate::node::pack_cache::PackCache;
+use crate::node::witness::Witness;
+use crate::node::worker::Lane;
+use crate::{Config, Error, Event, Handler, Meter, Source, Target, crash};
+use baton_protocol::Store;
+use baton_protocol::{Backoff, LinkState, Said};
+
+/// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// How often a node tells how things are.
+const SNAPSHOT_EVERY: Duration = Duration::from_secs(10);
+/// How long a stopping node tries to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+type Observe = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// One copy of the program in a fleet.
+pub struct Node<S, H> {
+    target: Target,
+    config: Config,
+    source: S,
+    handler: H,
+    name: String,
+    meter: Arc<Meter>,
+    observe: Observe,
+}
+
+impl<S: Source, H: Handler> Node<S, H> {
+    /// A node with a new name. `observe` hears what happens, on the thread that beats and works:
+    /// while it blocks, the node does not renew its lease.
+    pub fn new(
+        target: Target,
+        config: Config,
+        source: S,
+        handler: H,
+        observe: impl Fn(&Event) + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        Ok(Self {
+            target,
+            config,
+            source,
+            handler,
+            name: baton_protocol::new_name(),
+            meter: Arc::default(),
+            observe: Arc::new(observe),
+        })
+    }
+
+    /// Its name: unique among all nodes of all times.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it counts about itself; goes on counting while the node runs.
+    pub fn meter(&self) -> Arc<Meter> {
+        Arc::clone(&self.meter)
+    }
+
+    /// Runs until `stop` resolves, then stops in good order: resigns, finishes or gives back
+    /// what it holds, leaves. While Redis is away it waits. Returns early only with an error
+    /// that needs somebody's help.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
+        let mut stop = std::pin::pin!(stop);
+        let store = tokio::select! {
+            store = self.join() => store?,
+            () = &mut stop => {
+                (self.observe)(&Event::Stopped);
+                return Ok(());
+            }
+        };
+        let ctx = Arc::new(Context {
+            store,
+            config: self.config,
+            clock: Clock::new(),
+            witness: Witness::default(),
+            role: watch::Sender::new(Role::Unknown),
+            stop: watch::Sender::new(None),
+            beat_now: Notify::new(),
+            above: AtomicU64::new(0),
+            meter: self.meter,
+            packs: PackCache::default(),
+            in_hand: Mutex::new(HashMap::new()),
+            observe: self.observe,
+        });
+
+        // What must end in good order, and what serves it until then.
+        let mut duties = JoinSet::new();
+        let mut services = JoinSet::new();
+        let bell = Arc::new(Bell::default());
+        let handler = Arc::new(self.handler);
+        for lane in 0..ctx.config.concurrency {
+            let (ctx, handler) = (Arc::clone(&ctx), Arc::clone(&handler));
+            duties.spawn(Lane::new(ctx, handler, Arc::clone(&bell), lane).run());
+        }
+        let own = Arc::clone(&ctx);
+        let source = self.source;
+        duties.spawn(async move { generator::run(&own, source).await });
+        let own = Arc::clone(&ctx);
+        duties.spawn(async move { election::run(&own).await });
+        let own = Arc::clone(&ctx);
+        services.spawn(async move { keep::run(&own).await });
+        let own = Arc::clone(&ctx);
+        services.spawn(async move { snapshots(&own).await });
+
+        let ended = tokio::select! {
+            () = stop => Ok(()),
+            ended = first_error(&mut duties) => ended,
+            ended = first_error(&mut services) => ended,
+        };
+        ctx.stop.send_replace(Some(Instant::now()));
+        let finished = first_error(&mut duties).await;
+        services.shutdown().await;
+        crash::point("before-leave");
+        // A node that cannot say goodbye is noticed by its absence.
+        let _ = tokio::time::timeout(GOODBYE, ctx.store.leave()).await;
+        ctx.emit(Event::Stopped);
+        ended.and(finished)
+    }
+
+    /// Connects, however long it takes, and makes sure that a fleet can live here.
+    async fn join(&self) -> Result<Store, Error> {
+        let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
+        let mut said = Said::default();
+        loop {
+            let (observe, meter) = (Arc::clone(&self.observe), Arc::clone(&self.meter));
+            let observe = move |state| hear(&observe, &meter, state);
+            let joined = async {
+                let store =
+                    Store::open(&self.target, &self.config.fleet, &self.name, observe).await?;
+                store.preflight(self.config.allow_eviction).await?;
+                Ok::<_, Error>(store)
+            };
+            match joined.await {
+                Ok(store) => {
+                    if !said.is_empty() {
+                        hear(&self.observe, &self.meter, LinkState::Regained);
+                    }
+                    return Ok(store);
+                }
+                Err(error) if error.is_passing() => {
+                    let reason = format!("{}: {error}", self.target);
+                    if said.is_new(&reason) {
+                        hear(&self.observe, &self.meter, LinkState::Lost(reason));
+                    }
+                    tokio::time::sleep(backoff.pause()).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Reports what happened to the connections, and keeps the reason for the node's health.
+fn hear(observe: &Observe, meter: &Meter, state: LinkState) {
+    meter.set_redis_trouble(match &state {
+        LinkState::Lost(reason) => Some(reason.clone()),
+        LinkState::Regained => None,
+    });
+    observe(&redis_event(state));
+}
+
+fn redis_event(state: LinkState) -> Event {
+    match state {
+        LinkState::Lost(reason) => Event::Redis {
+            up: false,
+            reason: Some(reason),
+        },
+        LinkState::Regained => Event::Redis {
+            up: true,
+            reason: None,
+        },
+    }
+}
+
+/// Waits for all tasks, or for the first that fails.
+async fn first_error(tasks: &mut JoinSet<Result<(), Error>>) -> Result<(), Error> {
+    while let Some(ended) = tasks.join_next().await {
+        match ended {
+            Ok(result) => result?,
+            Err(error) => match error.try_into_panic() {
+                // Ours or the source's; the handler's are caught.
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_cancelled) => {}
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Tells how things are, every ten seconds.
+async fn snapshots(ctx: &Context) -> Result<(), Error> {
+    let mut before = (Instant::now(), 0, 0);
+    loop {
+        tokio::time::sleep(SNAPSHOT_EVERY).await;
+        let census = match ctx.store.quick_census().await {
+            Ok(census) => census,
+            Err(error) if error.is_passing() => continue,
+            Err(error) => return Err(error),
+        };
+        // A worker may hear of lost data from nothing else.
+        ctx.compare(census.published, false);
+        let (at, published, processed) = before;
+        before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
+        let seconds = (before.0 - at).as_secs_f64();
+        ctx.emit(Event::Snapshot {
+            generator: ctx.role.borrow().epoch().is_some(),
+            published_per_s: (before.1 - published) as f64 / seconds,
+            processed_per_s: (before.2 - processed) as f64 / seconds,
+            pending: census.pending,
+            claimed: census.claimed,
+            errors: census.errors,
+        });
+    }
+}
+
+/// The name of this machine, for people; empty if the system does not tell.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}

@@ -1,0 +1,222 @@
+//! When messages are due.
+//!
+//! A schedule has a tick every interval. It counts in steady time (see [`crate::node::clock`]), so it
+//! knows of no clock that is set: whatever lies between a tick and now has really passed.
+
+use std::time::Duration;
+
+use crate::Missed;
+
+/// How many messages are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Due {
+    /// To be made now.
+    pub(crate) count: u64,
+    /// Missed for so long that they are left out, although missed ones are made up for.
+    pub(crate) left_out: u64,
+}
+
+/// The ticks of one generator. All times are steady ones in ms.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    /// 0 is full speed: there are no ticks.
+    interval: i64,
+    missed: Missed,
+    /// The next tick; none before the first.
+    next: Option<i64>,
+}
+
+impl Schedule {
+    /// A schedule that begins with the first look at it.
+    pub(crate) fn new(interval: Duration, missed: Missed) -> Self {
+        Self {
+            interval: i64::try_from(interval.as_millis()).unwrap_or(i64::MAX),
+            missed,
+            next: None,
+        }
+    }
+
+    /// Goes on where another generator stood; begins anew if that is not known.
+    pub(crate) fn resume(&mut self, next: Option<i64>) {
+        self.next = next.filter(|_| self.interval > 0);
+    }
+
+    /// Begins anew with the next look: the time until then is not missed.
+    pub(crate) fn begin_anew(&mut self) {
+        self.next = None;
+    }
+
+    /// The next tick; none at full speed and before the first.
+    pub(crate) fn next(&self) -> Option<i64> {
+        self.next
+    }
+
+    /// What is due now. What is left out is passed over; what is due stays so until
+    /// [`Schedule::advance`].
+    pub(crate) fn due(&mut self, now: i64) -> Due {
+        if self.interval == 0 {
+            return Due {
+                count: u64::MAX,
+                left_out: 0,
+            };
+        }
+        // A tick further ahead than one interval is of a schedule with longer ones, or was
+        // written before the clock was set back, which this node did not see.
+        let latest = now.saturating_add(self.interval);
+        let next = self.next.unwrap_or(now).min(latest);
+        self.next = Some(next);
+        let late = now.saturating_sub(next);
+        if late < 0 {
+            return Due::default();
+        }
+        let missed = late / self.interval;
+        let (made_up, told) = match self.missed {
+            Missed::CatchUp { at_most } => {
+                let most = i64::try_from(at_most.as_millis()).unwrap_or(i64::MAX);
+                (missed.min(most / self.interval), true)
+            }
+            Missed::Skip => (0, false),
+        };
+        let passed_over = missed - made_up;
+        self.next = Some(next.saturating_add(passed_over * self.interval));
+        Due {
+            count: (made_up as u64) + 1,
+            left_out: if told { passed_over as u64 } else { 0 },
+        }
+    }
+
+    /// So many messages were made.
+    pub(crate) fn advance(&mut self, count: u64) {
+        let by = i64::try_from(count).unwrap_or(i64::MAX);
+        let by = by.saturating_mul(self.interval);
+        self.next = self.next.map(|next| next.saturating_add(by));
+    }
+
+    /// How long until the next tick; none at full speed.
+    pub(crate) fn wait(&self, now: i64) -> Option<Duration> {
+        let next = self.next.filter(|_| self.interval > 0)?;
+        let left = next.saturating_sub(now).max(0);
+        Some(Duration::from_millis(left as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000_000;
+    const SECOND: i64 = 1_000;
+    const MINUTE: i64 = 60 * SECOND;
+    const DAY: i64 = 24 * 60 * MINUTE;
+
+    fn schedule(interval_ms: u64, missed: Missed) -> Schedule {
+        Schedule::new(Duration::from_millis(interval_ms), missed)
+    }
+
+    /// A schedule with a tick every second, the next one so long ago.
+    fn late(by: i64, missed: Missed) -> Schedule {
+        let mut schedule = schedule(1_000, missed);
+        schedule.resume(Some(NOW - by));
+        schedule
+    }
+
+    fn due(count: u64, left_out: u64) -> Due {
+        Due { count, left_out }
+    }
+
+    #[test]
+    fn the_first_message_is_due_at_once_and_the_others_at_their_ticks() {
+        let mut schedule = schedule(1_000, Missed::default());
+        assert_eq!(schedule.due(NOW), due(1, 0));
+        schedule.advance(1);
+        assert_eq!(schedule.due(NOW + 999), due(0, 0));
+        let left = schedule.wait(NOW + 999);
+        assert_eq!(left, Some(Duration::from_millis(1)));
+        assert_eq!(schedule.due(NOW + 1_000), due(1, 0));
+    }
+
+    #[test]
+    fn missed_ticks_are_made_up_for_and_stay_due_until_they_are_made() {
+        let mut schedule = late(5 * SECOND, Missed::default());
+        assert_eq!(schedule.due(NOW), due(6, 0));
+        schedule.advance(4);
+        assert_eq!(schedule.due(NOW), due(2, 0));
+        schedule.advance(2);
+        assert_eq!(schedule.due(NOW), due(0, 0));
+        assert_eq!(schedule.next(), Some(NOW + SECOND));
+    }
+
+    #[test]
+    fn no_more_than_the_bound_is_made_up_for_and_the_rest_is_counted_once() {
+        let mut schedule = late(DAY, Missed::default());
+        assert_eq!(schedule.due(NOW), due(601, 86_400 - 600));
+        assert_eq!(schedule.due(NOW), due(601, 0));
+        schedule.advance(601);
+        assert_eq!(schedule.due(NOW), due(0, 0));
+        assert_eq!(schedule.next(), Some(NOW + SECOND), "the beat is kept");
+    }
+
+    #[test]
+    fn another_bound_holds_as_stated() {
+        for (at_most, made) in [(0, 1), (999, 1), (1_000, 2), (1_800_000, 1_801)] {
+            let at_most = Duration::from_millis(at_most);
+            let mut schedule = late(DAY, Missed::CatchUp { at_most });
+            assert_eq!(schedule.due(NOW), due(made, 86_401 - made), "{at_most:?}");
+        }
+    }
+
+    #[test]
+    fn skipped_ticks_are_left_out_without_a_word() {
+        let mut schedule = late(DAY + 300, Missed::Skip);
+        assert_eq!(schedule.due(NOW), due(1, 0));
+        schedule.advance(1);
+        assert_eq!(schedule.next(), Some(NOW + 700), "the beat is kept");
+    }
+
+    #[test]
+    fn a_tick_further_ahead_than_one_interval_is_drawn_near() {
+        for ahead in [2 * SECOND, DAY, i64::MAX - NOW] {
+            let mut schedule = late(-ahead, Missed::default());
+            assert_eq!(schedule.due(NOW), due(0, 0));
+            assert_eq!(schedule.next(), Some(NOW + SECOND), "{ahead}");
+        }
+        let mut near = late(-700, Missed::default());
+        assert_eq!(near.due(NOW), due(0, 0));
+        assert_eq!(near.next(), Some(NOW + 700));
+    }
+
+    #[test]
+    fn time_before_a_new_beginning_is_not_missed() {
+        let mut schedule = late(0, Missed::default());
+        assert_eq!(schedule.due(NOW), due(1, 0));
+        schedule.advance(1);
+        schedule.begin_anew();
+        assert_eq!(schedule.next(), None);
+        assert_eq!(schedule.due(NOW + DAY), due(1, 0));
+    }
+
+    #[test]
+    fn full_speed_has_no_ticks() {
+        let mut schedule = schedule(0, Missed::default());
+        schedule.resume(Some(NOW));
+        assert_eq!(schedule.due(NOW), due(u64::MAX, 0));
+        schedule.advance(1_000);
+        assert_eq!((schedule.next(), schedule.wait(NOW)), (None, None));
+    }
+
+    #[test]
+    fn no_number_overflows() {
+        for next in [1, i64::MAX] {
+            for now in [0, NOW, i64::MAX] {
+                for interval in [1, u64::MAX] {
+                    let mut schedule = schedule(interval, Missed::default());
+                    schedule.resume(Some(next));
+                    let count = schedule.due(now).count;
+                    schedule.advance(count);
+                    schedule.advance(u64::MAX);
+                    schedule.due(now);
+                }
+            }
+        }
+    }
+}

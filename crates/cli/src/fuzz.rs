@@ -1,0 +1,339 @@
+//! What hostile bytes meet in the program: the command line, and whatever is printed of what
+//! came from Redis.
+//!
+//! Each function takes any bytes at all, does with them what the program would do, and panics
+//! if the result is not sound. The fuzz targets in `proof/fuzz/` call these functions; the tests
+//! below replay the corpus of each.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use baton::{Event, GeneratorStatus, NodeStatus, ServerInfo, Snapshot, Target};
+use serde_json::Value;
+
+use crate::args::{self, FormatArgs, Refused, run as flags};
+use crate::{compat, connect, json, log, record, status as fleet_status};
+use baton_protocol::text::{Escaped, Excerpt};
+
+/// Characters that no line may have: they turn text round, break lines, or are not seen.
+/// Beside those, all controls.
+const OBEYED: &str = "\u{ad}\u{61c}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{2028}\u{2029}\
+    \u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2060}\u{2061}\u{2062}\u{2063}\u{2064}\u{2066}\
+    \u{2067}\u{2068}\u{2069}\u{206a}\u{206f}\u{feff}\u{fff9}\u{fffa}\u{fffb}\u{e0001}\u{e0020}\
+    \u{e0041}\u{e007f}";
+
+const USER: &str = "al1ce";
+const PASSWORD: &str = "my s3cret";
+
+/// Text that was printed as one line or as several: nothing in it is obeyed by a terminal.
+fn check_printable(text: &str, lines: usize) {
+    assert!(text.ends_with('\n'), "{text:?}");
+    assert_eq!(text.matches('\n').count(), lines, "{text:?}");
+    let obeyed = |c: char| (c.is_control() && c != '\n') || OBEYED.contains(c);
+    assert!(!text.contains(obeyed), "{text:?}");
+}
+
+/// Bytes that are shown as text, escaped or as JSON.
+pub fn escape(data: &[u8]) {
+    let shown = Escaped(data).to_string();
+    check_printable(&format!("{shown}\n"), 1);
+    assert_eq!(unescaped(&shown), data);
+    assert!(shown.len() <= 4 * data.len());
+
+    let excerpt = Excerpt {
+        bytes: data,
+        most_chars: 10,
+    };
+    let excerpt = excerpt.to_string();
+    check_printable(&format!("{excerpt}\n"), 1);
+    // Ten characters, each of nine at most, the quotes, and three dots.
+    assert!(excerpt.chars().count() <= 10 * 9 + 3, "{excerpt}");
+    let inside = excerpt.strip_prefix('"').and_then(|e| e.strip_suffix('"'));
+    let inside = inside.map(|inside| inside.replace("\\\\", "").replace("\\\"", ""));
+    assert!(inside.is_some_and(|text| !text.contains('"')), "{excerpt}");
+
+    let text = String::from_utf8_lossy(data);
+    check_json(&json_line(&text), &Value::from(text.as_ref()));
+    let error = crate::words(&anyhow::anyhow!("{text}"));
+    check_printable(&format!("{error}\n"), 1);
+}
+
+/// The bytes that an escaped text stands for.
+fn unescaped(shown: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = shown;
+    while let Some((before, after)) = rest.split_once('\\') {
+        bytes.extend_from_slice(before.as_bytes());
+        let (code, length) = match after.as_bytes() {
+            [b'x', _, _, ..] => (after.get(1..3), 3),
+            [b'u', b'{', ..] => {
+                let end = after.find('}').unwrap_or_default();
+                (after.get(2..end), end + 1)
+            }
+            _ => (None, 1),
+        };
+        let code = code.and_then(|code| u32::from_str_radix(code, 16).ok());
+        match (after.as_bytes().first(), code.and_then(char::from_u32)) {
+            (Some(b'x'), Some(byte)) => bytes.push(byte as u8),
+            (Some(b'u'), Some(c)) => bytes.extend_from_slice(c.to_string().as_bytes()),
+            (Some(b'n'), _) => bytes.push(b'\n'),
+            (Some(b't'), _) => bytes.push(b'\t'),
+            (Some(b'r'), _) => bytes.push(b'\r'),
+            (Some(b'\\'), _) => bytes.push(b'\\'),
+            _ => panic!("a backslash stands for nothing: {shown}"),
+        }
+        rest = &after[length..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes
+}
+
+fn json_line(value: &impl serde::Serialize) -> Vec<u8> {
+    let mut line = Vec::new();
+    assert!(json::write_line(&mut line, value).is_ok());
+    line
+}
+
+/// A line of JSON: safe to look at, and what it was made of.
+fn check_json(line: &[u8], value: &Value) {
+    let line = String::from_utf8_lossy(line);
+    check_printable(&line, 1);
+    assert_eq!(
+        serde_json::from_str::<Value>(&line).ok().as_ref(),
+        Some(value)
+    );
+}
+
+/// A record of the errors store, printed.
+pub fn record(data: &[u8]) {
+    let failed = baton_protocol::record::decode(data);
+    let line = |json| {
+        let line = record::line(&failed, &FormatArgs { json }).unwrap_or_default();
+        String::from_utf8_lossy(&line).into_owned()
+    };
+    let text = line(false);
+    let fields: Vec<&str> = text.split('\t').collect();
+    check_printable(&fields.concat(), 1);
+    let [_, _, _, _, last] = fields[..] else {
+        panic!("not five fields: {text:?}");
+    };
+    assert_eq!(unescaped(last.trim_end_matches('\n')), failed.text);
+
+    let json = line(true);
+    check_printable(&json, 1);
+    let object: Value = serde_json::from_str(&json).unwrap_or_default();
+    let kept = match object["text_hex"].as_str() {
+        Some(hex) => hex.len() == 2 * failed.text.len(),
+        None => object["text"].as_str().map(str::as_bytes) == Some(&failed.text),
+    };
+    assert!(kept, "{json}");
+    assert_eq!(object["seq"], failed.seq);
+}
+
+/// Texts from Redis in the table and in the object of `baton status`.
+pub fn status(data: &[u8]) {
+    // A field may be longer than the widest that a format string can pad to.
+    let text = String::from_utf8_lossy(data).repeat(17);
+    let node = |node: &str| NodeStatus {
+        node: node.to_owned(),
+        role: "worker",
+        host: text.clone(),
+        pid: u64::MAX,
+        version: text.clone(),
+        published: u64::MAX,
+        seen_ms: data.len() as u64,
+        ..NodeStatus::default()
+    };
+    let mut server = ServerInfo::default();
+    server.version = text.clone();
+    server.maxmemory_policy = format!("allkeys-{text}");
+    server.aof = true;
+    server.appendfsync = Some(text.clone());
+    let status = Snapshot {
+        fleet: "hostile".to_owned(),
+        generator: GeneratorStatus {
+            node: Some(text.clone()),
+            holder: Some(text.clone()),
+            epoch: u64::MAX,
+            since_ms: Some(u64::MAX),
+            until_ms: u64::MAX,
+        },
+        nodes: vec![node(&text), node("n0de")],
+        published: u64::MAX,
+        foreign: 1,
+        warnings: server.warnings(),
+        server,
+        ..Snapshot::default()
+    };
+    let table = fleet_status::table(&status, &text);
+    check_printable(&table, 12);
+    // Below the empty line a row for each node: three cells of 64 characters, each of nine
+    // at most, beside figures.
+    let (_, rows) = table.split_once("\n\n").unwrap_or_default();
+    assert!(rows.lines().any(|row| row.starts_with("n0de")));
+    for row in rows.lines().take(3) {
+        assert!(row.chars().count() <= 3 * 64 * 9 + 200, "{row}");
+    }
+}
+
+/// Texts from Redis in the log.
+pub fn log(data: &[u8]) {
+    let text = String::from_utf8_lossy(data).into_owned();
+    let events = [
+        Event::Worker {
+            generator: text.clone(),
+        },
+        Event::Published {
+            epoch: 1,
+            first: 1,
+            last: 1,
+            text: Some(data.to_vec()),
+        },
+        Event::Fenced {
+            epoch: 1,
+            by: Some(text.clone()),
+        },
+        Event::Reclaimed {
+            count: 1,
+            nodes: vec![text.clone(), text.clone()],
+        },
+        Event::Redis {
+            up: false,
+            reason: Some(text.clone()),
+        },
+        Event::Warning { text },
+    ];
+    let at = || humantime::format_rfc3339_millis(std::time::UNIX_EPOCH);
+    for event in &events {
+        let (mut words, mut object) = (Vec::new(), Vec::new());
+        log::text::write(&mut words, at(), "n0de", &log::Entry::Event(event));
+        check_printable(&String::from_utf8_lossy(&words), 1);
+        log::json::write(&mut object, at(), "n0de", &log::Entry::Event(event));
+        let object = String::from_utf8_lossy(&object);
+        check_printable(&object, 1);
+        let read: Value = serde_json::from_str(&object).unwrap_or_default();
+        assert_eq!(read["node"], "n0de", "{object}");
+    }
+}
+
+/// A command line, a word a line; `URL` stands for one with a password.
+pub fn command_line(data: &[u8]) {
+    static DEFINITION: LazyLock<clap::Command> = LazyLock::new(args::definition);
+    let url = format!("redis://{USER}:{PASSWORD}@");
+    let words = data.split(|byte| *byte == b'\n').map(|word| {
+        OsString::from_vec(match str::from_utf8(word) {
+            Ok(word) => word.replace("URL", &url).into_bytes(),
+            Err(_) => word.to_vec(),
+        })
+    });
+    let argv: Vec<OsString> = std::iter::once("baton".into()).chain(words).collect();
+    if let Ok(ours) = compat::canonical(argv.clone(), &DEFINITION) {
+        // No word is lost, and at most `run` is new.
+        let bare = |words: &[OsString]| {
+            let is_flag = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
+            words.len() - words.iter().filter(is_flag).count()
+        };
+        assert!((bare(&argv)..=bare(&argv) + 1).contains(&bare(&ours)));
+        assert_eq!(compat::canonical(ours.clone(), &DEFINITION), Ok(ours));
+    }
+    let printed = match args::read(argv) {
+        Ok(_) => String::new(),
+        Err(Refused::Words(words)) => words,
+        Err(Refused::Parser(error)) => error.to_string(),
+    };
+    assert_shows_no_secret(&printed, &String::from_utf8_lossy(data));
+}
+
+fn assert_shows_no_secret(printed: &str, given: &str) {
+    for secret in [USER, "s3cret"] {
+        assert!(
+            !printed.contains(secret) || given.contains(secret),
+            "{printed}"
+        );
+    }
+}
+
+/// The value of a flag.
+pub fn values(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let text = text.as_ref();
+    for read in [flags::interval, flags::work, flags::claim_ttl] {
+        if let Ok(time) = read(text) {
+            assert!(time <= Duration::from_secs(366 * 24 * 3600));
+            let again = read(&humantime::format_duration(time).to_string());
+            assert_eq!(again, Ok(time));
+        }
+    }
+    if let Ok(rate) = flags::error_rate(text) {
+        // Would panic outside of its range.
+        let _ = rand::random_bool(rate);
+    }
+    if let Ok(lanes) = flags::concurrency(text) {
+        assert!(lanes > 0);
+    }
+    if let Ok(messages) = flags::messages(text) {
+        assert!(messages <= 1 << 53);
+    }
+    if let Some((host, port)) = connect::split(text)
+        && let Ok(target) = Target::parse(&connect::url(host, port))
+    {
+        let shown = target.to_string();
+        assert!(shown.ends_with(&format!(":{port}")), "{shown}");
+        assert!(!shown.contains('@'), "{shown}");
+    }
+    let (before, after) = text.split_once(' ').unwrap_or((text, ""));
+    let printed = args::redact(&format!("{before}://{USER}:{PASSWORD}@{after}"));
+    assert_shows_no_secret(&printed.unwrap_or_default(), text);
+}
+
+#[cfg(test)]
+#[path = "../../../proof/fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replay::replay;
+
+    /// What any check may need beside its bytes.
+    const FEW_BYTES: u64 = 256 << 10;
+    /// What the definition of the command line and its complaints take.
+    const PARSER_BYTES: u64 = 16 << 20;
+    /// What a dozen copies of a text that is repeated seventeen times take.
+    const TABLE_BYTES: u64 = 4 << 20;
+    /// Variations of a corpus: many, and some where each takes milliseconds.
+    const MANY: u32 = 2000;
+    const SOME: u32 = 200;
+
+    #[test]
+    fn any_bytes_are_shown_as_text_that_no_terminal_obeys_and_that_can_be_undone() {
+        replay("escape", escape, FEW_BYTES, MANY);
+    }
+
+    #[test]
+    fn any_error_record_is_one_line() {
+        replay("record", record, FEW_BYTES, MANY);
+    }
+
+    #[test]
+    fn any_text_fits_into_the_status() {
+        replay("status", status, TABLE_BYTES, SOME);
+    }
+
+    #[test]
+    fn any_text_fits_into_a_line_of_the_log() {
+        replay("log", log, FEW_BYTES, MANY);
+    }
+
+    #[test]
+    fn any_command_line_is_understood_or_refused_without_its_password() {
+        replay("command_line", command_line, PARSER_BYTES, SOME);
+    }
+
+    #[test]
+    fn any_value_of_a_flag_is_understood_or_refused() {
+        replay("values", values, FEW_BYTES, MANY);
+    }
+}

@@ -1,0 +1,113 @@
+//! Reading what scripts answer. Anything unexpected is an error with the answer in it.
+
+use std::fmt::{self, Write};
+
+use redis::Value;
+
+use crate::Error;
+
+/// Longest excerpt of an answer in an error.
+const EXCERPT_CHARS: usize = 200;
+/// Scripts count in doubles: beyond this a number is not exact, and none of ours. It leaves
+/// room for any sum of a few.
+pub(crate) const MOST: u64 = 1 << 53;
+
+/// The error for an answer that no script of ours gives.
+pub(crate) fn unexpected(call: &'static str, answer: &(impl fmt::Debug + ?Sized)) -> Error {
+    let mut excerpt = Excerpt::default();
+    // An error says that there would be more.
+    let _ = write!(excerpt, "{answer:?}");
+    Error::Answer {
+        call,
+        answer: excerpt.text,
+    }
+}
+
+/// The beginning of a text. An answer may have hundreds of megabytes, which are not to be
+/// written out for a line in a log.
+#[derive(Default)]
+struct Excerpt {
+    text: String,
+    chars: usize,
+}
+
+impl Write for Excerpt {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        for c in more.chars() {
+            if self.chars == EXCERPT_CHARS {
+                return Err(fmt::Error);
+            }
+            self.text.push(c);
+            self.chars += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The elements of an array.
+pub(crate) fn array<'a>(call: &'static str, answer: &'a Value) -> Result<&'a [Value], Error> {
+    match answer {
+        Value::Array(values) => Ok(values),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// The fields of a hash and their values.
+pub(crate) fn pairs<'a>(
+    call: &'static str,
+    answer: &'a Value,
+) -> Result<&'a [(Value, Value)], Error> {
+    match answer {
+        Value::Map(pairs) => Ok(pairs),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// The bytes of one value.
+pub(crate) fn bytes<'a>(call: &'static str, value: &'a Value) -> Result<&'a [u8], Error> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(text.as_bytes()),
+        _ => Err(unexpected(call, value)),
+    }
+}
+
+/// A value as text.
+pub(crate) fn string(call: &'static str, value: &Value) -> Result<String, Error> {
+    Ok(String::from_utf8_lossy(bytes(call, value)?).into_owned())
+}
+
+/// An array of texts.
+pub(crate) fn strings(call: &'static str, answer: &Value) -> Result<Vec<String>, Error> {
+    array(call, answer)?
+        .iter()
+        .map(|value| string(call, value))
+        .collect()
+}
+
+/// A number, sent as an integer or as its digits.
+pub(crate) fn number(call: &'static str, value: &Value) -> Result<u64, Error> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok().filter(|number| *number <= MOST),
+        _ => str::from_utf8(bytes(call, value)?).ok().and_then(exact),
+    }
+    .ok_or_else(|| unexpected(call, value))
+}
+
+/// A number that a script can count to.
+pub fn exact(digits: &str) -> Option<u64> {
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = plain.then(|| digits.parse().ok()).flatten();
+    number.filter(|number| *number <= MOST)
+}
+
+/// An answer of the form `{word, value, …}`.
+pub(crate) fn worded<'a>(
+    call: &'static str,
+    answer: &'a Value,
+) -> Result<(&'a [u8], &'a [Value]), Error> {
+    match array(call, answer)? {
+        [word, rest @ ..] => Ok((bytes(call, word)?, rest)),
+        [] => Err(unexpected(call, answer)),
+    }
+}

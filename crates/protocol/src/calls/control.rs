@@ -1,0 +1,127 @@
+//! Who is here and who generates: beat, leave, forget.
+
+use std::time::Duration;
+
+use super::{PROTOCOL, Store, decode};
+use crate::{Error, scripts};
+
+/// How often the first standbys beat: the time in which a killed generator is noticed.
+const FIRST_STANDBY_BEAT: Duration = Duration::from_millis(50);
+
+/// Nodes that one call looks at: Redis does nothing else meanwhile.
+const FORGET_NODES: usize = 500;
+
+/// The answer to a beat.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beat {
+    /// This node holds the lease.
+    Generator {
+        /// The fencing number of the lease.
+        epoch: u64,
+        /// When to beat again.
+        next: Duration,
+        /// Redis's clock in ms.
+        now_ms: u64,
+    },
+    /// Another node does.
+    Worker {
+        /// The holder.
+        generator: String,
+        /// The fencing number of its lease.
+        epoch: u64,
+        /// When to beat again.
+        next: Duration,
+        /// Redis's clock in ms.
+        now_ms: u64,
+        /// 1 or 2 for the first standbys, who beat often; 0 for all others.
+        place: u64,
+    },
+}
+
+impl Store {
+    /// Says "I am here"; renews or takes the lease. `about` is a JSON object for people,
+    /// `above` an epoch that the lease must exceed (0: any).
+    pub async fn beat(&self, lease_ttl: Duration, about: &str, above: u64) -> Result<Beat, Error> {
+        let keys = &self.keys;
+        let answer = self
+            .eval_present(
+                &scripts::BEAT,
+                &[
+                    &keys.generator,
+                    &keys.nodes,
+                    &keys.joined,
+                    &keys.seen,
+                    &keys.meta,
+                    &keys.takeovers,
+                ],
+                &[
+                    self.node.as_bytes(),
+                    self.link.run().as_bytes(),
+                    lease_ttl.as_millis().to_string().as_bytes(),
+                    PROTOCOL.as_bytes(),
+                    keys.presence.as_bytes(),
+                    keys.calls.as_bytes(),
+                    about.as_bytes(),
+                    above.to_string().as_bytes(),
+                    FIRST_STANDBY_BEAT.as_millis().to_string().as_bytes(),
+                ],
+            )
+            .await?;
+        decode::beat(&self.fleet, &answer)
+    }
+
+    /// Leaves in good order; a holder of the lease resigns. Returns whether it did.
+    pub async fn leave(&self) -> Result<bool, Error> {
+        let keys = &self.keys;
+        let answer = self
+            .eval_present(
+                &scripts::LEAVE,
+                &[&keys.generator, &keys.nodes, &keys.joined, &keys.seen],
+                &[self.node.as_bytes(), keys.calls.as_bytes()],
+            )
+            .await?;
+        decode::leave(&answer)
+    }
+
+    /// Takes the lease from a holder whose process is not connected. Returns its name.
+    pub async fn free(&self) -> Result<Option<String>, Error> {
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::FREE,
+                &[&keys.generator],
+                &[keys.presence.as_bytes()],
+            )
+            .await?;
+        decode::free(&answer)
+    }
+
+    /// Drops every node whose process is not connected. Returns their names.
+    pub async fn forget(&self) -> Result<Vec<String>, Error> {
+        let keys = &self.keys;
+        let (mut forgotten, mut cursor) = (Vec::new(), 0);
+        loop {
+            let mut scan = redis::cmd("HSCAN");
+            scan.arg(&keys.nodes).arg(cursor);
+            scan.arg("COUNT").arg(FORGET_NODES);
+            let answer = self.ask(&[scan]).await?;
+            let (next, names) = match answer.first() {
+                Some(answer) => decode::scanned(answer)?,
+                None => return Ok(forgotten),
+            };
+            // A small hash comes all at once.
+            for names in names.chunks(FORGET_NODES) {
+                let prefix = [keys.presence.as_bytes()].into_iter();
+                let args: Vec<&[u8]> = prefix.chain(names.iter().map(String::as_bytes)).collect();
+                let names = [&keys.nodes, &keys.joined, &keys.seen];
+                let answer = self.eval(&scripts::FORGET, &names, &args).await?;
+                forgotten.extend(decode::forget(&answer)?);
+            }
+            if next == 0 {
+                return Ok(forgotten);
+            }
+            cursor = next;
+        }
+    }
+}

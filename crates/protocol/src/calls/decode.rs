@@ -1,0 +1,437 @@
+//! What each call answers, read. Apart from the calls, so that hostile answers can be tried.
+
+mod whole;
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::answer::{array, bytes, number, string, strings, unexpected, worded};
+use super::{
+    Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, Fence, GiveBack, PROTOCOL,
+    Publish, Reclaimed, Seal, Settled,
+};
+use crate::FailedGlance;
+use crate::encoding::pack::Range;
+use crate::error::says_not_executed;
+use crate::keys::FleetName;
+use crate::server_info::ServerInfo;
+use crate::{Cursor, Error, record, scripts};
+
+pub use crate::encoding::takeover::parse as takeover;
+pub use crate::error::classify as error;
+pub use whole::{census, reading, roster};
+
+/// Decodes the answer to `beat`.
+pub fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {
+    let call = scripts::BEAT.name;
+    let millis = |value| Ok::<_, Error>(Duration::from_millis(number(call, value)?));
+    match worded(call, answer)? {
+        (b"generator", [epoch, next, now]) => Ok(Beat::Generator {
+            epoch: number(call, epoch)?,
+            next: millis(next)?,
+            now_ms: number(call, now)?,
+        }),
+        (b"worker", [generator, epoch, next, now, place]) => Ok(Beat::Worker {
+            generator: string(call, generator)?,
+            epoch: number(call, epoch)?,
+            next: millis(next)?,
+            now_ms: number(call, now)?,
+            place: number(call, place)?,
+        }),
+        (b"protocol", [theirs]) => Err(foreign_protocol(fleet, string(call, theirs)?)),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Whether the node that left held the lease.
+pub fn leave(answer: &Value) -> Result<bool, Error> {
+    let call = scripts::LEAVE.name;
+    match worded(call, answer)? {
+        (b"resigned", []) => Ok(true),
+        (b"left", []) => Ok(false),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Who held the lease that was freed.
+pub fn free(answer: &Value) -> Result<Option<String>, Error> {
+    let call = scripts::FREE.name;
+    match worded(call, answer)? {
+        (b"freed", [holder]) => Ok(Some(string(call, holder)?)),
+        (b"kept", []) => Ok(None),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `forget`.
+pub fn forget(answer: &Value) -> Result<Vec<String>, Error> {
+    strings(scripts::FORGET.name, answer)
+}
+
+/// Decodes the answer to `seal`.
+pub fn seal(answer: &Value) -> Result<Seal, Error> {
+    let call = scripts::SEAL.name;
+    match worded(call, answer)? {
+        (b"sealed", [last, cursor]) => Ok(Seal::Sealed {
+            last: number(call, last)?,
+            cursor: str::from_utf8(bytes(call, cursor)?)
+                .ok()
+                .and_then(Cursor::parse),
+        }),
+        (b"fenced", [node, epoch]) => Ok(Seal::Fenced {
+            node: string(call, node)?,
+            epoch: number(call, epoch)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `fence`.
+pub fn fence(answer: &Value) -> Result<Fence, Error> {
+    let call = "HMGET fence";
+    let count = |value: &Value| match value {
+        Value::Nil => Ok(0),
+        value => number(call, value),
+    };
+    match array(call, answer)? {
+        [node, epoch, last] => Ok(Fence {
+            node: match node {
+                Value::Nil => String::new(),
+                node => string(call, node)?,
+            },
+            epoch: count(epoch)?,
+            last: count(last)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `publish`.
+pub fn publish(answer: &Value) -> Result<Publish, Error> {
+    let call = scripts::PUBLISH.name;
+    match worded(call, answer)? {
+        (b"ok", []) => Ok(Publish::Ok),
+        (b"already", [last]) => Ok(Publish::Already {
+            last: number(call, last)?,
+        }),
+        (b"gap", [last]) => Ok(Publish::Gap {
+            last: number(call, last)?,
+        }),
+        (b"fenced", [node, epoch]) => Ok(Publish::Fenced {
+            node: string(call, node)?,
+            epoch: number(call, epoch)?,
+        }),
+        (b"full", [open]) => Ok(Publish::Full {
+            open: number(call, open)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `claim`.
+pub fn claim(answer: &Value) -> Result<Claim, Error> {
+    let call = scripts::CLAIM.name;
+    match worded(call, answer)? {
+        (b"claimed", [range, born, pack]) => {
+            let range =
+                Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
+            Ok(Claim::Claimed {
+                range,
+                pack: match bytes(call, pack)? {
+                    [] => ClaimedPack::Kept {
+                        born: string(call, born)?,
+                    },
+                    pack => ClaimedPack::Sent(pack.to_vec()),
+                },
+            })
+        }
+        (b"empty", []) => Ok(Claim::Empty),
+        (b"stale", []) => Ok(Claim::Stale),
+        (b"held", [held]) => Ok(Claim::Held {
+            number: number(call, held)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// The pack, if it is one of the data that is called `born`.
+pub fn pack(born: &str, answers: Vec<Value>) -> Result<Option<Vec<u8>>, Error> {
+    let call = "HGET";
+    match <[Value; 2]>::try_from(answers) {
+        Ok([name, Value::BulkString(pack)]) if name != Value::Nil => {
+            Ok((string(call, &name)? == born).then_some(pack))
+        }
+        Ok(_) => Ok(None),
+        Err(answers) => Err(unexpected(call, &answers)),
+    }
+}
+
+/// Decodes the answer to `extend`.
+pub fn extend(answer: &Value) -> Result<Vec<Extend>, Error> {
+    let call = scripts::EXTEND.name;
+    let words = array(call, answer)?.iter();
+    words
+        .map(|word| match bytes(call, word)? {
+            b"held" => Ok(Extend::Held),
+            b"lost" => Ok(Extend::Lost),
+            _ => Err(unexpected(call, answer)),
+        })
+        .collect()
+}
+
+/// Decodes the answer to `commit`.
+pub fn commit(answer: &Value) -> Result<Commit, Error> {
+    let call = scripts::COMMIT.name;
+    match worded(call, answer)? {
+        (b"done", []) => Ok(Commit::Done),
+        (b"already", []) => Ok(Commit::Already),
+        (b"lost", []) => Ok(Commit::Lost),
+        (b"full", [records]) => Ok(Commit::Full {
+            records: number(call, records)?,
+        }),
+        (b"refused", [reason]) => Ok(Commit::Refused {
+            reason: string(call, reason)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `give_back`.
+pub fn give_back(answer: &Value) -> Result<GiveBack, Error> {
+    let call = scripts::GIVE_BACK.name;
+    match worded(call, answer)? {
+        (b"ok", []) => Ok(GiveBack::Ok),
+        (b"lost", []) => Ok(GiveBack::Lost),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `reclaim`.
+pub fn reclaim(answer: &Value) -> Result<Reclaimed, Error> {
+    let call = scripts::RECLAIM.name;
+    match worded(call, answer)? {
+        (b"reclaimed", [messages, records, nodes @ ..]) => Ok(Reclaimed {
+            messages: number(call, messages)?,
+            records: number(call, records)?,
+            nodes: nodes
+                .iter()
+                .map(|node| string(call, node))
+                .collect::<Result<_, _>>()?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `errors_claim`.
+pub fn errors_claim(answer: &Value) -> Result<ErrorsClaim, Error> {
+    let call = scripts::ERRORS_CLAIM.name;
+    match worded(call, answer)? {
+        (b"claimed", ids) => {
+            let ids = ids.iter().map(|id| number(call, id));
+            Ok(ErrorsClaim::Claimed(ids.collect::<Result<_, _>>()?))
+        }
+        (b"again", []) => Ok(ErrorsClaim::Again),
+        (b"empty", []) => Ok(ErrorsClaim::Empty),
+        (b"stale", []) => Ok(ErrorsClaim::Stale),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `errors_commit`.
+pub fn errors_commit(answer: &Value) -> Result<ErrorsCommit, Error> {
+    let call = scripts::ERRORS_COMMIT.name;
+    match worded(call, answer)? {
+        (b"done", []) => Ok(ErrorsCommit::Done),
+        (b"already", []) => Ok(ErrorsCommit::Already),
+        (b"lost", []) => Ok(ErrorsCommit::Lost),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `errors_settle`.
+pub fn errors_settle(answer: &Value) -> Result<Vec<Settled>, Error> {
+    let call = scripts::ERRORS_SETTLE.name;
+    let words = array(call, answer)?.iter();
+    words
+        .map(|word| match bytes(call, word)? {
+            b"dropped" => Ok(Settled::Dropped),
+            b"retried" => Ok(Settled::Retried),
+            b"missing" => Ok(Settled::Missing),
+            b"unfit" => Ok(Settled::Unfit),
+            _ => Err(unexpected(call, answer)),
+        })
+        .collect()
+}
+
+/// The newest failed messages, newest first.
+pub fn newest(answer: &Value) -> Result<Vec<FailedGlance>, Error> {
+    let call = scripts::NEWEST.name;
+    let pairs = array(call, answer)?.as_chunks::<2>().0.iter();
+    pairs
+        .map(|[length, record]| {
+            let (length, record) = (number(call, length)?, bytes(call, record)?);
+            Ok(record::glance(record, length))
+        })
+        .collect()
+}
+
+/// Values of a hash as they are; none for a field that is not there.
+pub fn records(answer: &Value) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    let call = "HMGET";
+    let values = array(call, answer)?.iter();
+    values
+        .map(|value| match value {
+            Value::Nil => Ok(None),
+            value => Ok(Some(bytes(call, value)?.to_vec())),
+        })
+        .collect()
+}
+
+/// The id given last, and where the search for the oldest record begins: a hint, so one that is
+/// no number, or beyond the ids that were given, is as good as none.
+pub fn error_ids(answer: &Value) -> Result<(u64, u64), Error> {
+    let call = "HMGET";
+    let [last, free] = array(call, answer)? else {
+        return Err(unexpected(call, answer));
+    };
+    let last = match last {
+        Value::Nil => 0,
+        last => number(call, last)?,
+    };
+    let free = number(call, free).ok();
+    let free = free.filter(|free| (1..=last + 1).contains(free));
+    Ok((last, free.unwrap_or(1)))
+}
+
+/// Which fields of a hash are there.
+pub fn presence(answer: &Value) -> Result<Vec<bool>, Error> {
+    let values = array("HMGET", answer)?.iter();
+    Ok(values.map(|value| *value != Value::Nil).collect())
+}
+
+/// A step of a scan through a hash: where to go on (0 at the end), and the fields met.
+pub fn scanned(answer: &Value) -> Result<(u64, Vec<String>), Error> {
+    let call = "HSCAN";
+    let [cursor, pairs] = array(call, answer)? else {
+        return Err(unexpected(call, answer));
+    };
+    let cursor = string(call, cursor)?.parse();
+    let fields = array(call, pairs)?.iter().step_by(2);
+    Ok((
+        cursor.map_err(|_| unexpected(call, answer))?,
+        fields
+            .map(|field| string(call, field))
+            .collect::<Result<_, _>>()?,
+    ))
+}
+
+/// Elements of a list as texts.
+pub fn lines(answer: &Value) -> Result<Vec<String>, Error> {
+    strings("LRANGE", answer)
+}
+
+/// How much there is of something.
+pub fn length(answer: &Value) -> Result<u64, Error> {
+    number("HLEN", answer)
+}
+
+/// The answer that a script got to a command, as the command gives it to a client: fields of a
+/// hash in pairs, members with their scores as numbers.
+pub fn as_of_a_command(words: &[&[u8]], answer: Value) -> Result<Value, Error> {
+    let call = scripts::TOGETHER.name;
+    let pairs = |answer: &Value| {
+        let pairs = array(call, answer)?.as_chunks::<2>().0.iter();
+        Ok::<_, Error>(pairs.cloned().map(|[a, b]| (a, b)).collect::<Vec<_>>())
+    };
+    match (words.first().copied(), words.last().copied()) {
+        (Some(b"HGETALL"), _) => Ok(Value::Map(pairs(&answer)?)),
+        (Some(b"ZRANGE"), Some(b"WITHSCORES")) => {
+            let scored = pairs(&answer)?.into_iter().map(|(member, score)| {
+                let number = string(call, &score)?.parse().ok();
+                let number = number.ok_or_else(|| unexpected(call, &score))?;
+                Ok(Value::Array(vec![member, Value::Double(number)]))
+            });
+            Ok(Value::Array(scored.collect::<Result<_, Error>>()?))
+        }
+        _ => Ok(answer),
+    }
+}
+
+/// Refuses if a command is missing.
+pub fn preflight(answer: &Value) -> Result<(), Error> {
+    let missing = strings(scripts::PREFLIGHT.name, answer)?;
+    let Some(first) = missing.first() else {
+        return Ok(());
+    };
+    // The server takes no writes for now, from any user.
+    if let Some((_, why)) = first.split_once(": ")
+        && says_not_executed(why)
+    {
+        return Err(Error::Unavailable(why.to_owned()));
+    }
+    let names: Vec<&str> = missing
+        .iter()
+        .filter_map(|line| line.split(':').next())
+        .collect();
+    let mut error = format!(
+        "the Redis user lacks commands that a fleet needs: {}",
+        names.join(", ")
+    );
+    // Anything but a missing permission is worth its own words.
+    if !first.contains("NOPERM") && !first.contains("ermission") {
+        error = format!("{error} ({first})");
+    }
+    Err(Error::Refused(error))
+}
+
+/// Refuses if the fleet speaks another protocol; no fleet speaks none.
+pub fn protocol(fleet: &FleetName, answer: &Value) -> Result<(), Error> {
+    match answer {
+        Value::Nil => Ok(()),
+        found => match string("HGET", found)? {
+            ours if ours == PROTOCOL => Ok(()),
+            theirs => Err(foreign_protocol(fleet, theirs)),
+        },
+    }
+}
+
+fn foreign_protocol(fleet: &FleetName, theirs: String) -> Error {
+    Error::Protocol {
+        fleet: fleet.to_string(),
+        theirs,
+        ours: PROTOCOL,
+    }
+}
+
+/// Refuses if a key of ours holds another type.
+pub fn key_type(key: &str, needed: &str, answer: &Value) -> Result<(), Error> {
+    let found = string("TYPE", answer)?;
+    if found != "none" && found != needed {
+        return Err(Error::Refused(format!(
+            "the key {key} holds a {found}, but a fleet keeps a {needed} there: \
+             something else uses this name; rename or remove it, or use another --fleet"
+        )));
+    }
+    Ok(())
+}
+
+/// Decodes the answer to `info`.
+pub fn info(answer: &Value) -> Result<ServerInfo, Error> {
+    Ok(ServerInfo::parse(&string("INFO", answer)?))
+}
+
+/// Decodes the text of `INFO`.
+pub fn server_info(text: &str) -> ServerInfo {
+    ServerInfo::parse(text)
+}
+
+/// The one setting that was asked for.
+pub fn setting(answer: &Value) -> Option<String> {
+    match answer {
+        Value::Map(pairs) => pairs
+            .first()
+            .and_then(|(_, value)| string("CONFIG", value).ok()),
+        _ => None,
+    }
+}

@@ -1,0 +1,253 @@
+//! The errors store: a second queue, drained by claim and commit like the first.
+//!
+//! Records have ids, which grow. They stay where they are from their failure to their end;
+//! claims and commits name their ids, so no text passes through a script that a drain calls.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::errors_page::Failure;
+use super::{Slot, Store, decode};
+use crate::{Error, scripts};
+
+/// Most records and bytes that one call settles: Redis does nothing else meanwhile.
+const SETTLED_AT_ONCE: (usize, usize) = (100, 256 << 10);
+/// A longer record does not pass through a script.
+const LONG_RECORD: usize = 512 << 10;
+/// How long a long record that is to be dropped is held while it is compared.
+const COMPARE_TTL: Duration = Duration::from_secs(30);
+
+/// What a drain wants to claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted<'a> {
+    /// The oldest records that no drain holds.
+    Oldest {
+        /// Most records.
+        most: u64,
+        /// Bytes after which no further record is taken.
+        bytes: u64,
+        /// The highest id.
+        last: u64,
+    },
+    /// Those of these records that are there and that no drain holds. Keep it to about a
+    /// hundred.
+    Exactly(&'a [u64]),
+}
+
+/// The answer to a drain's claim.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ErrorsClaim {
+    /// The records with these ids are this drain's until the deadline.
+    Claimed(Vec<u64>),
+    /// The search found no record so far: ask again.
+    Again,
+    /// There are none.
+    Empty,
+    /// This claim's number was committed before, or the slot holds another.
+    Stale,
+}
+
+/// The answer to a drain's commit.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorsCommit {
+    /// The printed records are gone for good, the others free again.
+    Done,
+    /// An earlier try of this very call did that.
+    Already,
+    /// The claim ran out: all its records are free again, or with another drain.
+    Lost,
+}
+
+/// What to do with failed messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settle {
+    /// Remove them for good.
+    Drop,
+    /// Give them to the workers again.
+    Retry,
+}
+
+/// What became of a record that was to be settled.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It is gone for good.
+    Dropped,
+    /// Its message waits in the queue, under its own number.
+    Retried,
+    /// It is not in the store, or a drain holds it, or an earlier try of this call settled it.
+    Missing,
+    /// It cannot be retried, for it is no message of this fleet, or has more than 512 KiB; it is
+    /// still in the store.
+    Unfit,
+}
+
+impl Store {
+    /// Drops or retries exactly these records, a few at a time. After an error, some of them may
+    /// be settled: asked again, they are [`Settled::Missing`].
+    pub async fn errors_settle(
+        &self,
+        settle: Settle,
+        failures: &[Failure],
+    ) -> Result<Vec<Settled>, Error> {
+        let mut settled = Vec::with_capacity(failures.len());
+        while settled.len() < failures.len() {
+            let some = self.errors_settle_some(settle, &failures[settled.len()..]);
+            settled.extend(some.await?);
+        }
+        Ok(settled)
+    }
+
+    /// Drops or retries the first of these records, at least one, in one step. Returns as many
+    /// answers as it settled: call it again for the others.
+    pub async fn errors_settle_some(
+        &self,
+        settle: Settle,
+        failures: &[Failure],
+    ) -> Result<Vec<Settled>, Error> {
+        match failures {
+            [] => return Ok(Vec::new()),
+            [long, ..] if long.record.len() > LONG_RECORD => {
+                return Ok(vec![self.settle_long(settle, long).await?]);
+            }
+            _ => {}
+        }
+        let (most, mut bytes) = SETTLED_AT_ONCE;
+        let fits = |failure: &&Failure| {
+            let fits = failure.record.len() <= bytes;
+            bytes = bytes.saturating_sub(failure.record.len());
+            fits
+        };
+        let count = failures.iter().take(most).take_while(fits).count().max(1);
+        self.settle_step(settle, &failures[..count]).await
+    }
+
+    async fn settle_step(
+        &self,
+        settle: Settle,
+        failures: &[Failure],
+    ) -> Result<Vec<Settled>, Error> {
+        let keys = &self.keys;
+        let word: &[u8] = match settle {
+            Settle::Drop => b"drop",
+            Settle::Retry => b"retry",
+        };
+        let ids: Vec<String> = failures
+            .iter()
+            .map(|failure| failure.id.to_string())
+            .collect();
+        let pairs = ids.iter().zip(failures);
+        let pairs = pairs.flat_map(|(id, failure)| [id.as_bytes(), &failure.record]);
+        let args: Vec<&[u8]> = std::iter::once(word).chain(pairs).collect();
+        let answer = self
+            .eval(
+                &scripts::ERRORS_SETTLE,
+                &[
+                    &keys.errors,
+                    &keys.errors_held,
+                    &keys.queue,
+                    &keys.packs,
+                    &keys.left,
+                    &keys.stats,
+                    &keys.fence,
+                    &keys.bell,
+                    &keys.ledger,
+                ],
+                &args,
+            )
+            .await?;
+        decode::errors_settle(&answer)
+    }
+
+    /// Settles a record that is too long for a script: as a drain, which compares it here.
+    async fn settle_long(&self, settle: Settle, long: &Failure) -> Result<Settled, Error> {
+        static SLOTS: AtomicU64 = AtomicU64::new(1);
+        let lane = format!("settle{}", SLOTS.fetch_add(1, Ordering::Relaxed));
+        let (slot, number) = (Slot::new(&self.node, lane), 1);
+        let wanted = Wanted::Exactly(&[long.id]);
+        let claim = self
+            .errors_claim(&slot, number, wanted, COMPARE_TTL)
+            .await?;
+        if !matches!(claim, ErrorsClaim::Claimed(_)) {
+            return Ok(Settled::Missing);
+        }
+        let (stored, _) = self.errors_read(&[long.id]).await?;
+        let settled = match stored.first() == Some(long) {
+            true if settle == Settle::Drop => Settled::Dropped,
+            true => Settled::Unfit,
+            false => Settled::Missing,
+        };
+        let gone = u64::from(settled == Settled::Dropped);
+        match self.errors_commit(&slot, number, gone).await? {
+            ErrorsCommit::Done | ErrorsCommit::Already => Ok(settled),
+            ErrorsCommit::Lost => Ok(Settled::Missing),
+        }
+    }
+
+    /// Takes error records into a drain's hands. Read them with [`Store::errors_read`].
+    pub async fn errors_claim(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        wanted: Wanted<'_>,
+        ttl: Duration,
+    ) -> Result<ErrorsClaim, Error> {
+        let mut args = vec![
+            slot.name().to_owned(),
+            claim.to_string(),
+            self.link.run(),
+            ttl.as_millis().to_string(),
+        ];
+        match wanted {
+            Wanted::Oldest { most, bytes, last } => {
+                args.push("oldest".to_owned());
+                args.extend([most, bytes, last].map(|number| number.to_string()));
+            }
+            Wanted::Exactly(ids) => {
+                args.push("exactly".to_owned());
+                args.extend(ids.iter().map(u64::to_string));
+            }
+        }
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+        let answer = self
+            .eval(&scripts::ERRORS_CLAIM, &self.drain_keys(), &args)
+            .await?;
+        decode::errors_claim(&answer)
+    }
+
+    /// Removes the first `printed` records of a drain's claim; the others are free again.
+    pub async fn errors_commit(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        printed: u64,
+    ) -> Result<ErrorsCommit, Error> {
+        let answer = self
+            .eval(
+                &scripts::ERRORS_COMMIT,
+                &self.drain_keys(),
+                &[
+                    slot.name().as_bytes(),
+                    claim.to_string().as_bytes(),
+                    printed.to_string().as_bytes(),
+                ],
+            )
+            .await?;
+        decode::errors_commit(&answer)
+    }
+
+    fn drain_keys(&self) -> [&[u8]; 6] {
+        let keys = &self.keys;
+        [
+            &keys.errors,
+            &keys.claims,
+            &keys.deadlines,
+            &keys.workers,
+            &keys.errors_held,
+            &keys.errors_ids,
+        ]
+        .map(|key| key.as_bytes())
+    }
+}

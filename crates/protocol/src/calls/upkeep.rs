@@ -1,0 +1,103 @@
+//! Looking after the fleet's messages: returning what the dead held, reading what was written down.
+
+use std::collections::HashSet;
+
+use super::{Store, decode};
+use crate::{Error, scripts};
+
+/// Most claims that one call looks at: Redis does nothing else meanwhile.
+const RECLAIM_CLAIMS: u64 = 64;
+/// Claims in which a call looks for one that has no deadline, and in which `clean` does.
+const RECLAIM_LOOKS: (u64, u64) = (2, 1000);
+/// Error records after which it looks at no further claim.
+const RECLAIM_RECORDS: u64 = 3_000;
+
+/// Entries of the ledger that are read at a time.
+const LEDGER_PAGE: u64 = 10_000;
+
+/// What a reclaim returned to where it came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// Messages back in the queue.
+    pub messages: u64,
+    /// Error records back in the errors store.
+    pub records: u64,
+    /// The dead who held them.
+    pub nodes: Vec<String>,
+}
+
+impl Store {
+    /// Returns the claims of dead workers and drains.
+    pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
+        self.reclaim_from(&self.link.run(), 0, RECLAIM_LOOKS.0)
+            .await
+    }
+
+    /// The same for all claims, believing absence from presence whatever happened to the server
+    /// since.
+    pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
+        let mut all = self.reclaim_from("", 0, RECLAIM_LOOKS.1).await?;
+        let mut known: HashSet<String> = all.nodes.iter().cloned().collect();
+        let (mut skip, mut claims) = (0, self.claims_len().await?);
+        loop {
+            let some = self.reclaim_from("", skip, RECLAIM_LOOKS.0).await?;
+            let cut_short = some.records >= RECLAIM_RECORDS;
+            let none = some.nodes.is_empty();
+            all.messages += some.messages;
+            all.records += some.records;
+            let new = some.nodes.into_iter();
+            all.nodes
+                .extend(new.filter(|node| known.insert(node.clone())));
+            if claims <= skip + RECLAIM_CLAIMS && !cut_short {
+                return Ok(all);
+            }
+            if none {
+                // They live, and are passed over.
+                skip += RECLAIM_CLAIMS;
+            }
+            claims = self.claims_len().await?;
+        }
+    }
+
+    async fn claims_len(&self) -> Result<u64, Error> {
+        let mut command = redis::cmd("ZCARD");
+        command.arg(&self.keys.deadlines);
+        decode::length(&self.link.call(&command).await?)
+    }
+
+    async fn reclaim_from(&self, run: &str, skip: u64, looks: u64) -> Result<Reclaimed, Error> {
+        let answer = self
+            .eval(
+                &scripts::RECLAIM,
+                &self.return_keys(),
+                &[
+                    run.as_bytes(),
+                    self.keys.presence.as_bytes(),
+                    RECLAIM_CLAIMS.to_string().as_bytes(),
+                    skip.to_string().as_bytes(),
+                    RECLAIM_RECORDS.to_string().as_bytes(),
+                    looks.to_string().as_bytes(),
+                ],
+            )
+            .await?;
+        decode::reclaim(&answer)
+    }
+
+    /// The entries of the ledger, oldest first.
+    pub async fn ledger(&self) -> Result<Vec<String>, Error> {
+        let mut entries = Vec::new();
+        loop {
+            let mut command = redis::cmd("LRANGE");
+            let from = entries.len() as u64;
+            command
+                .arg(&self.keys.ledger)
+                .arg(from)
+                .arg(from + LEDGER_PAGE - 1);
+            let page = decode::lines(&self.link.call(&command).await?)?;
+            if page.is_empty() {
+                return Ok(entries);
+            }
+            entries.extend(page);
+        }
+    }
+}

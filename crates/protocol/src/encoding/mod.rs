@@ -1,0 +1,8 @@
+//! The bytes and texts that lie in Redis, and the types they stand for.
+
+pub(crate) mod cursor;
+pub(crate) mod effects;
+pub(crate) mod ledger;
+pub(crate) mod pack;
+pub mod record;
+pub(crate) mod takeover;

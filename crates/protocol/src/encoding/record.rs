@@ -1,0 +1,224 @@
+//! Failed messages: what the errors store keeps of them.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::encoding::pack::{read_cut_text, read_text, write, write_text};
+use crate::text;
+
+/// A failed message as the errors store keeps it: a msgpack array
+/// `[sequence number, time in ms, node, reason, attempt, text]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedMessage {
+    /// Its sequence number; 0 for bytes that were never a message of this fleet.
+    pub seq: u64,
+    /// When it failed, in ms on Redis's clock.
+    pub at_ms: u64,
+    /// The node whose handler rejected it.
+    pub node: String,
+    /// Why, in the handler's words.
+    pub reason: String,
+    /// Which attempt it was: 1, or more when workers died with it before.
+    pub attempt: u64,
+    /// The message's text, or the raw bytes of what was not a message.
+    pub text: Vec<u8>,
+}
+
+/// A failed message, its text perhaps cut short.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct FailedGlance {
+    /// Its sequence number; 0 for bytes that were never a message of this fleet.
+    pub seq: u64,
+    /// When it failed, in ms on Redis's clock.
+    pub at_ms: u64,
+    /// The node whose handler rejected it.
+    pub node: String,
+    /// Why, in the handler's words.
+    pub reason: String,
+    /// Which attempt it was.
+    pub attempt: u64,
+    /// The beginning of its text; bytes that are no text are replaced.
+    pub text: String,
+    /// Whether there is more of it.
+    pub cut: bool,
+}
+
+/// The bytes that are stored.
+pub fn encode(failed: &FailedMessage) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(failed.text.len() + failed.reason.len() + 48);
+    write(&mut bytes, |bytes| {
+        rmp::encode::write_array_len(bytes, 6)?;
+        rmp::encode::write_uint(bytes, failed.seq)?;
+        rmp::encode::write_uint(bytes, failed.at_ms)
+    });
+    write_text(&mut bytes, failed.node.as_bytes());
+    write_text(&mut bytes, failed.reason.as_bytes());
+    write(&mut bytes, |bytes| {
+        rmp::encode::write_uint(bytes, failed.attempt)
+    });
+    write_text(&mut bytes, &failed.text);
+    bytes
+}
+
+/// Reads the beginning of a stored record of so many bytes, as far as it goes.
+pub fn glance(bytes: &[u8], length: u64) -> FailedGlance {
+    let cut = (bytes.len() as u64) < length;
+    if cut && bytes.is_empty() {
+        return FailedGlance {
+            seq: 0,
+            at_ms: 0,
+            node: String::new(),
+            reason: format!("a record of {length} bytes, too long to show here"),
+            attempt: 0,
+            text: String::new(),
+            cut,
+        };
+    }
+    let mut rest = bytes;
+    let failed = match read(&mut rest, cut) {
+        Some(failed) if rest.is_empty() => failed,
+        _ => decode(bytes),
+    };
+    FailedGlance {
+        seq: failed.seq,
+        at_ms: failed.at_ms,
+        node: failed.node,
+        reason: failed.reason,
+        attempt: failed.attempt,
+        text: String::from_utf8_lossy(&failed.text).into_owned(),
+        cut,
+    }
+}
+
+/// Reads a stored record. Bytes that are not one come back as the text of a record that
+/// says so: whatever lies in the errors store can be printed and taken.
+pub fn decode(bytes: &[u8]) -> FailedMessage {
+    let mut rest = bytes;
+    match read(&mut rest, false) {
+        Some(failed) if rest.is_empty() => failed,
+        _ => FailedMessage {
+            seq: 0,
+            at_ms: 0,
+            node: String::new(),
+            reason: "not an error record of this fleet".to_owned(),
+            attempt: 0,
+            text: bytes.to_vec(),
+        },
+    }
+}
+
+/// The sequence number of a stored record, without the rest; 0 for what is not one.
+pub fn seq_of(mut bytes: &[u8]) -> u64 {
+    match rmp::decode::read_array_len(&mut bytes) {
+        Ok(6) => rmp::decode::read_int(&mut bytes).unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+/// As `baton getErrors --json` prints it: readable time, all bytes of a text that is none.
+impl Serialize for FailedMessage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("seq", &self.seq)?;
+        object.serialize_entry("at", &text::moment(self.at_ms))?;
+        object.serialize_entry("node", &self.node)?;
+        object.serialize_entry("reason", &self.reason)?;
+        object.serialize_entry("attempt", &self.attempt)?;
+        object.serialize_entry("text", &String::from_utf8_lossy(&self.text))?;
+        if std::str::from_utf8(&self.text).is_err() {
+            object.serialize_entry("text_hex", &text::hex(&self.text))?;
+        }
+        object.end()
+    }
+}
+
+/// Reads a record. One that is cut may end within its reason or within its text.
+fn read(bytes: &mut &[u8], cut: bool) -> Option<FailedMessage> {
+    if rmp::decode::read_array_len(bytes).ok()? != 6 {
+        return None;
+    }
+    let words = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+    let text = match cut {
+        true => read_cut_text,
+        false => read_text,
+    };
+    let mut failed = FailedMessage {
+        seq: rmp::decode::read_int(bytes).ok()?,
+        at_ms: rmp::decode::read_int(bytes).ok()?,
+        // Scripts name the slot (node:lane); the reader wants the node.
+        node: words(read_text(bytes)?)
+            .split(':')
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+        reason: words(text(bytes)?),
+        attempt: 0,
+        text: Vec::new(),
+    };
+    if !(cut && bytes.is_empty()) {
+        failed.attempt = rmp::decode::read_int(bytes).ok()?;
+        failed.text = text(bytes)?.to_vec();
+    }
+    Some(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_reads_back() {
+        let failed = FailedMessage {
+            seq: 1 << 40,
+            at_ms: 1_700_000_000_123,
+            node: "node1".to_owned(),
+            reason: "no such customer".to_owned(),
+            attempt: 2,
+            text: b"\xff\x1b[31mred".to_vec(),
+        };
+        let bytes = encode(&failed);
+        assert_eq!(decode(&bytes), failed);
+        assert_eq!(seq_of(&bytes), failed.seq);
+        for cut in 0..bytes.len() {
+            let read = decode(&bytes[..cut]);
+            assert_eq!((read.seq, read.text.as_slice()), (0, &bytes[..cut]));
+        }
+    }
+
+    #[test]
+    fn a_glance_shows_as_much_as_there_is() {
+        let failed = FailedMessage {
+            seq: 7,
+            at_ms: 1_700_000_000_123,
+            node: "node1".to_owned(),
+            reason: "no such customer".to_owned(),
+            attempt: 2,
+            text: vec![b'x'; 300],
+        };
+        let bytes = encode(&failed);
+        let length = bytes.len() as u64;
+        let whole = glance(&bytes, length);
+        assert_eq!((whole.text.len(), whole.cut), (300, false));
+        let cut = glance(&bytes[..bytes.len() - 290], length);
+        assert_eq!(
+            (cut.seq, cut.text.as_str(), cut.cut),
+            (7, "xxxxxxxxxx", true)
+        );
+        assert_eq!(cut.reason, failed.reason);
+        let cut = glance(&bytes[..25], length);
+        assert_eq!((cut.seq, cut.text.as_str(), cut.cut), (7, "", true));
+        assert!(failed.reason.starts_with(&cut.reason) && !cut.reason.is_empty());
+        let garbage = glance(b"garb", 7);
+        assert_eq!(
+            (garbage.seq, garbage.text.as_str(), garbage.cut),
+            (0, "garb", true)
+        );
+    }
+
+    #[test]
+    fn foreign_bytes_are_kept_whole() {
+        let read = decode(b"garbage");
+        assert_eq!(read.text, b"garbage");
+        assert_eq!(seq_of(b"garbage"), 0);
+        assert_eq!(read.reason, "not an error record of this fleet");
+    }
+}

@@ -1,0 +1,90 @@
+//! Changes of the lease, as beats write them down.
+
+use serde::Serialize;
+
+use crate::calls::answer::exact;
+
+/// The lease got a new epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Takeover {
+    /// The new epoch.
+    pub epoch: u64,
+    /// Who has the lease since then.
+    pub node: String,
+    /// When, in ms on Redis's clock.
+    pub at_ms: u64,
+    /// How long the lease may have been without a living holder before, in ms.
+    pub gap_ms: u64,
+    /// Why it changed hands.
+    pub how: How,
+    /// Who had it before.
+    pub from: Option<String>,
+}
+
+/// Why the lease got a new epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    /// Nobody ever had it.
+    First,
+    /// Its holder gave it up in good order.
+    Resigned,
+    /// Its holder's process was gone.
+    Gone,
+    /// Its holder was silent for too long.
+    Expired,
+    /// The holder itself needed a higher epoch.
+    Raised,
+}
+
+/// Reads a line of `takeovers`.
+pub fn parse(line: &str) -> Option<Takeover> {
+    let [epoch, node, at, gap, how, from] = line.splitn(6, ' ').collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    Some(Takeover {
+        epoch: exact(epoch)?,
+        node: node.to_owned(),
+        at_ms: exact(at)?,
+        gap_ms: exact(gap)?,
+        how: match how {
+            "first" => How::First,
+            "resigned" => How::Resigned,
+            "gone" => How::Gone,
+            "expired" => How::Expired,
+            "raised" => How::Raised,
+            _ => return None,
+        },
+        from: Some(from.to_owned()).filter(|from| !from.is_empty()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_takeover_reads_back_and_nonsense_does_not() {
+        assert_eq!(
+            parse("7 n1 1700 31 gone n0"),
+            Some(Takeover {
+                epoch: 7,
+                node: "n1".to_owned(),
+                at_ms: 1700,
+                gap_ms: 31,
+                how: How::Gone,
+                from: Some("n0".to_owned()),
+            })
+        );
+        let first = parse("1 n1 1700 0 first ").map(|takeover| takeover.from);
+        assert_eq!(first, Some(None));
+        for bad in [
+            "",
+            "7 n1 1700 31 gone",
+            "x n1 1 1 gone n0",
+            "7 n1 1 1 flown n0",
+        ] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What can go wrong. Expected answers (*fenced*, *lost*, *full*) are not errors: each call
+//! has its own enum for them.
+
+/// A failure of the program or of Redis. Never a failed *message*: those live in the errors store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The call was sent and no answer came: it may or may not have been executed.
+    /// Safe to repeat with the same ids, because every call is idempotent.
+    #[error("sent, but the answer was lost: {0}")]
+    ReplyLost(#[source] redis::RedisError),
+    /// The call was certainly not executed; the server may take it later.
+    #[error("Redis is not available: {0}")]
+    Unavailable(String),
+    /// Redis refuses, and will go on refusing until somebody changes something.
+    #[error("{0}")]
+    Refused(String),
+    /// The fleet runs another version of the protocol.
+    #[error(
+        "fleet {fleet} speaks protocol {theirs}, this program speaks protocol {ours}: \
+         use the version of baton that the fleet runs, or another --fleet"
+    )]
+    Protocol {
+        /// Name of the fleet.
+        fleet: String,
+        /// The version found in Redis.
+        theirs: String,
+        /// The version of this program.
+        ours: &'static str,
+    },
+    /// A setting that cannot work.
+    #[error("{0}")]
+    Config(String),
+    /// Redis answered something that no script of ours returns.
+    #[error("unexpected answer from Redis to {call}: {answer}")]
+    Answer {
+        /// The script that was called.
+        call: &'static str,
+        /// What came back, shortened.
+        answer: String,
+    },
+}
+
+impl Error {
+    /// Whether the same call may succeed later without anybody's help.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::ReplyLost(_) | Self::Unavailable(_))
+    }
+}
+
+/// How a server begins that has as many clients as it may have; it may have room later.
+pub(crate) const TOO_MANY_CLIENTS: &str = "ERR max number of clients";
+
+/// Codes with which Redis says that it did not execute a call but may do so later.
+const NOT_EXECUTED: [&str; 12] = [
+    "MOVED",
+    "ASK",
+    "TRYAGAIN",
+    "CLUSTERDOWN",
+    "MASTERDOWN",
+    "READONLY",
+    "LOADING",
+    "BUSY",
+    "OOM",
+    "NOREPLICAS",
+    "MISCONF",
+    "UNBLOCKED",
+];
+
+/// Sorts an error of the client into ours: executed perhaps, certainly not, or never.
+pub fn classify(error: redis::RedisError) -> Error {
+    let Some(code) = error.code() else {
+        return match error.kind() {
+            redis::ErrorKind::AuthenticationFailed => Error::Refused(plain(&error)),
+            _ => Error::ReplyLost(error),
+        };
+    };
+    let words = plain(&error);
+    match NOT_EXECUTED.contains(&code) || says_not_executed(&words) {
+        true => Error::Unavailable(words),
+        false => Error::Refused(words),
+    }
+}
+
+/// Whether the words of an error say that a call was not executed but may be later. Redis 6.2 wraps
+/// the code of an error inside a script: "ERR Error running script …: -OOM …".
+pub(crate) fn says_not_executed(words: &str) -> bool {
+    let says = |code: &&str| {
+        let begins = words
+            .strip_prefix(code)
+            .is_some_and(|rest| rest.starts_with(' '));
+        begins || words.contains(&format!("-{code} "))
+    };
+    words.starts_with(TOO_MANY_CLIENTS) || NOT_EXECUTED.iter().any(says)
+}
+
+/// What a script of ours says itself, of a value that it cannot work with.
+const BAD_VALUE: &str = "BADVALUE ";
+
+/// The error's own words, without the client library's preamble and without what a server says
+/// around the words of a script.
+pub(crate) fn plain(error: &redis::RedisError) -> String {
+    if let Some((_, words)) = error.detail().and_then(|text| text.split_once(BAD_VALUE)) {
+        let words = words.split(" script: ").next().unwrap_or_default();
+        return format!("{BAD_VALUE}{words}");
+    }
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        (Some(code), None) => code.to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server_error(line: &str) -> Error {
+        let value = redis::parse_redis_value(line.as_bytes()).unwrap();
+        classify(value.extract_error().unwrap_err())
+    }
+
+    #[test]
+    fn answers_that_say_not_executed_may_be_repeated() {
+        for code in NOT_EXECUTED {
+            let error = server_error(&format!("-{code} something\r\n"));
+            assert!(matches!(error, Error::Unavailable(_)), "{code}: {error:?}");
+            assert!(error.is_passing());
+        }
+        let wrapped =
+            "-ERR Error running script (call to f_1): @user_script:3: -OOM command not allowed\r\n";
+        assert!(matches!(server_error(wrapped), Error::Unavailable(_)));
+        let full = "-ERR max number of clients reached\r\n";
+        assert!(matches!(server_error(full), Error::Unavailable(_)));
+    }
+
+    #[test]
+    fn answers_that_stay_are_refusals_in_the_server_s_words() {
+        for line in [
+            "-NOPERM this user has no permissions to run the 'lpop' command\r\n",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+            "-WRONGPASS invalid username-password pair\r\n",
+        ] {
+            let error = server_error(line);
+            assert!(matches!(error, Error::Refused(_)), "{error:?}");
+            assert!(
+                error
+                    .to_string()
+                    .contains(line[1..].split(' ').next().unwrap())
+            );
+        }
+    }
+
+    #[test]
+    fn a_broken_connection_leaves_the_outcome_unknown() {
+        let io = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert!(matches!(classify(io.into()), Error::ReplyLost(_)));
+    }
+}

@@ -1,0 +1,40 @@
+//! How a fleet lies in Redis, and the calls that change it.
+//!
+//! **Internal, no promise.** This crate is for Baton's own programs and proofs; it may change with
+//! every version. The library for users is `baton-fleet`.
+//!
+//! From the bottom up: [`Keys`] has every key name; `scripts/` has one Lua file per state
+//! transition; `encoding/` has the bytes of packs, records and ledger entries; `link/` owns the
+//! connections; [`Store`] in `calls/` has one typed function per script. Nothing else writes to
+//! Redis. docs/protocol.md describes all of it.
+
+mod calls;
+pub mod crash;
+mod encoding;
+mod error;
+mod keys;
+mod link;
+mod node_name;
+mod scripts;
+mod server_info;
+mod target;
+pub mod text;
+
+pub use calls::{
+    BELL_WAIT, Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit,
+    Extend, Failure, Fence, GiveBack, Lease, Listed, Outcomes, PROTOCOL, Page, Publish,
+    PublishCall, Reading, Reclaimed, Roster, Seal, Settle, Settled, Slot, Store, Wanted, decode,
+    exact, outcome,
+};
+pub use encoding::cursor::Cursor;
+pub use encoding::effects::Effects;
+pub use encoding::ledger::{Digest, Entry, Ledger};
+pub use encoding::pack::{OwnedPack, PACK_MESSAGES, Pack, PackBuilder, Range};
+pub use encoding::record::{self, FailedGlance, FailedMessage};
+pub use encoding::takeover::{How, Takeover};
+pub use error::Error;
+pub use keys::{FleetName, Keys};
+pub use link::{Backoff, Link, LinkState, Said};
+pub use node_name::new_name;
+pub use server_info::ServerInfo;
+pub use target::Target;

@@ -1,0 +1,308 @@
+//! The ledger and the audit: what was done is written down in the step that does it, and
+//! whoever does it wrongly is found out.
+
+use std::ops::RangeInclusive;
+
+use baton::{Audit, Effects, Finding};
+use baton_protocol::{Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store};
+use baton_protocol::{Digest, Ledger};
+
+use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack};
+
+/// The digest of messages as [`pack`] makes them, in the pack that begins with `first`.
+fn digest(pack: u64, messages: RangeInclusive<u64>) -> Digest {
+    let mut digest = Digest::default();
+    for seq in messages {
+        digest.add(seq - pack, format!("m{seq}").as_bytes());
+    }
+    digest
+}
+
+async fn publish(g: &Store, first: u64, count: u64) -> Publish {
+    let pack = pack(first, count);
+    let call = PublishCall {
+        digest: Some(digest(first, first..=first + count - 1)),
+        ..call(first, count, &pack)
+    };
+    g.publish(call).await.unwrap()
+}
+
+/// Commits messages of the pack that begins with 1.
+async fn commit(
+    lane: &Lane,
+    number: u64,
+    ended: RangeInclusive<u64>,
+    failed: &[Vec<u8>],
+    effects: &Effects,
+) -> Commit {
+    let outcomes = Outcomes {
+        first: *ended.start(),
+        last: *ended.end(),
+        failed,
+        effects,
+        max_errors: 1,
+        digest: Some(digest(1, ended)),
+    };
+    lane.commit_outcomes(number, outcomes).await
+}
+
+async fn audit(store: &Store) -> Audit {
+    let ledger = Ledger::read(store).await.unwrap();
+    Audit::of(store, &ledger).await.unwrap()
+}
+
+async fn findings(store: &Store) -> Vec<String> {
+    let audit = audit(store).await;
+    audit.findings.iter().map(Finding::to_string).collect()
+}
+
+#[tokio::test]
+async fn what_is_published_and_what_ends_is_written_down_once_with_its_digest() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let w = fleet.lane("w").await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    assert_eq!(publish(&g, 1, 3).await, Publish::Already { last: 3 });
+    assert_eq!(publish(&g, 7, 1).await, Publish::Gap { last: 3 });
+    let records = [failed(2, "m2")];
+    assert_eq!(w.take(1, 2).await, "m1 m2");
+    for answer in [Commit::Done, Commit::Already] {
+        let again = commit(&w, 1, 1..=2, &records, &NO_EFFECTS).await;
+        assert_eq!(again, answer);
+    }
+    assert_eq!(w.take(2, 2).await, "m3");
+    let ledger = fleet.dump().await.only(&["ledger"]);
+    let lines = format!(
+        "ledger: [p 1 1 3 {} TIME, c w:0 1 2 1 {} TIME]",
+        digest(1, 1..=3),
+        digest(1, 1..=2)
+    );
+    assert_eq!(ledger, [lines.as_str()]);
+}
+
+#[tokio::test]
+async fn what_is_refused_is_not_written_down() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let w = fleet.lane("w").await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let before = fleet.dump().await.only(&["ledger"]);
+    let old = fleet.node("old").await;
+    assert!(matches!(publish(&old, 4, 1).await, Publish::Fenced { .. }));
+    assert_eq!(commit(&w, 1, 1..=1, &[], &NO_EFFECTS).await, Commit::Lost);
+    assert_eq!(w.take(1, 3).await, "m1 m2 m3");
+    let records = [failed(1, "m1"), failed(2, "m2")];
+    let full = commit(&w, 1, 1..=2, &records, &NO_EFFECTS).await;
+    assert_eq!(full, Commit::Full { records: 0 });
+    let mut effects = Effects::default();
+    effects.incr_by(&fleet.keys.fence, 1);
+    let refused = commit(&w, 1, 1..=1, &[], &effects).await;
+    assert!(matches!(refused, Commit::Refused { .. }), "{refused:?}");
+    assert_eq!(fleet.dump().await.only(&["ledger"]), before);
+}
+
+#[tokio::test]
+async fn a_fleet_that_did_not_ask_for_one_keeps_no_ledger() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(3).await;
+    let _ = w.take(1, 3).await;
+    assert_eq!(w.commit(1, 1..=3).await, Commit::Done);
+    assert!(fleet.dump().await.only(&["ledger"]) == []);
+}
+
+#[tokio::test]
+async fn an_audit_of_a_fleet_that_did_all_once_finds_nothing() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let w = fleet.lane("w").await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let _ = w.take(1, 2).await;
+    let records = [failed(2, "m2")];
+    let done = commit(&w, 1, 1..=2, &records, &NO_EFFECTS).await;
+    assert_eq!(done, Commit::Done);
+    assert_eq!(
+        findings(&g).await,
+        [
+            "lost: #3",
+            "handled texts are not the generated ones: #1 to #3",
+            "pending is counted as 1, the ledger has 0",
+            "done + failed is counted as 2, the ledger has 3",
+        ],
+        "before the end"
+    );
+    let _ = w.take(2, 2).await;
+    let done = commit(&w, 2, 3..=3, &[], &NO_EFFECTS).await;
+    assert_eq!(done, Commit::Done);
+    assert_eq!(
+        audit(&g).await,
+        Audit {
+            published: 3,
+            done: 2,
+            failed: 1,
+            ..Audit::default()
+        }
+    );
+}
+
+#[tokio::test]
+async fn a_message_that_killed_its_workers_is_in_the_ledger_too() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let w = fleet.lane("w").await;
+    assert_eq!(publish(&g, 1, 2).await, Publish::Ok);
+    for name in ["x", "y", "z"] {
+        let _ = fleet.death(name, 2, &g).await;
+    }
+    fleet.age_suspicions().await;
+    assert_eq!(w.take(4, 2).await, "m2 (2)");
+    let done = commit(&w, 4, 2..=2, &[], &NO_EFFECTS).await;
+    assert_eq!(done, Commit::Done);
+    assert_eq!(
+        audit(&g).await,
+        Audit {
+            published: 2,
+            done: 1,
+            failed: 1,
+            ..Audit::default()
+        }
+    );
+}
+
+#[tokio::test]
+async fn a_message_that_is_retried_ends_once_more() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let w = fleet.lane("w").await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let _ = w.take(1, 1).await;
+    // The first of its pack, which lives: then it keeps its place.
+    let first = [failed(1, "m1")];
+    assert_eq!(
+        commit(&w, 1, 1..=1, &first, &NO_EFFECTS).await,
+        Commit::Done
+    );
+    retry(&g, 1, &first[0]).await;
+    let _ = w.take(2, 2).await;
+    let third = [failed(3, "m3")];
+    assert_eq!(
+        commit(&w, 2, 2..=3, &third, &NO_EFFECTS).await,
+        Commit::Done
+    );
+    let _ = w.take(3, 1).await;
+    assert_eq!(commit(&w, 3, 1..=1, &[], &NO_EFFECTS).await, Commit::Done);
+    // Its pack is gone: it is alone in another.
+    retry(&g, 2, &third[0]).await;
+    assert_eq!(
+        findings(&g).await,
+        [
+            "lost: #3",
+            "pending is counted as 1, the ledger has 0",
+            "done + failed is counted as 4, the ledger has 5",
+        ],
+        "before its second end"
+    );
+    assert_eq!(w.take(4, 1).await, "m3");
+    let outcomes = Outcomes {
+        first: 3,
+        last: 3,
+        failed: &[],
+        effects: &NO_EFFECTS,
+        max_errors: 1,
+        digest: Some(Digest::of(0, b"m3")),
+    };
+    assert_eq!(w.commit_outcomes(4, outcomes).await, Commit::Done);
+    assert_eq!(
+        audit(&g).await,
+        Audit {
+            published: 3,
+            done: 3,
+            failed: 2,
+            retried: 2,
+            ..Audit::default()
+        }
+    );
+}
+
+async fn retry(store: &Store, id: u64, record: &[u8]) {
+    let record = record.to_vec();
+    let seen = [Failure { id, record }];
+    let retried = store.errors_settle(Settle::Retry, &seen).await.unwrap();
+    assert_eq!(retried, [Settled::Retried]);
+}
+
+/// Commits all of a claim with a script that is ours but for one line.
+async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, broken: &str) {
+    let whole = [
+        include_str!("../../src/scripts/range.lua"),
+        include_str!("../../src/scripts/claimed.lua"),
+        include_str!("../../src/scripts/effects.lua"),
+        include_str!("../../src/scripts/ledger.lua"),
+        include_str!("../../src/scripts/checked.lua"),
+        include_str!("../../src/scripts/errors_append.lua"),
+        include_str!("../../src/scripts/commit.lua"),
+    ]
+    .concat();
+    assert_eq!(whole.matches(ours).count(), 1, "{ours}");
+    let keys = &fleet.keys;
+    let mut command = redis::cmd("EVAL");
+    command.arg(whole.replace(ours, broken)).arg(9);
+    for key in [
+        &keys.claims,
+        &keys.deadlines,
+        &keys.packs,
+        &keys.left,
+        &keys.workers,
+        &keys.stats,
+        &keys.errors,
+        &keys.ledger,
+        &keys.errors_ids,
+    ] {
+        command.arg(key);
+    }
+    let last_seq: u64 = last.parse().unwrap();
+    let digest = digest(1, 1..=last_seq).to_string();
+    for arg in ["w:0", number, "1", last, "10", &digest, "0", "0"] {
+        command.arg(arg);
+    }
+    fleet.send(&command).await;
+}
+
+#[tokio::test]
+async fn a_commit_that_leaves_its_claim_behind_is_found_out() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let w = fleet.lane("w").await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let _ = w.take_and_stall(1, 2).await;
+    let ours = "redis.call('HDEL', KEYS[1], slot)\n\
+                if last == b then\n  redis.call('ZREM', KEYS[2], slot)\nelse";
+    commit_broken(&fleet, "1", "2", ours, "if last ~= b then").await;
+    let _ = g.reclaim().await.unwrap();
+    let late = fleet.lane("late").await;
+    assert_eq!(late.take(1, 1).await, "m1 (1)");
+    let again = commit(&late, 1, 1..=1, &[], &NO_EFFECTS).await;
+    assert_eq!(again, Commit::Done);
+    let found = findings(&g).await;
+    assert!(
+        found.contains(&"committed more than once: #1".to_owned()),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_commit_that_drops_the_rest_of_its_claim_is_found_out() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let w = fleet.lane("w").await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let _ = w.take(1, 3).await;
+    commit_broken(&fleet, "1", "1", "if last == b then", "if true then").await;
+    assert_eq!(
+        findings(&g).await,
+        [
+            "lost: #2 to #3",
+            "handled texts are not the generated ones: #1 to #3",
+            "done + failed is counted as 1, the ledger has 3",
+        ]
+    );
+}

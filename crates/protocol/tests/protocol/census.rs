@@ -1,0 +1,145 @@
+//! census: every message is in exactly one place, and the check can fail.
+
+use std::collections::BTreeMap;
+
+use baton_protocol::{Census, Commit, ErrorsClaim, ErrorsCommit, GiveBack, Publish};
+
+use crate::support::{Fleet, NO_EFFECTS, failed, publish};
+
+fn in_hand(node: &str, count: u64) -> BTreeMap<String, u64> {
+    let hands = (count > 0).then(|| (node.to_owned(), count));
+    hands.into_iter().collect()
+}
+
+#[tokio::test]
+async fn the_books_balance_in_every_state_of_a_message() {
+    let fleet = Fleet::new().await;
+    let (g, w) = (fleet.generator().await, fleet.lane("w").await);
+    let expect = async |state: &str, counts: [u64; 6]| {
+        let census = g.census().await.unwrap();
+        let [published, done, failed, pending, claimed, errors] = counts;
+        let expected = Census {
+            published,
+            done,
+            failed,
+            pending,
+            claimed,
+            errors,
+            foreign: census.foreign,
+            retried: 0,
+            counted: true,
+            now_ms: census.now_ms,
+            in_hand: in_hand("w", claimed),
+        };
+        assert_eq!(census, expected, "{state}");
+        assert!(census.balanced(), "{state}");
+    };
+    expect("nothing", [0, 0, 0, 0, 0, 0]).await;
+    assert_eq!(publish(&g, 1, 5).await, Publish::Ok);
+    expect("published", [5, 0, 0, 5, 0, 0]).await;
+    assert_eq!(w.take(1, 3).await, "m1 m2 m3");
+    expect("claimed", [5, 0, 0, 2, 3, 0]).await;
+    assert_eq!(w.commit(1, 1..=1).await, Commit::Done);
+    expect("a prefix committed", [5, 1, 0, 2, 2, 0]).await;
+    assert_eq!(w.give_back(1).await, GiveBack::Ok);
+    expect("given back", [5, 1, 0, 4, 0, 0]).await;
+    assert_eq!(w.take_and_stall(2, 2).await, "m2 m3");
+    let _ = w.store.reclaim().await.unwrap();
+    expect("reclaimed", [5, 1, 0, 4, 0, 0]).await;
+    assert_eq!(w.take(3, 1).await, "m2 (1)");
+    let records = [failed(2, "m2")];
+    let commit = w.commit_with(3, 2..=2, &records, &NO_EFFECTS);
+    assert_eq!(commit.await, Commit::Done);
+    expect("failed", [5, 1, 1, 3, 0, 1]).await;
+    for name in ["x", "y", "z"] {
+        assert!(fleet.death(name, 1, &g).await.starts_with("m3"));
+    }
+    fleet.age_suspicions().await;
+    assert_eq!(w.take(6, 9).await, "m4 m5", "m3 was poison");
+    expect("poison", [5, 1, 2, 0, 2, 2]).await;
+    let d = fleet.lane("d").await;
+    assert_eq!(d.drain(1, 1, 1).await, ErrorsClaim::Claimed(vec![1]));
+    expect("in a drain's hands", [5, 1, 2, 0, 2, 2]).await;
+    let drained = d.store.errors_commit(&d.slot, 1, 1).await.unwrap();
+    assert_eq!(drained, ErrorsCommit::Done);
+    expect("drained", [5, 1, 2, 0, 2, 1]).await;
+    let _: () = fleet.raw(&["RPUSH", &fleet.keys.queue, "garbage"]).await;
+    expect("garbage", [5, 1, 2, 0, 2, 1]).await;
+}
+
+#[tokio::test]
+async fn the_census_tells_how_many_messages_are_in_whose_hands() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(6).await;
+    let x = fleet.lane("x").await;
+    assert_eq!(w.take(1, 2).await, "m1 m2");
+    assert_eq!(w.sibling(1).take(1, 1).await, "m3");
+    assert_eq!(x.take(1, 2).await, "m4 m5");
+    let mut hands = in_hand("w", 3);
+    hands.append(&mut in_hand("x", 2));
+    assert_eq!(g.census().await.unwrap().in_hand, hands);
+}
+
+#[tokio::test]
+async fn a_range_that_somebody_removed_from_the_queue_is_missed() {
+    let fleet = Fleet::new().await;
+    let (g, _w) = fleet.with_messages(3).await;
+    assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
+    let _: () = fleet.raw(&["LPOP", &fleet.keys.queue]).await;
+    let census = g.census().await.unwrap();
+    assert!(!census.balanced());
+    assert_eq!((census.published, census.pending), (4, 1));
+}
+
+#[tokio::test]
+async fn a_range_that_somebody_queued_twice_is_noticed() {
+    let fleet = Fleet::new().await;
+    let (g, _w) = fleet.with_messages(3).await;
+    let _: () = fleet.raw(&["RPUSH", &fleet.keys.queue, "1 3 2 2 0"]).await;
+    assert!(!g.census().await.unwrap().balanced());
+}
+
+#[tokio::test]
+async fn a_claim_that_somebody_removed_is_missed() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(3).await;
+    assert_eq!(w.take(1, 2).await, "m1 m2");
+    let _: () = fleet.raw(&["HDEL", &fleet.keys.claims, "w:0"]).await;
+    let census = g.census().await.unwrap();
+    assert!(!census.balanced());
+    assert_eq!((census.pending, census.claimed), (1, 0));
+}
+
+#[tokio::test]
+async fn a_counter_that_somebody_changed_is_noticed() {
+    let fleet = Fleet::new().await;
+    let (g, _w) = fleet.with_messages(3).await;
+    for field in ["done", "failed"] {
+        let _: () = fleet.raw(&["HSET", &fleet.keys.stats, field, "1"]).await;
+        assert!(!g.census().await.unwrap().balanced(), "{field}");
+        let _: () = fleet.raw(&["HDEL", &fleet.keys.stats, field]).await;
+    }
+    assert!(g.census().await.unwrap().balanced());
+}
+
+#[tokio::test]
+async fn a_very_long_queue_is_counted_from_the_books() {
+    const RANGES: u64 = 100_001;
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let last = ["HSET", &fleet.keys.fence, "last", &RANGES.to_string()];
+    let _: () = fleet.raw(&last).await;
+    assert!(g.census().await.unwrap().counted);
+    let mut singles = redis::cmd("RPUSH");
+    singles.arg(&fleet.keys.queue);
+    for seq in 1..=RANGES {
+        singles.arg(format!("{seq} 1 {seq} {seq} 0"));
+    }
+    fleet.send(&singles).await;
+    let census = g.census().await.unwrap();
+    assert!(census.balanced() && !census.counted);
+    assert_eq!(census.pending, RANGES);
+    let _: () = fleet.raw(&["LPOP", &fleet.keys.queue]).await;
+    let census = g.census().await.unwrap();
+    assert!(census.counted && !census.balanced(), "counted again");
+}

@@ -1,0 +1,135 @@
+//! A server whose memory is full takes no new messages, and everything that ends them.
+
+use baton::{Effects, Error, Snapshot};
+use baton_protocol::{
+    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Settle,
+    Settled, Store,
+};
+
+use crate::support::{Fleet, beat, call, eventually, failed, pack_of, publish, start};
+
+async fn limit_memory(fleet: &Fleet, bytes: u64) {
+    let bytes = bytes.to_string();
+    let _: () = fleet.raw(&["CONFIG", "SET", "maxmemory", &bytes]).await;
+}
+
+async fn publish_is_refused(fleet: &Fleet, g: &Store, first: u64) {
+    let before = fleet.dump().await;
+    let pack = pack_of(&["more"]);
+    let error = g.publish(call(first, 1, &pack)).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    assert!(error.is_passing() && error.to_string().contains("OOM"));
+    assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn with_full_memory_only_publish_is_refused() {
+    let server = start();
+    let fleet = Fleet::on(&server.url()).await;
+    let (g, w) = fleet.with_messages(6).await;
+    assert_eq!(publish(&g, 7, 1).await, Publish::Ok);
+    let _: () = fleet.raw(&["LPUSH", &fleet.keys.queue, "garbage"]).await;
+    limit_memory(&fleet, 1).await;
+
+    publish_is_refused(&fleet, &g, 8).await;
+    g.preflight(false).await.unwrap();
+    let snapshot = Snapshot::read(&g).await.unwrap();
+    assert!(snapshot.balanced && snapshot.counted, "{snapshot:?}");
+    assert_eq!((snapshot.published, snapshot.pending), (7, 7));
+    let born: String = fleet.raw(&["HGET", &fleet.keys.fence, "born"]).await;
+    assert!(g.pack(&born, 1).await.unwrap().is_some());
+    assert!(matches!(beat(&g).await, Beat::Generator { epoch: 1, .. }));
+    assert!(matches!(beat(&w.store).await, Beat::Worker { .. }));
+    assert_eq!(w.take(1, 3).await, "m1 m2 m3", "and garbage is cleared");
+    assert_eq!(w.take(1, 3).await, "m1 m2 m3", "and asked for again");
+    assert_eq!(w.extend(1).await, Extend::Held);
+    let mut effects = Effects::default();
+    effects.set(fleet.app("x"), "written");
+    let records = [failed(1, "m1")];
+    let commit = w.commit_with(1, 1..=2, &records, &effects).await;
+    assert_eq!(commit, Commit::Done);
+    assert_eq!(w.give_back(1).await, GiveBack::Ok);
+    for name in ["x", "y", "z"] {
+        assert!(fleet.death(name, 1, &g).await.starts_with("m3"));
+    }
+    // The test itself needs memory for that.
+    limit_memory(&fleet, 0).await;
+    fleet.age_suspicions().await;
+    limit_memory(&fleet, 1).await;
+    assert_eq!(w.take(5, 9).await, "m4 m5 m6", "m3 was poison");
+    assert_eq!(w.commit(5, 4..=6).await, Commit::Done);
+    let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+    assert_eq!(g.reclaim().await.unwrap().messages, 0, "but it rings");
+    let claim = w.drain(6, 9, 9999).await;
+    assert!(matches!(claim, ErrorsClaim::Claimed(_)));
+    let drained = w.store.errors_commit(&w.slot, 6, 1).await.unwrap();
+    assert_eq!(drained, ErrorsCommit::Done);
+    let left = w.failures().await;
+    let settle = async |what, failures| w.store.errors_settle(what, failures).await.unwrap();
+    assert_eq!(left[0].record, records[0]);
+    assert_eq!(settle(Settle::Retry, &left[..1]).await, [Settled::Retried]);
+    assert_eq!(settle(Settle::Drop, &left[1..]).await, [Settled::Dropped]);
+    assert!(matches!(
+        w.store.seal(2).await.unwrap(),
+        Seal::Sealed { last: 7, .. }
+    ));
+    assert!(g.census().await.unwrap().balanced());
+    assert_eq!(g.roster().await.unwrap().nodes.len(), 2);
+    assert_eq!(g.forget().await.unwrap(), Vec::<String>::new());
+    assert!(g.leave().await.unwrap());
+    assert!(matches!(
+        beat(&w.store).await,
+        Beat::Generator { epoch: 2, .. }
+    ));
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "app:x: 'written'",
+            "bell: [1]",
+            "errors_ids: {free=2, last=3}",
+            "fence: {cursor=70, epoch=2, last=7, node=w}",
+            "generator: {epoch=2, node=w, run=RUN, since=TIME, until=TIME}",
+            "joined: {w=TIME}",
+            "meta: {protocol=1}",
+            "nodes: {w=RUN {}}",
+            "packs: {1=[m1], 7=[m7]}",
+            "queue: [7 1 7 7 0, 1 1 1 1 0]",
+            "seen: {w=TIME}",
+            "stats: {done=4, failed=2, foreign=1, retried=1}",
+            "takeovers: [2 w TIME GAP resigned , 1 g TIME GAP first ]",
+            "workers: {w:0=6 0 1 TIME}",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn draining_frees_memory_until_publish_works_again() {
+    const PACKS: u64 = 8;
+    let server = start();
+    let fleet = Fleet::on(&server.url()).await;
+    let (g, w) = (fleet.generator().await, fleet.lane("w").await);
+    let big = pack_of(&[vec![b'x'; 1 << 20]]);
+    for seq in 1..=PACKS {
+        let published = g.publish(call(seq, 1, &big)).await.unwrap();
+        assert_eq!(published, Publish::Ok);
+    }
+    let info: String = fleet.raw(&["INFO", "memory"]).await;
+    let used = info
+        .lines()
+        .find_map(|line| line.strip_prefix("used_memory:"))
+        .unwrap();
+    limit_memory(&fleet, used.parse::<u64>().unwrap() - (1 << 20)).await;
+    publish_is_refused(&fleet, &g, PACKS + 1).await;
+    for seq in 1..=PACKS {
+        assert!(matches!(w.claim(seq, 1).await, Claim::Claimed { .. }));
+        assert_eq!(w.commit(seq, seq..=seq).await, Commit::Done);
+    }
+    // The server returns the buffers of its clients by and by.
+    eventually("there is memory again", async || {
+        g.publish(call(PACKS + 1, 1, &big)).await.is_ok()
+    })
+    .await;
+    let census = g.census().await.unwrap();
+    assert!(census.balanced());
+    assert_eq!((census.done, census.pending), (PACKS, 1));
+}

@@ -1,0 +1,196 @@
+//! publish: the fence's generator, the next number, room in the queue, or nothing is written.
+
+use baton_protocol::{Publish, PublishCall};
+
+use crate::support::{Fleet, call, pack, publish};
+
+#[tokio::test]
+async fn a_pack_is_written_with_its_numbers_and_the_cursor() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "bell: [1]",
+            "fence: {cursor=10, epoch=1, last=3, node=g}",
+            "packs: {1=[m1 m2 m3]}",
+            "queue: [1 3 1 3 0]",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn numbers_go_on_without_a_gap_and_the_bell_keeps_one_token() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    for (first, count) in [(1, 3), (4, 1), (5, 2)] {
+        assert_eq!(publish(&g, first, count).await, Publish::Ok);
+    }
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "bell: [1]",
+            "fence: {cursor=50, epoch=1, last=6, node=g}",
+            "packs: {1=[m1 m2 m3], 4=[m4], 5=[m5 m6]}",
+            "queue: [1 3 1 3 0, 4 1 4 4 0, 5 2 5 6 0]",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_repeated_publish_answers_already_and_changes_nothing() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    assert_eq!(publish(&g, 4, 2).await, Publish::Ok);
+    let before = fleet.dump().await;
+    assert_eq!(publish(&g, 4, 2).await, Publish::Already { last: 5 });
+    assert_eq!(publish(&g, 1, 3).await, Publish::Already { last: 5 });
+    assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn a_number_that_is_not_the_next_is_a_gap() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    assert_eq!(publish(&g, 2, 1).await, Publish::Gap { last: 0 });
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let before = fleet.dump().await;
+    assert_eq!(publish(&g, 5, 1).await, Publish::Gap { last: 3 });
+    assert_eq!(
+        publish(&g, 3, 2).await,
+        Publish::Gap { last: 3 },
+        "a pack that begins before the end"
+    );
+    assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn node_and_epoch_must_both_be_the_fence_s() {
+    let fleet = Fleet::new().await;
+    let (g, twin) = (fleet.generator().await, fleet.node("twin").await);
+    let before = fleet.dump().await;
+    let fenced = Publish::Fenced {
+        node: "g".to_owned(),
+        epoch: 1,
+    };
+    let pack = pack(1, 1);
+    let at = |epoch| PublishCall {
+        epoch,
+        ..call(1, 1, &pack)
+    };
+    assert_eq!(twin.publish(at(1)).await.unwrap(), fenced, "same epoch");
+    assert_eq!(g.publish(at(0)).await.unwrap(), fenced, "older epoch");
+    assert_eq!(g.publish(at(2)).await.unwrap(), fenced, "not sealed");
+    assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn before_any_seal_nobody_publishes() {
+    let fleet = Fleet::new().await;
+    let g = fleet.node("g").await;
+    let fenced = Publish::Fenced {
+        node: String::new(),
+        epoch: 0,
+    };
+    assert_eq!(publish(&g, 1, 1).await, fenced);
+    assert_eq!(fleet.dump().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_replaced_generator_is_fenced_even_when_it_only_repeats() {
+    let fleet = Fleet::new().await;
+    let (g, b) = (fleet.generator().await, fleet.node("b").await);
+    assert_eq!(publish(&g, 1, 1).await, Publish::Ok);
+    let _ = b.seal(2).await.unwrap();
+    let before = fleet.dump().await;
+    let fenced = Publish::Fenced {
+        node: "b".to_owned(),
+        epoch: 2,
+    };
+    assert_eq!(publish(&g, 1, 1).await, fenced);
+    assert_eq!(publish(&g, 2, 1).await, fenced);
+    assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn a_full_queue_takes_nothing() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    let narrow = async |first, count| {
+        let pack = pack(first, count);
+        let call = PublishCall {
+            max_pending: 4,
+            ..call(first, count, &pack)
+        };
+        g.publish(call).await.unwrap()
+    };
+    assert_eq!(narrow(1, 3).await, Publish::Ok);
+    let before = fleet.dump().await;
+    assert_eq!(narrow(4, 2).await, Publish::Full { open: 3 });
+    assert_eq!(fleet.dump().await, before);
+    assert_eq!(narrow(4, 1).await, Publish::Ok, "up to the limit");
+    assert_eq!(narrow(5, 1).await, Publish::Full { open: 4 });
+}
+
+#[tokio::test]
+async fn only_what_has_ended_makes_room() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(4).await;
+    let narrow = async |first| {
+        let pack = pack(first, 1);
+        let call = PublishCall {
+            max_pending: 4,
+            ..call(first, 1, &pack)
+        };
+        g.publish(call).await.unwrap()
+    };
+    assert_eq!(narrow(5).await, Publish::Full { open: 4 });
+    assert_eq!(w.take(1, 2).await, "m1 m2");
+    assert_eq!(narrow(5).await, Publish::Full { open: 4 });
+    let _ = w.commit(1, 1..=2).await;
+    assert_eq!(narrow(5).await, Publish::Ok);
+    assert_eq!(narrow(6).await, Publish::Ok);
+    assert_eq!(narrow(7).await, Publish::Full { open: 4 });
+}
+
+#[tokio::test]
+async fn numbers_that_another_hand_wrote_are_answered_with_the_last_of_them() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let _: i64 = fleet
+        .raw(&["HSET", &fleet.keys.fence, "last", "1000"])
+        .await;
+    let before = fleet.dump().await;
+    assert_eq!(publish(&g, 4, 2).await, Publish::Already { last: 1000 });
+    assert_eq!(fleet.dump().await, before);
+    assert_eq!(publish(&g, 1001, 1).await, Publish::Ok);
+}
+
+#[tokio::test]
+async fn a_value_that_is_no_whole_number_is_named_and_nothing_is_written() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let (fence, stats) = (&fleet.keys.fence, &fleet.keys.stats);
+    for (key, field, sound) in [
+        (fence, "last", "3"),
+        (stats, "done", "0"),
+        (stats, "failed", "0"),
+        (stats, "retried", "0"),
+    ] {
+        for value in ["", "1.5", "-1", "many", "1e3", "9007199254740993"] {
+            let _: i64 = fleet.raw(&["HSET", key, field, value]).await;
+            let before = fleet.dump().await;
+            let pack = pack(4, 1);
+            let error = g.publish(call(4, 1, &pack)).await.unwrap_err().to_string();
+            assert!(error.contains(key.as_str()), "{error}");
+            assert!(error.contains(field), "{error}");
+            assert_eq!(fleet.dump().await, before);
+        }
+        let _: i64 = fleet.raw(&["HSET", key, field, sound]).await;
+    }
+    assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
+}

@@ -1,0 +1,82 @@
+//! A server that forgets its scripts is told them again, in the middle of anything.
+
+use baton::Snapshot;
+use baton_protocol::{
+    Beat, Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Publish, Seal, Settle,
+    Settled,
+};
+
+use crate::support::{Fleet, NO_EFFECTS, beat, failed, publish};
+
+#[tokio::test]
+async fn no_call_notices_that_the_scripts_were_flushed() {
+    let fleet = Fleet::new().await;
+    let (g, w) = (fleet.node("g").await, fleet.lane("w").await);
+    let flush = async || {
+        let _: () = fleet.raw(&["SCRIPT", "FLUSH"]).await;
+    };
+    flush().await;
+    g.preflight(false).await.unwrap();
+    flush().await;
+    assert!(matches!(beat(&g).await, Beat::Generator { epoch: 1, .. }));
+    flush().await;
+    assert!(matches!(g.seal(1).await.unwrap(), Seal::Sealed { .. }));
+    flush().await;
+    assert_eq!(publish(&g, 1, 5).await, Publish::Ok);
+    flush().await;
+    assert_eq!(publish(&g, 1, 5).await, Publish::Already { last: 5 });
+    flush().await;
+    assert_eq!(w.take(1, 3).await, "m1 m2 m3");
+    flush().await;
+    assert_eq!(w.extend(1).await, Extend::Held);
+    flush().await;
+    let records = [failed(1, "m1")];
+    let commit = w.commit_with(1, 1..=2, &records, &NO_EFFECTS);
+    assert_eq!(commit.await, Commit::Done);
+    flush().await;
+    assert_eq!(w.commit(1, 1..=2).await, Commit::Already);
+    flush().await;
+    assert_eq!(w.give_back(1).await, GiveBack::Ok);
+    flush().await;
+    assert_eq!(w.take_and_stall(2, 9).await, "m3");
+    flush().await;
+    assert_eq!(g.reclaim().await.unwrap().messages, 1);
+    flush().await;
+    assert_eq!(w.drain(3, 9, 9999).await, ErrorsClaim::Claimed(vec![1]));
+    flush().await;
+    let drained = w.store.errors_commit(&w.slot, 3, 0).await.unwrap();
+    assert_eq!(drained, ErrorsCommit::Done);
+    flush().await;
+    let seen = [Failure {
+        id: 1,
+        record: records[0].clone(),
+    }];
+    let dropped = g.errors_settle(Settle::Drop, &seen).await.unwrap();
+    assert_eq!(dropped, [Settled::Dropped]);
+    flush().await;
+    assert!(Snapshot::read(&g).await.unwrap().balanced);
+    flush().await;
+    assert!(g.census().await.unwrap().balanced());
+    flush().await;
+    assert_eq!(g.roster().await.unwrap().nodes.len(), 1);
+    flush().await;
+    assert_eq!(g.forget().await.unwrap(), Vec::<String>::new());
+    flush().await;
+    assert!(g.leave().await.unwrap());
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "bell: [1]",
+            "errors_ids: {free=1, last=1}",
+            "fence: {cursor=10, epoch=1, last=5, node=g}",
+            "generator: {epoch=1, since=TIME}",
+            "left: {1=3}",
+            "meta: {protocol=1}",
+            "packs: {1=[m1 m2 m3 m4 m5]}",
+            "queue: [1 5 3 3 1, 1 5 4 5 0]",
+            "stats: {done=1, failed=1}",
+            "takeovers: [1 g TIME GAP first ]",
+            "workers: {w:0=3 0 0 TIME}",
+        ]
+    );
+}

@@ -1,0 +1,160 @@
+//! Take: chosen failed messages, held while a person decides.
+
+use std::time::Duration;
+
+use baton::{Take, Taken};
+use baton_protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, Settle, Settled, Slot};
+
+use crate::support::{Fleet, LONG, OVER, failed};
+
+/// All but where the search for the oldest begins.
+const KEPT: [&str; 4] = ["claims", "deadlines", "errors", "errors_held"];
+
+fn failure(seq: u64) -> Failure {
+    Failure {
+        id: seq,
+        record: failed(seq, format!("m{seq}")),
+    }
+}
+
+async fn with_records(count: u64) -> Fleet {
+    let fleet = Fleet::new().await;
+    let records: Vec<_> = (1..=count).map(|seq| failure(seq).record).collect();
+    fleet.fail(&records).await;
+    fleet
+}
+
+async fn read_all(take: &Take) -> Vec<Failure> {
+    let (mut all, mut from) = (Vec::new(), 0);
+    loop {
+        let (some, next) = take.read(from).await.unwrap();
+        all.extend(some);
+        match next {
+            Some(next) => from = next,
+            None => return all,
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_taken_is_there_until_it_is_removed() {
+    let fleet = with_records(250).await;
+    let store = fleet.node("page").await;
+    let even: Vec<u64> = (2..=250).step_by(2).collect();
+    let take = Take::of(store.clone(), &even, LONG).await.unwrap();
+    assert!(take.ids().eq(even.iter().copied()));
+    let read = read_all(&take).await;
+    assert!(read.into_iter().eq(even.iter().copied().map(failure)));
+    assert_eq!(store.census().await.unwrap().errors, 250);
+    assert_eq!(store.errors_len().await.unwrap(), 125);
+    assert_eq!(take.extend().await.unwrap(), Extend::Held);
+
+    let all = Taken {
+        removed: 125,
+        ..Taken::default()
+    };
+    assert_eq!(take.commit().await.unwrap(), all);
+    assert_eq!(take.commit().await.unwrap(), all, "asked again");
+    assert_eq!(store.census().await.unwrap().errors, 125);
+    let page = store.errors_page(None, 500).await.unwrap();
+    let odd = (1..=249).rev().step_by(2).map(failure);
+    assert!(page.failures.into_iter().eq(odd));
+    assert_eq!(page.next, None);
+}
+
+#[tokio::test]
+async fn what_is_taken_nothing_else_gets() {
+    let fleet = with_records(4).await;
+    let store = fleet.node("page").await;
+    let take = Take::of(store.clone(), &[2, 3, 9, 3], LONG).await.unwrap();
+    assert_eq!(take.ids().collect::<Vec<_>>(), [2, 3]);
+    let other = Take::of(store.clone(), &[1, 2, 3], LONG).await.unwrap();
+    assert_eq!(other.ids().collect::<Vec<_>>(), [1]);
+    let d = fleet.lane("d").await;
+    assert_eq!(d.drain(1, 9, 9999).await, ErrorsClaim::Claimed(vec![4]));
+    let settled = store.errors_settle(Settle::Drop, &[failure(2)]).await;
+    assert_eq!(settled.unwrap(), [Settled::Missing]);
+    assert_eq!(d.failures().await, []);
+}
+
+#[tokio::test]
+async fn what_is_given_back_is_in_the_store_as_before() {
+    let fleet = with_records(150).await;
+    let before = fleet.dump().await.only(&KEPT);
+    let store = fleet.node("page").await;
+    let ids: Vec<u64> = (1..=150).rev().collect();
+    let take = Take::of(store.clone(), &ids, LONG).await.unwrap();
+    assert_eq!(take.ids().count(), 150);
+    let back = Taken {
+        put_back: 150,
+        ..Taken::default()
+    };
+    assert_eq!(take.give_back().await.unwrap(), back);
+    assert_eq!(fleet.dump().await.only(&KEPT), before);
+    let _ = take.give_back().await.unwrap();
+    let lost = Taken {
+        lost: 150,
+        ..Taken::default()
+    };
+    assert_eq!(take.commit().await.unwrap(), lost, "it is too late");
+    assert_eq!(fleet.dump().await.only(&KEPT), before);
+    let d = fleet.lane("d").await;
+    assert_eq!(d.drain(1, 2, 9999).await, ErrorsClaim::Claimed(vec![1, 2]));
+}
+
+#[tokio::test]
+async fn what_the_taker_held_when_it_died_returns() {
+    let fleet = with_records(3).await;
+    let before = fleet.dump().await.only(&KEPT);
+    let store = fleet.node("page").await;
+    let take = Take::of(store, &[1, 2, 3], LONG).await.unwrap();
+    assert_eq!(take.ids().count(), 3);
+    drop(take);
+    fleet.wait_absent("page").await;
+    let other = fleet.node("other").await;
+    assert_eq!(other.reclaim().await.unwrap().records, 3);
+    assert_eq!(fleet.dump().await.only(&KEPT), before);
+}
+
+#[tokio::test]
+async fn what_ran_out_is_not_removed() {
+    let fleet = with_records(2).await;
+    let before = fleet.dump().await.only(&KEPT);
+    let store = fleet.node("page").await;
+    let take = Take::of(store.clone(), &[1, 2], OVER).await.unwrap();
+    assert_eq!(store.reclaim().await.unwrap().records, 2);
+    assert_eq!(take.extend().await.unwrap(), Extend::Lost);
+    let lost = Taken {
+        lost: 2,
+        ..Taken::default()
+    };
+    assert_eq!(take.commit().await.unwrap(), lost);
+    assert_eq!(fleet.dump().await.only(&KEPT), before);
+    let again = Take::of(store, &[1, 2], Duration::from_secs(60)).await;
+    assert_eq!(again.unwrap().ids().count(), 2);
+}
+
+#[tokio::test]
+async fn a_removal_that_broke_off_is_told_when_the_rest_is_given_back() {
+    let fleet = with_records(150).await;
+    let store = fleet.node("page").await;
+    let ids: Vec<u64> = (1..=150).collect();
+    let take = Take::of(store.clone(), &ids, LONG).await.unwrap();
+    // The first claim of the take is removed, as by a removal whose answer was lost.
+    let claims: Vec<String> = fleet.raw(&["HKEYS", &fleet.keys.claims]).await;
+    let number = |slot: &String| slot.rsplit("take").next().unwrap().parse::<u64>().unwrap();
+    let first = claims.iter().min_by_key(|slot| number(slot)).unwrap();
+    let (node, lane) = first.split_once(':').unwrap();
+    let slot = Slot::new(node, lane);
+    let held: String = fleet.raw(&["HGET", &fleet.keys.claims, first]).await;
+    let count = held.split(' ').count() as u64 - 3;
+    let removed = store.errors_commit(&slot, 1, count).await.unwrap();
+    assert_eq!(removed, ErrorsCommit::Done);
+    let told = Taken {
+        removed: count,
+        put_back: 150 - count,
+        lost: 0,
+    };
+    assert_eq!(take.give_back().await.unwrap(), told);
+    assert_eq!(store.errors_len().await.unwrap(), 150 - count);
+}

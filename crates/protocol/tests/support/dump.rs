@@ -1,0 +1,185 @@
+//! The state of a fleet as text that can be compared and read.
+//!
+//! One line per key, in the order of their names; fields and members are sorted, lists are
+//! not. Packs and error records are decoded. A time becomes `TIME`, the server's run `RUN`:
+//! everything else must be the same in every run of a test.
+
+use baton::FleetName;
+use baton_protocol::Pack;
+use baton_protocol::record;
+use redis::FromRedisValue;
+use redis::aio::MultiplexedConnection;
+
+/// Texts longer than this are shown by their length.
+const LONG_TEXT: usize = 60;
+
+/// The lines. Compare it with an array of `&str`.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Dump(Vec<String>);
+
+impl Dump {
+    /// The lines of some keys only.
+    pub(crate) fn only(&self, keys: &[&str]) -> Self {
+        let wanted = |line: &&String| {
+            let key = line.split_once(": ").map(|(key, _)| key);
+            key.is_some_and(|key| keys.contains(&key))
+        };
+        Self(self.0.iter().filter(wanted).cloned().collect())
+    }
+}
+
+impl<const N: usize> PartialEq<[&str; N]> for Dump {
+    fn eq(&self, lines: &[&str; N]) -> bool {
+        self.0 == lines
+    }
+}
+
+impl std::fmt::Debug for Dump {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for line in &self.0 {
+            write!(f, "\n    {line:?},")?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads every key that matches the pattern.
+pub(crate) async fn dump(
+    raw: &mut MultiplexedConnection,
+    pattern: &str,
+    fleet: &FleetName,
+) -> Dump {
+    let info: String = query(raw, &["INFO", "server"]).await;
+    let run = info
+        .lines()
+        .find_map(|line| line.strip_prefix("run_id:"))
+        .map(|run| run[..8].to_owned())
+        .unwrap();
+    let mut lines = Vec::new();
+    let keys: Vec<String> = query(raw, &["KEYS", pattern]).await;
+    for key in keys {
+        let name = key
+            .replace(&format!("{{{fleet}}}:"), "")
+            .replace(&format!("{{{fleet}:0}}:"), "");
+        let name = name.strip_prefix("baton:").unwrap_or(&name);
+        lines.push(format!("{name}: {}", value(raw, &key, name, &run).await));
+    }
+    lines.sort();
+    Dump(lines)
+}
+
+async fn query<T: FromRedisValue>(raw: &mut MultiplexedConnection, words: &[&str]) -> T {
+    let mut command = redis::cmd(words[0]);
+    words[1..].iter().for_each(|word| {
+        command.arg(word);
+    });
+    command.query_async(raw).await.unwrap()
+}
+
+async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run: &str) -> String {
+    let kind: String = query(raw, &["TYPE", key]).await;
+    let braces = |mut parts: Vec<String>| {
+        parts.sort_by_key(|part| {
+            let field = part.split('=').next().unwrap_or_default();
+            (field.parse::<u64>().ok(), part.clone())
+        });
+        format!("{{{}}}", parts.join(", "))
+    };
+    match kind.as_str() {
+        "string" => {
+            let bytes: Vec<u8> = query(raw, &["GET", key]).await;
+            format!("'{}'", text(&bytes))
+        }
+        "list" => {
+            let elements: Vec<Vec<u8>> = query(raw, &["LRANGE", key, "0", "-1"]).await;
+            let show = |element: &Vec<u8>| show(name, element, run);
+            let elements: Vec<String> = elements.iter().map(show).collect();
+            format!("[{}]", elements.join(", "))
+        }
+        "hash" => {
+            let fields: Vec<(String, Vec<u8>)> = query(raw, &["HGETALL", key]).await;
+            let show =
+                |(field, value): &(String, Vec<u8>)| format!("{field}={}", show(name, value, run));
+            // A random word, made by the first seal.
+            let told = |(field, _): &&(String, Vec<u8>)| name != "fence" || field != "born";
+            braces(fields.iter().filter(told).map(show).collect())
+        }
+        "zset" => {
+            let words = ["ZRANGE", key, "0", "-1", "WITHSCORES"];
+            let members: Vec<(String, f64)> = query(raw, &words).await;
+            let show = |(member, score): &(String, f64)| {
+                format!("{member}={}", mask(&format!("{score}"), run))
+            };
+            braces(members.iter().map(show).collect())
+        }
+        "set" => {
+            let members: Vec<String> = query(raw, &["SMEMBERS", key]).await;
+            braces(members)
+        }
+        other => panic!("{key} holds a {other}"),
+    }
+}
+
+/// One element or value, decoded as its key demands.
+fn show(name: &str, bytes: &[u8], run: &str) -> String {
+    match name {
+        "packs" => match Pack::parse(bytes) {
+            Ok(pack) => {
+                let texts: Vec<String> = pack.texts.iter().map(|bytes| text(bytes)).collect();
+                format!("[{}]", texts.join(" "))
+            }
+            Err(_) => text(bytes),
+        },
+        "errors" => record(bytes, run),
+        // When, and how long nobody had the lease before.
+        "takeovers" => {
+            let line = text(bytes);
+            let words = line.splitn(6, ' ').enumerate();
+            let words = words.map(|(at, word)| match at {
+                2 => "TIME",
+                3 => "GAP",
+                _ => word,
+            });
+            words.collect::<Vec<_>>().join(" ")
+        }
+        // Its last two words are the time.
+        "ledger" => {
+            let entry = text(bytes);
+            let words: Vec<&str> = entry.split(' ').collect();
+            format!("{} TIME", words[..words.len() - 2].join(" "))
+        }
+        _ => mask(&text(bytes), run),
+    }
+}
+
+fn record(bytes: &[u8], run: &str) -> String {
+    let failed = record::decode(bytes);
+    format!(
+        "{} at {} by {} try {}: {}: {}",
+        failed.seq,
+        mask(&failed.at_ms.to_string(), run),
+        failed.node,
+        failed.attempt,
+        failed.reason,
+        text(&failed.text)
+    )
+}
+
+fn text(bytes: &[u8]) -> String {
+    if bytes.len() > LONG_TEXT {
+        return format!("<{} bytes>", bytes.len());
+    }
+    bytes.escape_ascii().to_string()
+}
+
+fn mask(text: &str, run: &str) -> String {
+    let digits = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
+    // Milliseconds, or the seconds in `workers`.
+    let is_time = |word: &str| matches!(word.len(), 10 | 13) && digits(word);
+    let word = |word: &str| match word {
+        word if word == run => "RUN".to_owned(),
+        word if is_time(word) => "TIME".to_owned(),
+        word => word.to_owned(),
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}

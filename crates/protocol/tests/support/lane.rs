@@ -1,0 +1,172 @@
+//! One lane of a worker, in short words.
+
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use baton::{Effects, FailedMessage};
+use baton_protocol::{
+    Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, Extend, Failure, GiveBack, Outcomes, Slot,
+    Store, Wanted,
+};
+use baton_protocol::{Pack, Range};
+
+use super::LONG;
+
+/// For those who stage nothing.
+pub(crate) static NO_EFFECTS: LazyLock<Effects> = LazyLock::new(Effects::default);
+
+/// A worker's store and its slot.
+pub(crate) struct Lane {
+    pub(crate) store: Store,
+    pub(crate) slot: Slot,
+}
+
+impl Lane {
+    pub(crate) fn new(store: Store) -> Self {
+        let slot = Slot::new(store.node(), 0);
+        Self { store, slot }
+    }
+
+    /// Another lane of the same node.
+    pub(crate) fn sibling(&self, lane: u64) -> Self {
+        Self {
+            store: self.store.clone(),
+            slot: Slot::new(self.store.node(), lane),
+        }
+    }
+
+    pub(crate) async fn claim(&self, number: u64, want: u64) -> Claim {
+        self.claim_for(number, want, LONG).await
+    }
+
+    pub(crate) async fn claim_for(&self, number: u64, want: u64, ttl: Duration) -> Claim {
+        let claim = self
+            .store
+            .claim(ClaimCall {
+                slot: &self.slot,
+                number,
+                want,
+                ttl,
+            })
+            .await;
+        claim.unwrap()
+    }
+
+    /// A claim that must succeed, as the texts it brought: `m1 m2`, and `m3 (2)` for one that
+    /// came back twice.
+    pub(crate) async fn take(&self, number: u64, want: u64) -> String {
+        taken(&self.claim(number, want).await)
+    }
+
+    /// The same with a deadline that has passed when it returns.
+    pub(crate) async fn take_and_stall(&self, number: u64, want: u64) -> String {
+        taken(&self.claim_for(number, want, super::OVER).await)
+    }
+
+    /// All of them went well.
+    pub(crate) async fn commit(&self, number: u64, ended: RangeInclusive<u64>) -> Commit {
+        self.commit_with(number, ended, &[], &NO_EFFECTS).await
+    }
+
+    /// Some went wrong, or changed something.
+    pub(crate) async fn commit_with(
+        &self,
+        number: u64,
+        ended: RangeInclusive<u64>,
+        failed: &[Vec<u8>],
+        effects: &Effects,
+    ) -> Commit {
+        let outcomes = Outcomes {
+            first: *ended.start(),
+            last: *ended.end(),
+            failed,
+            effects,
+            max_errors: 10,
+            digest: None,
+        };
+        self.commit_outcomes(number, outcomes).await
+    }
+
+    pub(crate) async fn commit_outcomes(&self, number: u64, outcomes: Outcomes<'_>) -> Commit {
+        let commit = self.store.commit(&self.slot, number, outcomes).await;
+        commit.unwrap()
+    }
+
+    /// Takes the oldest error records into its hands, of at most so many bytes.
+    pub(crate) async fn drain(&self, number: u64, most: u64, bytes: u64) -> ErrorsClaim {
+        self.drain_for(number, most, bytes, LONG).await
+    }
+
+    /// The same for so long.
+    pub(crate) async fn drain_for(
+        &self,
+        number: u64,
+        most: u64,
+        bytes: u64,
+        ttl: Duration,
+    ) -> ErrorsClaim {
+        let last = u64::from(u32::MAX);
+        let wanted = Wanted::Oldest { most, bytes, last };
+        let claim = self.store.errors_claim(&self.slot, number, wanted, ttl);
+        claim.await.unwrap()
+    }
+
+    /// All failed messages that no drain holds, the oldest first.
+    pub(crate) async fn failures(&self) -> Vec<Failure> {
+        let (mut failures, mut after) = (Vec::new(), Some(0));
+        while let Some(id) = after {
+            let page = self.store.errors_after(id, 100).await.unwrap();
+            failures.extend(page.failures);
+            after = page.next;
+        }
+        failures
+    }
+
+    pub(crate) async fn extend(&self, number: u64) -> Extend {
+        let claims = [(self.slot.clone(), number)];
+        let extended = self.store.extend(&claims, LONG).await.unwrap();
+        assert_eq!(extended.len(), 1);
+        extended[0]
+    }
+
+    pub(crate) async fn give_back(&self, number: u64) -> GiveBack {
+        self.store.give_back(&self.slot, number).await.unwrap()
+    }
+}
+
+fn taken(claim: &Claim) -> String {
+    let Claim::Claimed { range, pack } = claim else {
+        panic!("nothing was claimed: {claim:?}");
+    };
+    let ClaimedPack::Sent(pack) = pack else {
+        panic!("no pack was sent: {claim:?}");
+    };
+    let pack = Pack::parse(pack).unwrap();
+    let texts: Vec<String> = (range.first..=range.last)
+        .map(|seq| text_of(range, &pack, seq).escape_ascii().to_string())
+        .collect();
+    let returns = match range.returns {
+        0 => String::new(),
+        returns => format!(" ({returns})"),
+    };
+    texts.join(" ") + &returns
+}
+
+/// The text of one message of a range.
+pub(crate) fn text_of<'a>(range: &Range, pack: &Pack<'a>, seq: u64) -> &'a [u8] {
+    assert_eq!(pack.texts.len() as u64, range.count);
+    pack.texts[(seq - range.pack) as usize]
+}
+
+/// The record of a message that its handler rejected.
+pub(crate) fn failed(seq: u64, text: impl AsRef<[u8]>) -> Vec<u8> {
+    baton_protocol::record::encode(&FailedMessage {
+        seq,
+        at_ms: 5,
+        node: "w".to_owned(),
+        reason: "bad".to_owned(),
+        attempt: 1,
+        text: text.as_ref().to_vec(),
+    })
+}

@@ -1,0 +1,266 @@
+//! What every test of the protocol needs: a real server, a fleet of its own on it, nodes, and
+//! the whole state of that fleet as text.
+
+mod dump;
+mod lane;
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use baton::{Error, FleetName, Target};
+use baton_protocol::{Beat, Publish, PublishCall, Seal, Store};
+use baton_protocol::{Cursor, Keys, PackBuilder};
+use baton_server::PrivateServer;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, FromRedisValue};
+
+pub(crate) use dump::Dump;
+pub(crate) use lane::{Lane, NO_EFFECTS, failed, text_of};
+
+/// A time to live that no test outlives.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
+/// A time to live that is over at once.
+pub(crate) const OVER: Duration = Duration::ZERO;
+/// How long a condition may take to come true.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One server for all tests that do not change its settings; each has a fleet of its own.
+static SERVER: LazyLock<PrivateServer> = LazyLock::new(start);
+
+/// A server for a test that changes settings, restarts it, or looks at every key.
+pub(crate) fn start() -> PrivateServer {
+    PrivateServer::builder().unix_socket().start().unwrap()
+}
+
+/// A fleet that no other test knows.
+pub(crate) struct Fleet {
+    pub(crate) name: FleetName,
+    pub(crate) keys: Keys,
+    url: String,
+    raw: MultiplexedConnection,
+}
+
+impl Fleet {
+    /// On the server that all tests share.
+    pub(crate) async fn new() -> Self {
+        Self::on(&SERVER.url()).await
+    }
+
+    /// On another server.
+    pub(crate) async fn on(url: &str) -> Self {
+        static FLEETS: AtomicU64 = AtomicU64::new(1);
+        let number = FLEETS.fetch_add(1, Ordering::Relaxed);
+        let name = FleetName::new(&format!("fleet-{number}")).unwrap();
+        Self {
+            keys: Keys::new(&name),
+            name,
+            url: url.to_owned(),
+            raw: connect(url).await,
+        }
+    }
+
+    /// A new raw connection, after a restart of the server.
+    pub(crate) async fn reconnect(&mut self) {
+        self.raw = connect(&self.url).await;
+    }
+
+    /// A node of the fleet.
+    pub(crate) async fn node(&self, name: &str) -> Store {
+        self.open(&self.url, name).await.unwrap()
+    }
+
+    /// A node that logs in as a user with the password `secret`.
+    pub(crate) async fn node_as(&self, user: &str, name: &str) -> Result<Store, Error> {
+        let url = format!("{}?user={user}&pass=secret", self.url);
+        self.open(&url, name).await
+    }
+
+    async fn open(&self, url: &str, name: &str) -> Result<Store, Error> {
+        let target = Target::parse(url)?;
+        Store::open(&target, &self.name, name, |_| {}).await
+    }
+
+    /// A node and its only lane.
+    pub(crate) async fn lane(&self, name: &str) -> Lane {
+        Lane::new(self.node(name).await)
+    }
+
+    /// The node `g`, which has sealed with epoch 1.
+    pub(crate) async fn generator(&self) -> Store {
+        let store = self.node("g").await;
+        let sealed = Seal::Sealed {
+            last: 0,
+            cursor: Cursor::parse("0"),
+        };
+        assert_eq!(store.seal(1).await.unwrap(), sealed);
+        store
+    }
+
+    /// Generator and worker, and this many messages waiting in one pack.
+    pub(crate) async fn with_messages(&self, count: u64) -> (Store, Lane) {
+        let generator = self.generator().await;
+        assert_eq!(publish(&generator, 1, count).await, Publish::Ok);
+        (generator, self.lane("w").await)
+    }
+
+    /// A raw command, as an operator (or a vandal) would send it.
+    pub(crate) async fn raw<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut command = redis::cmd(words[0]);
+        words[1..].iter().for_each(|word| {
+            command.arg(word);
+        });
+        command.query_async(&mut self.raw.clone()).await.unwrap()
+    }
+
+    /// The same for a command with bytes in it.
+    pub(crate) async fn send(&self, command: &redis::Cmd) {
+        let mut raw = self.raw.clone();
+        let _: redis::Value = command.query_async(&mut raw).await.unwrap();
+    }
+
+    /// Appends error records, as the scripts would.
+    pub(crate) async fn fail(&self, records: &[impl AsRef<[u8]>]) {
+        let last: Option<u64> = self.raw(&["HGET", &self.keys.errors_ids, "last"]).await;
+        let last = last.unwrap_or_default();
+        let mut append = redis::cmd("HSET");
+        append.arg(&self.keys.errors);
+        for (id, record) in (last + 1..).zip(records) {
+            append.arg(id).arg(record.as_ref());
+        }
+        self.send(&append).await;
+        let last = (last + records.len() as u64).to_string();
+        let _: u64 = self
+            .raw(&["HSET", &self.keys.errors_ids, "last", &last])
+            .await;
+    }
+
+    /// The run of the server, as claims carry it.
+    pub(crate) async fn run(&self) -> String {
+        let info: String = self.raw(&["INFO", "server"]).await;
+        let mut lines = info.lines();
+        let run = lines.find_map(|line| line.strip_prefix("run_id:"));
+        run.unwrap()[..8].to_owned()
+    }
+
+    /// A key of the application, in the fleet's slot.
+    pub(crate) fn app(&self, name: &str) -> String {
+        format!("app:{{{}:0}}:{name}", self.name)
+    }
+
+    /// The whole state of the fleet: one line per key, times masked.
+    pub(crate) async fn dump(&self) -> Dump {
+        let pattern = format!("*{{{}[:}}]*", self.name);
+        dump::dump(&mut self.raw.clone(), &pattern, &self.name).await
+    }
+
+    /// Every key of the server, whoever's it is.
+    pub(crate) async fn dump_all(&self) -> Dump {
+        dump::dump(&mut self.raw.clone(), "*", &self.name).await
+    }
+
+    /// A worker of this name takes messages and dies with them; a survivor puts them back.
+    /// Returns what it took.
+    pub(crate) async fn death(&self, name: &str, want: u64, survivor: &Store) -> String {
+        let lane = self.lane(name).await;
+        let texts = lane.take(1, want).await;
+        drop(lane);
+        self.wait_absent(name).await;
+        let _ = survivor.reclaim().await.unwrap();
+        texts
+    }
+
+    /// Makes the suspicions of all that waits so old that a verdict is due.
+    pub(crate) async fn age_suspicions(&self) {
+        self.rewrite_suspects(|words| match words {
+            [_, _, _, _, _, time, run, names] => {
+                let time: u64 = time.parse().unwrap();
+                Some(format!("{} {run} {names}", time - 5000))
+            }
+            _ => None,
+        })
+        .await;
+    }
+
+    /// Changes time, run and names of the suspects of all that waits; given are the words of a
+    /// range.
+    pub(crate) async fn rewrite_suspects(&self, rewrite: impl Fn(&[&str]) -> Option<String>) {
+        let queue = &self.keys.queue;
+        let ranges: Vec<String> = self.raw(&["LRANGE", queue, "0", "-1"]).await;
+        for (at, range) in ranges.iter().enumerate() {
+            let words: Vec<&str> = range.split(' ').collect();
+            if let Some(suspects) = rewrite(&words) {
+                let range = format!("{} {suspects}", words[..5].join(" "));
+                let _: () = self.raw(&["LSET", queue, &at.to_string(), &range]).await;
+            }
+        }
+    }
+
+    /// Waits until the server has seen the end of a node's connection.
+    pub(crate) async fn wait_absent(&self, node: &str) {
+        let channel = format!("{}{node}", self.keys.presence);
+        eventually("the node is absent", async || {
+            let (_, subscribers): (String, u64) = self.raw(&["PUBSUB", "NUMSUB", &channel]).await;
+            subscribers == 0
+        })
+        .await;
+    }
+}
+
+async fn connect(url: &str) -> MultiplexedConnection {
+    let client = redis::Client::open(url).unwrap();
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    connection.await.unwrap()
+}
+
+/// Waits for a condition, with a deadline.
+pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A pack of the messages `m1`, `m2`, … from `first` on, made at time 1.
+pub(crate) fn pack(first: u64, count: u64) -> Vec<u8> {
+    let texts: Vec<String> = (first..first + count)
+        .map(|seq| format!("m{seq}"))
+        .collect();
+    pack_of(&texts)
+}
+
+/// A pack of any texts, made at time 1.
+pub(crate) fn pack_of(texts: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut builder = PackBuilder::default();
+    texts.iter().for_each(|text| builder.push(text.as_ref()));
+    builder.finish(1)
+}
+
+/// What a generator of epoch 1 with a wide queue publishes.
+pub(crate) fn call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'_> {
+    PublishCall {
+        epoch: 1,
+        first,
+        count,
+        cursor: Cursor {
+            due_ms: first * 10,
+            known_ms: 0,
+        },
+        max_pending: 1_000_000,
+        digest: None,
+        pack,
+    }
+}
+
+/// Publishes `count` messages from `first` on, as epoch 1.
+pub(crate) async fn publish(generator: &Store, first: u64, count: u64) -> Publish {
+    let pack = pack(first, count);
+    generator.publish(call(first, count, &pack)).await.unwrap()
+}
+
+/// A beat with a lease that no test outlives.
+pub(crate) async fn beat(store: &Store) -> Beat {
+    store.beat(LONG, "{}", 0).await.unwrap()
+}

@@ -1,0 +1,166 @@
+//! What an operator of Redis may set, and set back.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use baton_processes::{Info, Told};
+
+use super::{Fault, Note};
+use crate::stage::Stage;
+
+/// So little that a pack of messages does not fit.
+const LIMIT: &str = "pubsub 32kb 16kb 1";
+const LIMIT_SETTING: &str = "client-output-buffer-limit";
+const PASSWORD: &str = "changed";
+/// So often per second a node may connect, and complain, while Redis refuses it.
+const QUIET_PER_S: f64 = 12.0;
+
+fn send(redis: &mut redis::Connection, words: &[&str]) -> Result<redis::Value> {
+    let mut command = redis::Cmd::new();
+    for word in words {
+        command.arg(*word);
+    }
+    Ok(command.query(redis)?)
+}
+
+/// Connections with a subscription may keep little unread: others are cut.
+#[derive(Default)]
+pub(super) struct OutputLimit {
+    before: Option<String>,
+}
+
+impl Fault for OutputLimit {
+    fn inject(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
+        let mut redis = stage.eye.redis()?;
+        let mut ask = redis::cmd("CONFIG");
+        ask.arg("GET").arg(LIMIT_SETTING);
+        let (_, limits): (String, String) = ask.query(&mut redis)?;
+        let of_pubsub = limits.find("pubsub").map(|at| limits[at..].to_owned());
+        self.before = Some(of_pubsub.context("no limit for pubsub")?);
+        send(&mut redis, &["CONFIG", "SET", LIMIT_SETTING, LIMIT]).map(drop)
+    }
+
+    fn lift(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
+        match &self.before {
+            // A restart forgets it.
+            Some(before) if stage.server.is_running() => {
+                let words = ["CONFIG", "SET", LIMIT_SETTING, before];
+                send(&mut stage.eye.redis()?, &words).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How much nodes do while they can do nothing. One that does not back off connects and complains
+/// for as long as it is refused.
+#[derive(Default)]
+struct Noise {
+    since: Option<Instant>,
+    connections: f64,
+    mark: usize,
+}
+
+impl Noise {
+    fn begin(stage: &Stage, redis: &mut redis::Connection) -> Result<Self> {
+        Ok(Self {
+            since: Some(Instant::now()),
+            connections: connections(redis)?,
+            mark: stage.fleet.mark(),
+        })
+    }
+
+    /// Judges, and returns it in words.
+    fn end(&self, stage: &mut Stage, redis: &mut redis::Connection) -> Result<String> {
+        let Some(since) = self.since else {
+            return Ok(String::new());
+        };
+        let per_node = stage.fleet.alive().len().max(1) as f64 * since.elapsed().as_secs_f64();
+        let complains = |told: &Told| matches!(told.event(), "redis" | "warning");
+        let told = stage.fleet.told_since(self.mark);
+        let lines = told.iter().filter(|told| complains(told)).count() as f64 / per_node;
+        let connections = (connections(redis)? - self.connections) / per_node;
+        let words = format!(
+            "each node connected {connections:.1} times and complained {lines:.1} times per second"
+        );
+        if connections > QUIET_PER_S || lines > QUIET_PER_S {
+            stage.findings.push(format!("no backoff: {words}"));
+        }
+        Ok(words)
+    }
+}
+
+fn connections(redis: &mut redis::Connection) -> Result<f64> {
+    Info::read(redis, "stats")?.number("total_connections_received")
+}
+
+/// The password is another for a while, and all who know the old one are cut off.
+#[derive(Default)]
+pub(super) struct Password(Noise);
+
+impl Fault for Password {
+    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+        let mut redis = stage.eye.redis()?;
+        send(&mut redis, &["CONFIG", "SET", "requirepass", PASSWORD])?;
+        let mut cut = 0;
+        for kind in ["normal", "pubsub"] {
+            if let redis::Value::Int(clients) = send(&mut redis, &["CLIENT", "KILL", "TYPE", kind])?
+            {
+                cut += clients;
+            }
+        }
+        note.text = format!("{cut} connections cut");
+        self.0 = Noise::begin(stage, &mut redis)?;
+        Ok(())
+    }
+
+    fn lift(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+        // A restart forgets it.
+        if !stage.server.is_running() {
+            return Ok(());
+        }
+        let url = stage.eye.url();
+        let with_password = url.replacen("://", &format!("://:{PASSWORD}@"), 1);
+        let redis = redis::Client::open(with_password)?.get_connection();
+        // A password that was never set is not asked for.
+        let mut redis = match redis {
+            Ok(redis) => redis,
+            Err(_) => stage.eye.redis()?,
+        };
+        send(&mut redis, &["CONFIG", "SET", "requirepass", ""])?;
+        let noise = self.0.end(stage, &mut redis)?;
+        note.text = format!("{}, {noise}", note.text);
+        Ok(())
+    }
+}
+
+/// The primary follows a server that does not exist. It keeps its data, takes no writes,
+/// and is a primary again afterwards.
+#[derive(Default)]
+pub(super) struct Demote(Noise);
+
+impl Fault for Demote {
+    fn inject(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
+        // Free a moment ago: no server listens there.
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+            .local_addr()?
+            .port();
+        let port = port.to_string();
+        let mut redis = stage.eye.redis()?;
+        send(&mut redis, &["REPLICAOF", "127.0.0.1", &port])?;
+        self.0 = Noise::begin(stage, &mut redis)?;
+        Ok(())
+    }
+
+    fn lift(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+        // A restart forgets it.
+        if !stage.server.is_running() {
+            return Ok(());
+        }
+        let mut redis = stage.eye.redis()?;
+        send(&mut redis, &["REPLICAOF", "NO", "ONE"])?;
+        note.text = self.0.end(stage, &mut redis)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! The run as the report draws it: every process's life, and the figures.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use baton_processes::Told;
+
+use crate::record::{End, Lane, Role, Span, Tick};
+use crate::stage::Stage;
+
+/// About how many ticks all lanes have together.
+const TICKS: f64 = 3000.0;
+/// The shortest time that has a tick of its own, in s.
+const SHORTEST_TICK: f64 = 0.05;
+/// Longest wait that counts as a takeover or a recovery.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The life of every process, in the order they were started.
+pub fn lanes(stage: &Stage, told: &[Told], began: Instant) -> Vec<Lane> {
+    let now = Instant::now();
+    let at = |moment: Instant| moment.saturating_duration_since(began).as_secs_f64();
+    let tick_s = (at(now) * stage.settings.nodes as f64 / TICKS).max(SHORTEST_TICK);
+    let mut by_node: Vec<Vec<&Told>> = vec![Vec::new(); stage.nodes.len()];
+    told.iter().for_each(|told| by_node[told.copy].push(told));
+    let mut lanes: Vec<Lane> = Vec::new();
+    for (node, told) in stage.nodes.iter().zip(by_node) {
+        let (to, end) = node.gone.unwrap_or((now, End::Alive));
+        let events = told.iter().map(|told| (at(told.at), *told));
+        let pauses = node.pauses.iter();
+        let pauses = pauses.map(|(from, until)| (at(*from), at(until.unwrap_or(to))));
+        lanes.push(Lane {
+            label: node.label.clone(),
+            node: node.name.clone(),
+            from_s: at(node.from),
+            to_s: at(to),
+            end,
+            spans: overlay(spans(events.clone(), at(to)), pauses),
+            ticks: ticks(events, tick_s),
+        });
+    }
+    let prints = stage.drains.told();
+    for (number, drain) in stage.drained.iter().enumerate() {
+        let to = drain.to.unwrap_or(now);
+        let printed = prints.iter().filter(|print| print.copy == number).count() as u64;
+        let tick = Tick {
+            at_s: at(to),
+            count: printed,
+            failed: printed,
+        };
+        lanes.push(Lane {
+            label: format!("getErrors {}", number + 1),
+            node: String::new(),
+            from_s: at(drain.from),
+            to_s: at(to),
+            end: if drain.killed {
+                End::Killed
+            } else {
+                End::Stopped
+            },
+            spans: vec![Span {
+                from_s: at(drain.from),
+                to_s: at(to),
+                role: Role::Drain,
+            }],
+            ticks: Vec::from_iter((printed > 0).then_some(tick)),
+        });
+    }
+    lanes.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+    lanes
+}
+
+/// What a node was, as it told.
+fn spans<'a>(events: impl Iterator<Item = (f64, &'a Told)>, to_s: f64) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    let mut open: Option<(f64, Role)> = None;
+    for (at_s, told) in events {
+        let role = match told.event() {
+            "generator" => Some(Role::Generator {
+                epoch: told.number("epoch"),
+            }),
+            "worker" => Some(Role::Worker),
+            "fenced" | "stopped" => None,
+            _ => continue,
+        };
+        if role.is_some() && role == open.map(|(_, role)| role) {
+            continue;
+        }
+        close(&mut spans, open, at_s);
+        open = role.map(|role| (at_s, role));
+    }
+    close(&mut spans, open, to_s);
+    spans
+}
+
+fn close(spans: &mut Vec<Span>, open: Option<(f64, Role)>, to_s: f64) {
+    if let Some((from_s, role)) = open {
+        let to_s = to_s.max(from_s);
+        spans.push(Span { from_s, to_s, role });
+    }
+}
+
+/// Puts pauses over what a node was.
+fn overlay(spans: Vec<Span>, pauses: impl Iterator<Item = (f64, f64)>) -> Vec<Span> {
+    let mut all = spans;
+    for (from_s, to_s) in pauses {
+        let mut cut = Vec::new();
+        for span in all {
+            let before = (span.from_s, span.to_s.min(from_s));
+            let after = (span.from_s.max(to_s), span.to_s);
+            for (from_s, to_s) in [before, after] {
+                if from_s < to_s {
+                    cut.push(Span {
+                        from_s,
+                        to_s,
+                        ..span
+                    });
+                }
+            }
+        }
+        cut.push(Span {
+            from_s,
+            to_s,
+            role: Role::Paused,
+        });
+        cut.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+        all = cut;
+    }
+    all
+}
+
+/// Messages published or ended, a few moments together.
+fn ticks<'a>(events: impl Iterator<Item = (f64, &'a Told)>, tick_s: f64) -> Vec<Tick> {
+    let mut buckets: BTreeMap<u64, Tick> = BTreeMap::new();
+    for (at_s, told) in events {
+        if !matches!(told.event(), "published" | "processed") {
+            continue;
+        }
+        let bucket = (at_s / tick_s) as u64;
+        let tick = buckets.entry(bucket).or_insert(Tick {
+            at_s: (bucket as f64 + 0.5) * tick_s,
+            count: 0,
+            failed: 0,
+        });
+        tick.count += (told.number("last") + 1).saturating_sub(told.number("first"));
+        tick.failed += told.line["failed"].as_array().map_or(0, Vec::len) as u64;
+    }
+    buckets.into_values().collect()
+}
+
+/// From the death of a generator to its successor's first word, in ms: deaths in fair weather.
+pub fn takeovers_ms(stage: &Stage, told: &[Told]) -> Vec<f64> {
+    let deaths = stage.deaths.iter().filter(|death| death.generator);
+    let took = deaths.filter_map(|death| {
+        let from = told.partition_point(|told| told.at < death.at);
+        let mut later = told[from..].iter();
+        let next = later.find(|told| told.event() == "generator" && told.copy != death.node)?;
+        Some(next.at - death.at)
+    });
+    milliseconds(took)
+}
+
+/// From the death of a worker that held messages to their return to the queue, in ms.
+pub fn recoveries_ms(stage: &Stage, told: &[Told]) -> Vec<f64> {
+    let took = stage.deaths.iter().filter_map(|death| {
+        let name = stage.nodes[death.node].name.as_str();
+        let from = told.partition_point(|told| told.at < death.at);
+        let back = told[from..].iter().find(|told| {
+            let nodes = told.line["nodes"].as_array().into_iter().flatten();
+            told.event() == "reclaimed" && nodes.clone().any(|node| node == name)
+        })?;
+        Some(back.at - death.at)
+    });
+    milliseconds(took)
+}
+
+fn milliseconds(times: impl Iterator<Item = Duration>) -> Vec<f64> {
+    times
+        .filter(|time| *time < LONGEST)
+        .map(|time| time.as_secs_f64() * 1000.0)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(line: serde_json::Value) -> Told {
+        Told {
+            copy: 0,
+            at: Instant::now(),
+            line,
+        }
+    }
+
+    #[test]
+    fn a_life_is_cut_into_roles_and_pauses_without_overlap() {
+        let lines = [
+            (1.0, told(json!({"event": "worker", "generator": "x"}))),
+            (2.0, told(json!({"event": "worker", "generator": "y"}))),
+            (4.0, told(json!({"event": "generator", "epoch": 7}))),
+            (6.0, told(json!({"event": "fenced", "epoch": 7}))),
+            (8.0, told(json!({"event": "worker", "generator": "z"}))),
+        ];
+        let events = lines.iter().map(|(at, told)| (*at, told));
+        let all = overlay(spans(events, 10.0), [(5.0, 7.0)].into_iter());
+        let all: Vec<(f64, f64, Role)> = all
+            .iter()
+            .map(|span| (span.from_s, span.to_s, span.role))
+            .collect();
+        assert_eq!(
+            all,
+            [
+                (1.0, 4.0, Role::Worker),
+                (4.0, 5.0, Role::Generator { epoch: 7 }),
+                (5.0, 7.0, Role::Paused),
+                (8.0, 10.0, Role::Worker),
+            ]
+        );
+    }
+
+    #[test]
+    fn messages_of_about_one_moment_are_one_tick() {
+        let lines = [
+            (
+                0.1,
+                told(json!({"event": "processed", "first": 1, "last": 3, "failed": [2]})),
+            ),
+            (
+                0.4,
+                told(json!({"event": "processed", "first": 4, "last": 4, "failed": []})),
+            ),
+            (
+                0.6,
+                told(json!({"event": "published", "first": 5, "last": 9})),
+            ),
+            (0.7, told(json!({"event": "snapshot"}))),
+        ];
+        let ticks = ticks(lines.iter().map(|(at, told)| (*at, told)), 0.5);
+        let ticks: Vec<(f64, u64, u64)> = ticks
+            .iter()
+            .map(|tick| (tick.at_s, tick.count, tick.failed))
+            .collect();
+        assert_eq!(ticks, [(0.25, 4, 1), (0.75, 5, 0)]);
+    }
+}

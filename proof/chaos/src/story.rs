@@ -1,0 +1,170 @@
+//! The story of one message: every line of every log that tells of it, and the faults around.
+
+use std::time::Instant;
+
+use baton_processes::Told;
+use baton_protocol::{Entry, Ledger};
+
+use crate::record::Fault;
+use crate::verdict::Print;
+
+/// How far around a message's lines faults belong to its story, in s.
+const AROUND_S: f64 = 2.0;
+
+/// All that stories are made of.
+pub struct Story<'a> {
+    /// When the run began.
+    pub began: Instant,
+    /// The nodes' names in the report, by the number of their copies.
+    pub labels: &'a [String],
+    /// What the nodes told.
+    pub told: &'a [Told],
+    /// What drains printed.
+    pub prints: &'a [Print],
+    /// What Redis wrote down.
+    pub ledger: &'a Ledger,
+    /// Every fault.
+    pub faults: &'a [Fault],
+}
+
+impl Story<'_> {
+    /// The story of a message, a line each, in order.
+    pub fn of(&self, seq: u64) -> String {
+        let at = |moment: Instant| moment.saturating_duration_since(self.began).as_secs_f64();
+        let mut lines: Vec<(f64, String)> = Vec::new();
+        for told in self.told.iter().filter(|told| told.covers(seq)) {
+            let label = self.labels.get(told.copy).map_or("", String::as_str);
+            let mut line = told.line.clone();
+            // Hostile, long, and not what it is about.
+            if let Some(fields) = line.as_object_mut() {
+                fields.remove("text");
+            }
+            lines.push((at(told.at), format!("{label} told {line}")));
+        }
+        for print in self.prints.iter().filter(|print| print.failed.seq == seq) {
+            let text = format!("getErrors {} printed it", print.drain + 1);
+            lines.push((at(print.at), text));
+        }
+        let (from, to) = lines
+            .iter()
+            .fold((f64::MAX, 0.0_f64), |(from, to), (at, _)| {
+                (from.min(*at), to.max(*at))
+            });
+        for fault in self.faults {
+            if fault.from_s < to + AROUND_S && fault.to_s > from - AROUND_S {
+                let text = format!(
+                    "FAULT {} {} {}",
+                    fault.name,
+                    fault.targets.join(", "),
+                    fault.note
+                );
+                lines.push((fault.from_s, text));
+            }
+        }
+        lines.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let mut story: Vec<String> = lines
+            .into_iter()
+            .map(|(at, text)| format!("    {at:8.3} s  {}", text.trim_end()))
+            .collect();
+        let entries = self.ledger.entries.iter();
+        let entries = entries.filter(|entry| (entry.first()..=entry.last()).contains(&seq));
+        story.extend(entries.map(|entry| format!("    the ledger: {}", self.entry(entry))));
+        story.join("\n")
+    }
+    fn entry(&self, entry: &Entry) -> String {
+        let (first, last) = (entry.first(), entry.last());
+        // By Redis's clock, which may have jumped.
+        let at_s = entry.at_us() as f64 / 1e6;
+        match entry {
+            Entry::Published { epoch, .. } => {
+                format!("#{first} to #{last} published under epoch {epoch} at {at_s:.6}")
+            }
+            Entry::Ended { slot, failed, .. } => {
+                let label = self.label(slot.split(':').next().unwrap_or_default());
+                format!(
+                    "#{first} to #{last} ended by {slot} ({label}), {failed} failed, at {at_s:.6}"
+                )
+            }
+            Entry::Retried { seq, .. } => format!("#{seq} retried at {at_s:.6}"),
+        }
+    }
+
+    /// The name in the report of a node with this name in Redis.
+    fn label(&self, name: &str) -> &str {
+        let told = self.told.iter().find(|told| told.node() == name);
+        let label = told.and_then(|told| self.labels.get(told.copy));
+        label.map_or("unknown", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_story_has_all_that_concerns_its_message_in_order_and_nothing_else() {
+        let began = Instant::now();
+        let tell = |ms, copy, line| Told {
+            copy,
+            at: began + Duration::from_millis(ms),
+            line,
+        };
+        let told = [
+            tell(
+                1000,
+                0,
+                json!({"event": "published", "node": "a", "first": 5, "last": 9, "text": "\u{1b}"}),
+            ),
+            tell(
+                1500,
+                1,
+                json!({"event": "processed", "node": "b", "first": 7, "last": 7}),
+            ),
+            tell(
+                1600,
+                1,
+                json!({"event": "processed", "node": "b", "first": 8, "last": 8}),
+            ),
+        ];
+        let fault = |from_s, name: &str| Fault {
+            name: name.to_owned(),
+            targets: vec!["node 2".to_owned()],
+            from_s,
+            to_s: from_s,
+            settled_ms: None,
+            note: String::new(),
+        };
+        let entries = [
+            "p 1 5 9 ff 17 0",
+            "c b:0 7 7 0 ff 18 0",
+            "c b:0 8 8 0 ff 18 0",
+        ];
+        let story = Story {
+            began,
+            labels: &["node 1".to_owned(), "node 2".to_owned()],
+            told: &told,
+            prints: &[],
+            ledger: &Ledger {
+                entries: entries
+                    .iter()
+                    .filter_map(|text| Entry::parse(text))
+                    .collect(),
+            },
+            faults: &[fault(1.2, "near"), fault(60.0, "far")],
+        };
+        assert_eq!(
+            story.of(7).lines().map(str::trim).collect::<Vec<_>>(),
+            [
+                r#"1.000 s  node 1 told {"event":"published","node":"a","first":5,"last":9}"#,
+                "1.200 s  FAULT near node 2",
+                r#"1.500 s  node 2 told {"event":"processed","node":"b","first":7,"last":7}"#,
+                "the ledger: #5 to #9 published under epoch 1 at 17.000000",
+                "the ledger: #7 to #7 ended by b:0 (node 2), 0 failed, at 18.000000",
+            ]
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! What became of every message: the ledger, the census, the nodes' logs and what the drains
+//! printed, held against each other.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use baton::{Audit, FailedMessage, Finding};
+use baton_processes::Told;
+use baton_protocol::Census;
+use baton_protocol::{Entry, Ledger};
+
+use crate::record::Verdict;
+
+/// What a server that does not force every write to the disk may forget when it dies.
+const FORGETS: Duration = Duration::from_secs(5);
+
+/// A failed message that a drain printed.
+#[derive(Debug, Clone)]
+pub struct Print {
+    /// Which drain.
+    pub drain: usize,
+    /// When it was read here.
+    pub at: Instant,
+    /// What it printed.
+    pub failed: FailedMessage,
+}
+
+/// All that is known.
+pub struct Evidence<'a> {
+    /// What Redis's own scripts wrote down: where it says so, it is so.
+    pub ledger: &'a Ledger,
+    /// The last count.
+    pub census: &'a Census,
+    /// What the nodes told.
+    pub told: &'a [Told],
+    /// What drains printed, in order.
+    pub prints: &'a [Print],
+    /// Whether each drain ended well: then what it printed is removed.
+    pub drains: &'a [bool],
+    /// When the server died without having promised to keep its last writes.
+    pub forgetful_deaths: &'a [Instant],
+}
+
+/// What the evidence says, and about which message.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// The counts.
+    pub verdict: Verdict,
+    /// What must not be, each with the number of a message that it is about.
+    pub findings: Vec<(u64, String)>,
+    /// Lines about messages that the server took back when it died: its settings allow that.
+    pub taken_back: u64,
+    /// Failed messages printed again because the first drain did not live to remove them.
+    pub reprints: u64,
+}
+
+/// Judges.
+pub fn judge(evidence: &Evidence<'_>) -> Judgement {
+    let mut judgement = Judgement::default();
+    let records = judgement.prints(evidence);
+    judgement.audit(evidence, &records);
+    judgement.logs(evidence);
+    judgement
+}
+
+impl Evidence<'_> {
+    /// Whether what was told at this moment may have been taken back.
+    fn forgiven(&self, at: Instant) -> bool {
+        let mut deaths = self.forgetful_deaths.iter();
+        deaths.any(|death| at < *death + Duration::from_secs(1) && at + FORGETS > *death)
+    }
+}
+
+impl Judgement {
+    fn find(&mut self, seq: u64, text: String) {
+        self.findings.push((seq, text));
+    }
+
+    /// Each failed message is printed once; again only if the drain before did not end well,
+    /// and then with the same text. Returns the records, sorted.
+    fn prints(&mut self, evidence: &Evidence<'_>) -> Vec<(u64, Vec<u8>)> {
+        let mut printed: HashMap<u64, &Print> = HashMap::new();
+        for print in evidence.prints {
+            let seq = print.failed.seq;
+            let Some(before) = printed.insert(seq, print) else {
+                continue;
+            };
+            if evidence.drains.get(before.drain) == Some(&true) && !evidence.forgiven(before.at) {
+                self.verdict.duplicated += 1;
+                self.find(
+                    seq,
+                    format!("#{seq} was printed again after it was removed"),
+                );
+            } else {
+                self.reprints += 1;
+            }
+            if before.failed.text != print.failed.text {
+                self.find(seq, format!("#{seq} was printed with two different texts"));
+            }
+        }
+        self.verdict.drained = printed.len() as u64;
+        let mut records: Vec<(u64, Vec<u8>)> = printed
+            .into_iter()
+            .map(|(seq, print)| (seq, baton_protocol::record::encode(&print.failed)))
+            .collect();
+        records.sort_unstable();
+        if evidence.census.errors > 0 {
+            let left = evidence.census.errors;
+            self.find(
+                0,
+                format!("{left} failed messages are left after the last getErrors"),
+            );
+        }
+        records
+    }
+
+    /// The ledger, the counters, the failed messages and the texts' digests.
+    fn audit(&mut self, evidence: &Evidence<'_>, records: &[(u64, Vec<u8>)]) {
+        let audit = Audit::hold(evidence.ledger, evidence.census, records);
+        self.verdict.published = audit.published;
+        self.verdict.done = audit.done;
+        self.verdict.failed = audit.failed;
+        self.verdict.lost = audit.lost;
+        self.verdict.duplicated += audit.duplicated;
+        for finding in &audit.findings {
+            let mut text = finding.to_string();
+            let seq = match finding {
+                Finding::Phantom { first, last } => {
+                    self.verdict.phantom += last - first + 1;
+                    *first
+                }
+                // Failed, never printed, gone; or printed, and did not fail.
+                Finding::Failed {
+                    first,
+                    last,
+                    failed,
+                    kept,
+                } => {
+                    self.verdict.lost += failed.saturating_sub(*kept);
+                    self.verdict.phantom += kept.saturating_sub(*failed);
+                    let range = range(*first, *last);
+                    text = format!("{failed} of {range} failed, {kept} were printed");
+                    *first
+                }
+                Finding::Lost { first, .. }
+                | Finding::Duplicated { first, .. }
+                | Finding::Misnumbered { first, .. }
+                | Finding::Texts { first, .. }
+                | Finding::Retried { first, .. } => *first,
+                Finding::Errors { seq, .. } => *seq,
+                Finding::Counter { .. } => 0,
+            };
+            self.find(seq, text);
+        }
+    }
+
+    /// Every line of a log tells of one entry of the ledger, and no two of the same. The other
+    /// way round a killed node may not have come to tell.
+    fn logs(&mut self, evidence: &Evidence<'_>) {
+        let mut ended: HashMap<(&str, u64, u64), Vec<u64>> = HashMap::new();
+        let mut published: HashMap<(u64, u64, u64), bool> = HashMap::new();
+        for entry in &evidence.ledger.entries {
+            match entry {
+                Entry::Published {
+                    epoch, first, last, ..
+                } => {
+                    published.insert((*epoch, *first, *last), false);
+                }
+                Entry::Ended {
+                    slot,
+                    first,
+                    last,
+                    failed,
+                    ..
+                } => {
+                    let node = slot.split(':').next().unwrap_or_default();
+                    ended
+                        .entry((node, *first, *last))
+                        .or_default()
+                        .push(*failed);
+                }
+                // Nobody's log tells of a retry.
+                Entry::Retried { .. } => {}
+            }
+        }
+        // Of two lines that tell the same, the one that the server may have forgotten goes last.
+        let lines = evidence.told.iter();
+        let (excused, rest): (Vec<_>, Vec<_>) = lines.partition(|told| evidence.forgiven(told.at));
+        for told in rest.into_iter().chain(excused) {
+            let (first, last) = (told.number("first"), told.number("last"));
+            let range = range(first, last);
+            let count = (last + 1).saturating_sub(first);
+            match told.event() {
+                "processed" => {
+                    let failed = told.line["failed"].as_array().map_or(0, Vec::len) as u64;
+                    match ended.get_mut(&(told.node(), first, last)) {
+                        Some(left) if left.contains(&failed) => {
+                            let at = left.iter().position(|entry| *entry == failed);
+                            at.map(|at| left.swap_remove(at));
+                        }
+                        _ if evidence.forgiven(told.at) => self.taken_back += count,
+                        Some(left) if left.is_empty() => {
+                            self.verdict.duplicated += count;
+                            self.find(first, format!("{range} told as processed more than once"));
+                        }
+                        Some(left) => {
+                            let text = format!("{range}: {failed} told as failed, not {left:?}");
+                            self.find(first, text);
+                        }
+                        None => {
+                            self.verdict.phantom += count;
+                            let text = format!("{range} told as processed, the ledger has it not");
+                            self.find(first, text);
+                        }
+                    }
+                }
+                "published" => match published.get_mut(&(told.number("epoch"), first, last)) {
+                    Some(heard @ false) => *heard = true,
+                    _ if evidence.forgiven(told.at) => self.taken_back += count,
+                    Some(true) => {
+                        self.find(first, format!("{range} told as published more than once"));
+                    }
+                    None => {
+                        self.verdict.phantom += count;
+                        let text = format!("{range} told as published, the ledger has it not");
+                        self.find(first, text);
+                    }
+                },
+                _ => {}
+            }
+        }
+    }
+}
+
+fn range(first: u64, last: u64) -> String {
+    match first == last {
+        true => format!("#{first}"),
+        false => format!("#{first} to #{last}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! A small run by hand, and everything that can be wrong with it.
+
+use baton_protocol::Digest;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// What a run left behind: three messages, the third failed and drained.
+struct Case {
+    entries: Vec<Entry>,
+    census: Census,
+    told: Vec<Told>,
+    prints: Vec<Print>,
+    drains: Vec<bool>,
+    deaths: Vec<Instant>,
+    now: Instant,
+}
+
+fn digest(pack: u64, texts: &[(u64, &str)]) -> Digest {
+    let mut digest = Digest::default();
+    for (seq, text) in texts {
+        digest.add(seq - pack, text.as_bytes());
+    }
+    digest
+}
+
+fn ended(node: &str, texts: &[(u64, &str)], failed: u64) -> Entry {
+    Entry::Ended {
+        slot: format!("{node}:0"),
+        first: texts[0].0,
+        last: texts[texts.len() - 1].0,
+        failed,
+        digest: Some(digest(1, texts)),
+        at_us: 2,
+    }
+}
+
+impl Case {
+    fn clean() -> Self {
+        let now = Instant::now();
+        let texts = [(1, "a"), (2, "b"), (3, "c")];
+        let mut case = Self {
+            entries: vec![
+                Entry::Published {
+                    epoch: 1,
+                    first: 1,
+                    last: 3,
+                    digest: digest(1, &texts),
+                    at_us: 1,
+                },
+                ended("n1", &texts[..1], 0),
+                ended("n2", &texts[1..], 1),
+            ],
+            census: Census {
+                published: 3,
+                done: 2,
+                failed: 1,
+                ..Census::default()
+            },
+            told: Vec::new(),
+            prints: Vec::new(),
+            drains: Vec::new(),
+            deaths: Vec::new(),
+            now,
+        };
+        case.tell(json!({"event": "published", "node": "n0", "epoch": 1, "first": 1, "last": 3}));
+        case.tell(json!({"event": "processed", "node": "n1", "first": 1, "last": 1, "failed": []}));
+        case.tell(
+            json!({"event": "processed", "node": "n2", "first": 2, "last": 3, "failed": [3]}),
+        );
+        case.drain(true, &[(3, "c")]);
+        case
+    }
+
+    fn tell(&mut self, line: Value) {
+        self.told.push(Told {
+            copy: 0,
+            at: self.now,
+            line,
+        });
+    }
+
+    /// A drain that printed these and ended well, or did not.
+    fn drain(&mut self, well: bool, printed: &[(u64, &str)]) {
+        for (seq, text) in printed {
+            self.prints.push(Print {
+                drain: self.drains.len(),
+                at: self.now,
+                failed: FailedMessage {
+                    seq: *seq,
+                    at_ms: 0,
+                    node: "n2".to_owned(),
+                    reason: "r".to_owned(),
+                    attempt: 1,
+                    text: text.as_bytes().to_vec(),
+                },
+            });
+        }
+        self.drains.push(well);
+    }
+
+    fn judge(&self) -> Judgement {
+        judge(&Evidence {
+            ledger: &Ledger {
+                entries: self.entries.clone(),
+            },
+            census: &self.census,
+            told: &self.told,
+            prints: &self.prints,
+            drains: &self.drains,
+            forgetful_deaths: &self.deaths,
+        })
+    }
+
+    fn findings(&self) -> Vec<String> {
+        let findings = self.judge().findings.into_iter();
+        findings.map(|(_, text)| text).collect()
+    }
+
+    /// Lost, duplicated and phantom.
+    fn wrong(&self) -> (u64, u64, u64) {
+        let verdict = self.judge().verdict;
+        (verdict.lost, verdict.duplicated, verdict.phantom)
+    }
+}
+
+#[test]
+fn a_clean_run_has_no_finding() {
+    let judgement = Case::clean().judge();
+    assert_eq!(judgement.findings, []);
+    assert!(judgement.verdict.is_clean());
+    let verdict = judgement.verdict;
+    assert_eq!(
+        (
+            verdict.published,
+            verdict.done,
+            verdict.failed,
+            verdict.drained
+        ),
+        (3, 2, 1, 1)
+    );
+}
+
+#[test]
+fn a_killed_node_may_leave_its_last_messages_untold() {
+    let mut case = Case::clean();
+    case.told.pop();
+    assert_eq!(case.findings(), Vec::<String>::new());
+}
+
+#[test]
+fn a_message_that_never_ended_is_lost() {
+    let mut case = Case::clean();
+    case.entries.remove(1);
+    case.told.remove(1);
+    assert_eq!(case.wrong(), (1, 0, 0));
+    assert_eq!(case.findings()[0], "lost: #1");
+}
+
+#[test]
+fn a_message_that_ended_twice_is_duplicated() {
+    let mut case = Case::clean();
+    case.entries.push(ended("n3", &[(1, "a")], 0));
+    assert_eq!(case.wrong(), (0, 1, 0));
+    assert_eq!(case.findings()[0], "committed more than once: #1");
+}
+
+#[test]
+fn a_message_that_was_never_accepted_is_a_phantom() {
+    let mut case = Case::clean();
+    case.entries.push(ended("n3", &[(4, "d")], 0));
+    assert_eq!(case.wrong(), (0, 0, 1));
+}
+
+#[test]
+fn a_text_that_changed_on_its_way_is_found() {
+    let mut case = Case::clean();
+    case.entries[1] = ended("n1", &[(1, "A")], 0);
+    assert_eq!(
+        case.findings(),
+        ["handled texts are not the generated ones: #1 to #3"]
+    );
+}
+
+#[test]
+fn a_log_that_tells_of_what_redis_does_not_know_is_a_phantom() {
+    for (event, words) in [
+        ("processed", "#2 told as processed, the ledger has it not"),
+        ("published", "#2 told as published, the ledger has it not"),
+    ] {
+        let mut case = Case::clean();
+        case.tell(json!({"event": event, "node": "n9", "first": 2, "last": 2, "failed": []}));
+        assert_eq!(case.findings(), [words]);
+        assert_eq!(case.wrong(), (0, 0, 1));
+    }
+}
+
+#[test]
+fn a_log_that_tells_the_same_twice_is_found() {
+    let mut case = Case::clean();
+    case.told.push(case.told[1].clone());
+    assert_eq!(case.findings(), ["#1 told as processed more than once"]);
+    assert_eq!(case.wrong(), (0, 1, 0));
+}
+
+#[test]
+fn a_log_that_tells_another_outcome_is_found() {
+    let mut case = Case::clean();
+    case.told[1].line["failed"] = json!([1]);
+    assert_eq!(case.findings(), ["#1: 1 told as failed, not [0]"]);
+}
+
+#[test]
+fn a_failed_message_that_nobody_printed_and_nobody_has_is_lost() {
+    let mut case = Case::clean();
+    case.prints.clear();
+    assert_eq!(case.wrong(), (1, 0, 0));
+    assert_eq!(case.findings(), ["1 of #2 to #3 failed, 0 were printed"]);
+}
+
+#[test]
+fn a_message_printed_though_it_did_not_fail_is_a_phantom() {
+    let mut case = Case::clean();
+    case.drain(true, &[(1, "a")]);
+    assert_eq!(case.wrong(), (0, 0, 1));
+}
+
+#[test]
+fn a_message_printed_again_is_a_reprint_if_the_first_drain_was_killed_and_else_duplicated() {
+    let mut case = Case::clean();
+    case.drains[0] = false;
+    case.drain(true, &[(3, "c")]);
+    let judgement = case.judge();
+    assert_eq!((judgement.findings.len(), judgement.reprints), (0, 1));
+
+    case.drains[0] = true;
+    assert_eq!(case.wrong(), (0, 1, 0));
+    assert_eq!(
+        case.findings(),
+        ["#3 was printed again after it was removed"]
+    );
+}
+
+#[test]
+fn a_message_printed_with_another_text_is_found() {
+    let mut case = Case::clean();
+    case.drains[0] = false;
+    case.drain(true, &[(3, "C")]);
+    assert_eq!(case.findings(), ["#3 was printed with two different texts"]);
+}
+
+#[test]
+fn failed_messages_that_the_last_drain_left_are_found() {
+    let mut case = Case::clean();
+    case.census.errors = 2;
+    assert_eq!(
+        case.findings(),
+        ["2 failed messages are left after the last getErrors"]
+    );
+}
+
+#[test]
+fn counters_that_differ_from_the_ledger_are_found() {
+    let mut case = Case::clean();
+    case.census.done = 1;
+    assert_eq!(case.findings().len(), 2);
+}
+
+#[test]
+fn a_server_that_may_forget_its_last_second_takes_lines_back_and_no_other_does() {
+    let mut case = Case::clean();
+    case.tell(json!({"event": "processed", "node": "n9", "first": 4, "last": 5, "failed": []}));
+    case.deaths = vec![case.now + Duration::from_millis(500)];
+    let judgement = case.judge();
+    assert_eq!((judgement.findings.len(), judgement.taken_back), (0, 2));
+
+    // Long before its death it has no excuse.
+    case.deaths = vec![case.now + Duration::from_secs(60)];
+    assert_eq!(case.wrong(), (0, 0, 2));
+    case.deaths = Vec::new();
+    assert_eq!(case.wrong(), (0, 0, 2));
+}
+
+#[test]
+fn a_message_processed_again_by_the_same_node_because_the_server_forgot_is_no_duplicate() {
+    let mut case = Case::clean();
+    case.deaths = vec![case.now + Duration::from_millis(500)];
+    let mut again = case.told[1].clone();
+    again.at += Duration::from_secs(10);
+    case.told.push(again);
+    let judgement = case.judge();
+    assert_eq!((judgement.findings.len(), judgement.taken_back), (0, 1));
+}
