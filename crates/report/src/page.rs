@@ -16,22 +16,11 @@ pub fn page(title: &str, style: &str, body: &str) -> String {
     )
 }
 
-/// One figure of a report in a box.
-#[derive(Debug, Clone)]
-pub struct Tile<'a> {
-    /// The figure.
-    pub figure: String,
-    /// What the figure counts.
-    pub caption: &'a str,
-    /// CSS classes: `good`, `bad`, or those of the report's own style sheet.
-    pub class: &'a str,
-}
-
-/// Tiles side by side.
-pub fn tiles(tiles: &[Tile<'_>]) -> String {
-    let tile = |tile: &Tile<'_>| {
-        let (figure, caption) = (escape(&tile.figure), escape(tile.caption));
-        let class = tile.class;
+/// Boxes side by side, each with a figure, what it counts, and its CSS classes: `good`, `bad`, or
+/// those of the report's own style sheet.
+pub fn tiles(tiles: &[(String, &str, &str)]) -> String {
+    let tile = |(figure, caption, class): &(String, &str, &str)| {
+        let (figure, caption) = (escape(figure), escape(caption));
         format!(
             "<div class=\"tile {class}\"><strong>{figure}</strong><span>{caption}</span></div>\n"
         )
@@ -56,13 +45,8 @@ mod tests {
 
     #[test]
     fn a_tile_has_its_figure_and_its_caption_as_texts() {
-        let tile = Tile {
-            figure: "1 < 2".to_owned(),
-            caption: "lost",
-            class: "good",
-        };
         assert_eq!(
-            tiles(&[tile]),
+            tiles(&[("1 < 2".to_owned(), "lost", "good")]),
             "<section class=\"tiles\">\n<div class=\"tile good\"><strong>1 &lt; 2</strong>\
              <span>lost</span></div>\n</section>\n"
         );

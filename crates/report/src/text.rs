@@ -1,4 +1,4 @@
-//! Texts from elsewhere, made fit for a page.
+//! Texts from elsewhere, made fit for a page, and times in few digits.
 
 /// Escapes a text: it cannot become markup, and it cannot hide or reverse the letters around it.
 pub fn escape(text: &str) -> String {
@@ -19,7 +19,7 @@ pub fn escape(text: &str) -> String {
 }
 
 /// Control characters, and characters that only change how others are drawn.
-fn is_invisible(letter: char) -> bool {
+pub(crate) fn is_invisible(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(letter, '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -48,9 +48,27 @@ pub fn width(text: &str, size: f64) -> f64 {
     letters.sum::<f64>() * size
 }
 
+/// Milliseconds, as exact as is of use.
+pub fn millis(ms: f64) -> String {
+    match ms {
+        ms if ms >= 9_950.0 => format!("{:.1} s", ms / 1000.0),
+        ms if ms >= 999.5 => format!("{:.2} s", ms / 1000.0),
+        ms if ms >= 9.95 => format!("{ms:.0} ms"),
+        ms => format!("{ms:.1} ms"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_few_digits() {
+        assert_eq!(
+            [0.42, 48.3, 999.7, 1250.0, 31_000.0].map(millis),
+            ["0.4 ms", "48 ms", "1.00 s", "1.25 s", "31.0 s"]
+        );
+    }
 
     #[test]
     fn an_escaped_text_has_no_markup_and_no_hidden_letters() {

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use baton_bench::Course;
 use baton_print::thousands;
+use baton_report::Plot;
 use baton_report::scale::steps;
 use baton_report::stats::Spread;
 use baton_report::text::escape;
-use baton_report::{Plot, Tile};
 
 use super::MOST_FINDINGS;
 use super::summary::{Measured, Summary, whole};
@@ -45,32 +45,24 @@ pub(super) fn page(summary: &Summary) -> String {
 }
 
 fn tiles(summary: &Summary) -> String {
-    let tile = |figure: String, caption, class| Tile {
-        figure,
-        caption,
-        class,
-    };
-    let rate = whole(summary.rate().median);
-    let seconds = format!("{:.2} s", summary.seconds().median);
+    let (rate, seconds) = (summary.rate().median, summary.seconds().median);
     let mut tiles = vec![
-        tile(rate, "messages per second", ""),
-        tile(seconds, "audit included", ""),
+        (whole(rate), "messages per second", ""),
+        (format!("{seconds:.2} s"), "audit included", ""),
     ];
     if let Some(ratio) = summary.ratio() {
-        let times = format!("{:.2} ×", ratio.median);
-        tiles.push(tile(times, "an unsafe queue", ""));
+        tiles.push((format!("{:.2} ×", ratio.median), "an unsafe queue", ""));
     }
-    let p99 = format!("{:.1} ms", summary.quantile_ms(0.99).median);
-    tiles.push(tile(p99, "publish → commit, p99", ""));
+    let p99 = summary.quantile_ms(0.99).median;
+    tiles.push((format!("{p99:.1} ms"), "publish → commit, p99", ""));
     if summary.kills() > 0 {
-        let kills = summary.kills().to_string();
-        tiles.push(tile(kills, "killed with -9", ""));
+        tiles.push((summary.kills().to_string(), "killed with -9", ""));
     }
     let (verdict, class) = match summary.findings().next() {
         None => ("clean", "good"),
         Some(_) => ("FAILED", "bad"),
     };
-    tiles.push(tile(verdict.to_owned(), "audit", class));
+    tiles.push((verdict.to_owned(), "audit", class));
     baton_report::tiles(&tiles)
 }
 
