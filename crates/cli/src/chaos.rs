@@ -1,7 +1,7 @@
 //! What `baton run` can do only for tests, asked for by variables: keep a ledger, and mix
 //! hostile texts in.
 
-use baton::{Config, Source};
+use baton::{NodeBuilder, Source};
 
 use crate::handler::RandomText;
 
@@ -9,9 +9,8 @@ use crate::handler::RandomText;
 const HOSTILE_ONE_IN: usize = 8;
 
 /// With `BATON_AUDIT=1`, the settings of a fleet that keeps a ledger.
-pub(crate) fn audited(config: Config) -> Config {
-    let audit = config.audit || is_set("BATON_AUDIT");
-    Config { audit, ..config }
+pub(crate) fn audited(settings: NodeBuilder) -> NodeBuilder {
+    settings.audit(is_set("BATON_AUDIT"))
 }
 
 /// Random texts; with `BATON_HOSTILE=1`, some that would hurt whoever reads them carelessly.

@@ -108,7 +108,7 @@ async fn in_time(
 pub(crate) async fn refuse_at_once(args: &ConnectionArgs, target: &Target) -> anyhow::Result<()> {
     let view = Store::view(target, &args.fleet);
     match tokio::time::timeout(REFUSAL_PATIENCE, view).await {
-        Ok(Err(error)) if !error.is_passing() => {
+        Ok(Err(error)) if !error.is_transient() => {
             Err(error).with_context(|| format!("cannot use {target}"))
         }
         _ => Ok(()),

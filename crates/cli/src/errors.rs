@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use baton::{Drain, FailedMessage};
+use baton::FailedMessage;
+use baton::Inspector;
+use baton::inspect::Drain;
 use baton_print::errln;
 use baton_protocol::crash;
 use baton_protocol::{ErrorsCommit, Extend, Store};
@@ -55,7 +57,7 @@ pub(crate) fn take(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
         let store = connect::open(connection, &target).await?;
         // A script that lacks a permission halfway could lose what it holds.
         store.preflight(true).await?;
-        let mut drain = Drain::start(store.clone(), TTL).await?;
+        let mut drain = Inspector::over(store.clone()).drain(TTL).await?;
         let mut taken = 0;
         let end = drain_all(&mut drain, format, &output, &stop, &mut taken).await;
         let end = end
@@ -135,7 +137,7 @@ async fn print(
                 Ok(Extend::Held) => {}
                 // The commit will say the same.
                 Ok(Extend::Lost) => progress.halt(),
-                Err(error) if error.is_passing() => {}
+                Err(error) if error.is_transient() => {}
                 Err(error) => return Err(error.into()),
             },
         }

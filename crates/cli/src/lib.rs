@@ -14,6 +14,7 @@ mod errors;
 #[doc(hidden)]
 pub mod fuzz;
 mod handler;
+mod hints;
 mod json;
 mod log;
 mod man;
@@ -25,7 +26,6 @@ mod server;
 mod status;
 mod stop;
 mod terminal;
-mod time;
 mod top;
 mod usage;
 mod web;
@@ -112,7 +112,10 @@ fn print(output: &Output, bytes: &[u8]) -> anyhow::Result<()> {
 fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain() {
-        let cause = cause.to_string();
+        let cause = match cause.downcast_ref::<baton::Error>() {
+            Some(error) => hints::words(error),
+            None => cause.to_string(),
+        };
         // Some errors tell their cause themselves.
         if words.is_empty() {
             words = cause;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
-use baton::{Handler, Limits, Node, Source, Watch};
+use baton::inspect::{Limits, Watch};
+use baton::{Handler, Node, Source};
 use baton_print::{errln, errln_within};
 use baton_web::{Listener, Own};
 
@@ -18,13 +19,13 @@ use crate::{STDERR_TIMEOUT, connect, runtime, web};
 
 /// Runs a node until it is asked to stop.
 pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let config = args.config(connection.fleet.clone());
+    let settings = args.settings(connection.fleet.clone());
     #[cfg(feature = "chaos")]
-    let config = crate::chaos::audited(config);
-    config.check().map_err(|error| Usage(error.to_string()))?;
+    let settings = crate::chaos::audited(settings);
+    settings.check().map_err(|error| Usage(error.to_string()))?;
     let target = connect::for_node(connection)?;
     let place = format!("fleet {} on {target}", connection.fleet);
-    let (watched, limits) = (target.clone(), Limits::from(&config));
+    let (watched, limits) = (target.clone(), Limits::new(args.lease_ttl, args.claim_ttl));
 
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     let name = Arc::new(OnceLock::new());
@@ -36,7 +37,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let source = crate::chaos::Texts::around(source);
     let told = Arc::clone(&log);
     let observe = move |event: &baton::Event| told.tell(event);
-    let node = Node::new(target, config, source, handler, observe)?;
+    let node = settings.on_event(observe).build(target, source, handler)?;
     // Nobody else has the key to this lock.
     let _ = name.set(node.name().to_owned());
 

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use baton::{Config, How, Limits, NodeStatus, Snapshot, Target, Watch};
+use baton::Inspector;
+use baton::Target;
+use baton::inspect::{How, Limits, NodeStatus, Snapshot, Watch};
 use baton_protocol::text::{self, Escaped, Shortened};
 use serde_json::Value;
 
@@ -33,7 +35,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &StatusArgs) -> anyhow::Res
     }
     let snapshot = runtime::block_on(async {
         let store = connect::view(connection, &target).await?;
-        Ok(Snapshot::read(&store).await?)
+        Ok(Inspector::over(store.clone()).snapshot().await?)
     })?;
     let shown = match args.format.json {
         true => line(&snapshot)?,
@@ -55,16 +57,16 @@ fn watch(connection: &ConnectionArgs, target: Target, json: bool) -> anyhow::Res
     let fleet = connection.fleet.clone();
     runtime::block_on(async {
         connect::refuse_at_once(connection, &target).await?;
-        let limits = Limits::from(&Config::new(fleet.clone()));
+        let limits = Limits::default();
         let watch = Watch::start(target, fleet, EVERY, limits);
-        let mut readings = watch.subscribe();
+        let mut views = watch.views();
         loop {
             tokio::select! {
                 _ = stop.asked() => return Ok(ExitCode::SUCCESS),
                 // The watch lives as long as this loop.
-                _ = readings.changed() => {}
+                _ = views.next() => {}
             }
-            let seen = watch.seen();
+            let seen = watch.view();
             let shown = match (&seen.trouble, &seen.snapshot) {
                 (Some(trouble), _) => trouble_shown(trouble, json)?,
                 (None, Some(snapshot)) if json => line(snapshot)?,
@@ -224,6 +226,7 @@ fn takeover(status: &Snapshot) -> String {
         How::Resigned => format!(", {gap} ms after the last one resigned"),
         How::Gone => format!(", at most {gap} ms after {from} was gone"),
         How::Expired => format!(", {gap} ms after {from} was last heard"),
+        _ => format!(", {gap} ms after {from}"),
     }
 }
 
@@ -291,7 +294,7 @@ fn nodes(table: &mut String, nodes: &[NodeStatus], now_ms: u64) {
             let ago = Duration::from_millis(now_ms.saturating_sub(node.seen_ms));
             [
                 cell(&node.node),
-                node.role.to_owned(),
+                node.role.to_string(),
                 cell(&node.host),
                 node.pid.to_string(),
                 cell(&node.version),

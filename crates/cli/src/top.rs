@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use baton::{Config, Limits, Watch};
+use baton::inspect::{Limits, Watch};
 
 use crate::args::ConnectionArgs;
 use crate::stop::{Cause, Stop, exit_code};
@@ -24,7 +24,7 @@ pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {
     }
     let target = connect::for_command(connection)?;
     let place = format!("fleet {} on {target}", connection.fleet);
-    let limits = Limits::from(&Config::new(connection.fleet.clone()));
+    let limits = Limits::default();
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     runtime::block_on(async {
         connect::refuse_at_once(connection, &target).await?;

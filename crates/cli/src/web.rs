@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use baton::{Config, Limits, Watch};
+use baton::inspect::{Limits, Watch};
 use baton_web::{Listener, Options};
 
 use crate::args::{ConnectionArgs, WebArgs};
@@ -36,7 +36,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &WebArgs) -> anyhow::Result
     };
     let target = connect::for_command(connection)?;
     let place = format!("fleet {} on {target}", connection.fleet);
-    let limits = Limits::from(&Config::new(connection.fleet.clone()));
+    let limits = Limits::default();
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     runtime::block_on(async {
         connect::refuse_at_once(connection, &target).await?;
@@ -58,7 +58,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &WebArgs) -> anyhow::Result
             public_urls: args.public_url.clone(),
         };
         let start = match args.allow_actions {
-            true => Watch::start_present,
+            true => Watch::start_to_act,
             false => Watch::start,
         };
         let watch = start(target, connection.fleet.clone(), EVERY, limits);

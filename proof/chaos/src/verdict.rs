@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use baton::{Audit, FailedMessage, Finding};
+use baton::FailedMessage;
+use baton::inspect::Finding;
+use baton_log::LogEvent;
 use baton_processes::Told;
 use baton_protocol::Census;
 use baton_protocol::{Entry, Ledger};
@@ -116,7 +118,7 @@ impl Judgement {
 
     /// The ledger, the counters, the failed messages and the texts' digests.
     fn audit(&mut self, evidence: &Evidence<'_>, records: &[(u64, Vec<u8>)]) {
-        let audit = Audit::hold(evidence.ledger, evidence.census, records);
+        let audit = baton_protocol::audit::compare(evidence.ledger, evidence.census, records);
         self.verdict.published = audit.published;
         self.verdict.done = audit.done;
         self.verdict.failed = audit.failed;
@@ -148,7 +150,8 @@ impl Judgement {
                 | Finding::Texts { first, .. }
                 | Finding::Retried { first, .. } => *first,
                 Finding::Errors { seq, .. } => *seq,
-                Finding::Counter { .. } => 0,
+                // The counters, and what a later library finds.
+                _ => 0,
             };
             self.find(seq, text);
         }
@@ -187,12 +190,15 @@ impl Judgement {
         let lines = evidence.told.iter();
         let (excused, rest): (Vec<_>, Vec<_>) = lines.partition(|told| evidence.forgiven(told.at));
         for told in rest.into_iter().chain(excused) {
-            let (first, last) = (told.number("first"), told.number("last"));
+            let Some(messages) = told.event().messages() else {
+                continue;
+            };
+            let (first, last) = messages.into_inner();
             let range = range(first, last);
             let count = (last + 1).saturating_sub(first);
             match told.event() {
-                "processed" => {
-                    let failed = told.line["failed"].as_array().map_or(0, Vec::len) as u64;
+                LogEvent::Processed { failed, .. } => {
+                    let failed = failed.len() as u64;
                     match ended.get_mut(&(told.node(), first, last)) {
                         Some(left) if left.contains(&failed) => {
                             let at = left.iter().position(|entry| *entry == failed);
@@ -214,18 +220,20 @@ impl Judgement {
                         }
                     }
                 }
-                "published" => match published.get_mut(&(told.number("epoch"), first, last)) {
-                    Some(heard @ false) => *heard = true,
-                    _ if evidence.forgiven(told.at) => self.taken_back += count,
-                    Some(true) => {
-                        self.find(first, format!("{range} told as published more than once"));
+                LogEvent::Published { epoch, .. } => {
+                    match published.get_mut(&(*epoch, first, last)) {
+                        Some(heard @ false) => *heard = true,
+                        _ if evidence.forgiven(told.at) => self.taken_back += count,
+                        Some(true) => {
+                            self.find(first, format!("{range} told as published more than once"));
+                        }
+                        None => {
+                            self.verdict.phantom += count;
+                            let text = format!("{range} told as published, the ledger has it not");
+                            self.find(first, text);
+                        }
                     }
-                    None => {
-                        self.verdict.phantom += count;
-                        let text = format!("{range} told as published, the ledger has it not");
-                        self.find(first, text);
-                    }
-                },
+                }
                 _ => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use baton::Finding;
+use baton::inspect::Finding;
 use baton_bench::{Course, Run, Usage};
 use baton_print::thousands;
 use baton_report::stats::Spread;

@@ -15,7 +15,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use baton::{Config, FleetName, Limits, Snapshot, Target, Watch};
+use baton::Inspector;
+use baton::inspect::{Limits, Watch};
+use baton::{FleetName, Target};
 use baton_protocol::Store;
 use baton_protocol::new_name;
 use baton_server::{Fsync, PrivateServer};
@@ -62,9 +64,9 @@ pub(super) fn run(stop: &Stop, program: PathBuf) -> Result<ExitCode> {
     let target = Target::parse(&server.url())?;
     let board = Arc::new(Board::default());
     let (shown, hired) = runtime::block_on(async {
-        let limits = Limits::from(&Config::new(fleet.clone()));
+        let limits = Limits::default();
         let watch = Watch::start(target.clone(), fleet.clone(), EVERY, limits);
-        let hands = Hands::new(program, server, watch.subscribe(), Arc::clone(&board));
+        let hands = Hands::new(program, server, watch.views(), Arc::clone(&board));
         let (orders, taken) = mpsc::sync_channel(ORDERS);
         let hired = Hired::new(Arc::clone(&board), move || hands.work(&taken))?;
         let place = format!("fleet {fleet} on {target}");
@@ -140,7 +142,7 @@ fn end(mut hired: Hired, target: &Target, fleet: &FleetName) -> Result<String> {
     let snapshot = runtime::block_on(async {
         let read = async {
             let store = Store::open(target, fleet, &new_name(), |_| {}).await?;
-            Snapshot::read(&store).await
+            Inspector::over(store.clone()).snapshot().await
         };
         let read = tokio::time::timeout(PATIENCE, read).await;
         Ok(read.context("no answer")??)

@@ -5,7 +5,9 @@ use std::time::Duration;
 use baton::{Effects, FailedMessage, FleetName, Target};
 use baton_protocol::PackBuilder;
 use baton_protocol::record;
-use baton_protocol::{Claim, ClaimCall, Commit, Outcomes, Publish, PublishCall, Seal, Slot, Store};
+use baton_protocol::{
+    Claim, ClaimCall, Commit, CommitCall, Publish, PublishCall, Seal, Slot, Store,
+};
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;
 
@@ -109,7 +111,7 @@ impl Seed {
             let commit = self.store.commit(
                 &slot,
                 self.claim,
-                Outcomes {
+                CommitCall {
                     first,
                     last,
                     failed: &failed,
@@ -143,14 +145,14 @@ impl Seed {
 
 /// A failed message as seeded.
 pub(crate) fn record(seq: u64, text: &[u8]) -> FailedMessage {
-    FailedMessage {
-        seq,
-        at_ms: AT_MS,
-        node: "seeder".to_owned(),
-        reason: "no such customer".to_owned(),
-        attempt: 1,
-        text: text.to_vec(),
-    }
+    let mut made = FailedMessage::default();
+    made.seq = seq;
+    made.at_ms = AT_MS;
+    made.node = "seeder".to_owned();
+    made.reason = "no such customer".to_owned();
+    made.attempt = 1;
+    made.text = text.to_vec();
+    made
 }
 
 /// Texts `m1`, `m2` and so on.

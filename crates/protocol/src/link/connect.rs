@@ -130,11 +130,14 @@ impl Connector {
         })
     }
 
-    /// A connection of its own for calls that block on the server for up to `longest`.
-    pub(super) async fn blocking(&self, longest: Duration) -> Result<MultiplexedConnection, Error> {
+    /// A connection of its own for calls that block on the server for up to `max_wait`.
+    pub(super) async fn blocking(
+        &self,
+        max_wait: Duration,
+    ) -> Result<MultiplexedConnection, Error> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(longest + ANSWER_TIMEOUT));
+            .set_response_timeout(Some(max_wait + ANSWER_TIMEOUT));
         self.open(&config).await
     }
 
@@ -177,11 +180,12 @@ async fn ask_server(connection: &mut MultiplexedConnection) -> Result<ServerInfo
 /// Sorts an error of connecting: nothing was sent that could matter, so a broken or refused
 /// connection is simply *not available*.
 fn unreachable(error: redis::RedisError) -> Error {
+    let (is_parse, words) = (error.kind() == redis::ErrorKind::Parse, plain(&error));
     match classify(error) {
-        Error::ReplyLost(error) if error.kind() == redis::ErrorKind::Parse => {
+        Error::ReplyLost(_) if is_parse => {
             Error::Refused("what answers there does not speak Redis's protocol".to_owned())
         }
-        Error::ReplyLost(error) => Error::Unavailable(plain(&error)),
+        Error::ReplyLost(_) => Error::Unavailable(words),
         other => other,
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use baton::{Effects, Error, Snapshot};
-use baton_protocol::{Beat, Commit, Outcomes, Publish, Seal};
+use baton::Inspector;
+use baton::{Effects, Error};
+use baton_protocol::{Beat, Commit, CommitCall, Publish, Seal};
 
 use crate::support::{Fleet, Lane, beat, publish};
 
@@ -123,7 +124,13 @@ async fn a_user_with_the_commands_of_the_scripts_and_the_fleet_s_keys_can_run_a_
     assert_eq!(w.take(1, 2).await, "m1 m2");
     assert_eq!(w.commit(1, 1..=2).await, Commit::Done);
     let _ = w.store.reclaim().await.unwrap();
-    assert!(Snapshot::read(&w.store).await.unwrap().balanced);
+    assert!(
+        Inspector::over(w.store.clone())
+            .snapshot()
+            .await
+            .unwrap()
+            .balanced
+    );
 }
 
 #[tokio::test]
@@ -147,7 +154,7 @@ async fn refused_effect(fleet: &Fleet, rules: &[&str]) -> String {
     let mut effects = Effects::default();
     effects.incr_by(fleet.app("count"), 1);
     effects.sadd(fleet.app("set"), "member");
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: 1,
         last: 1,
         failed: &[],

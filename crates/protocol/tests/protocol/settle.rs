@@ -1,11 +1,10 @@
 //! errors_settle: drops exactly the failed messages that are named, or gives them to the
 //! workers again.
 
-use baton::FailedMessage;
 use baton_protocol::Digest;
 use baton_protocol::record;
 use baton_protocol::{
-    Commit, ErrorsClaim, Failure, Outcomes, Publish, PublishCall, Settle, Settled,
+    Commit, CommitCall, ErrorsClaim, Failure, Publish, PublishCall, Settle, Settled,
 };
 
 use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack, publish};
@@ -336,9 +335,10 @@ async fn what_is_no_message_of_the_fleet_stays_where_it_is() {
 async fn of_two_records_of_one_message_one_is_retried() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 1).await;
-    let other = baton_protocol::record::encode(&FailedMessage {
-        at_ms: 6,
-        ..record::decode(&records[0])
+    let other = baton_protocol::record::encode(&{
+        let mut made = record::decode(&records[0]);
+        made.at_ms = 6;
+        made
     });
     push(&fleet, &other).await;
     let seen = [at(1, &records[0]), at(2, &other)];
@@ -373,7 +373,7 @@ async fn a_thousand_records_are_settled() {
     let records: Vec<_> = (1..=1000)
         .map(|seq| failed(seq, format!("m{seq}")))
         .collect();
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: 1,
         last: 1000,
         failed: &records,
@@ -409,7 +409,7 @@ async fn the_ledger_tells_of_a_retry_and_not_of_a_drop() {
     assert_eq!(g.publish(call).await.unwrap(), Publish::Ok);
     let _ = w.take(1, 2).await;
     let records = [failed(1, "m1"), failed(2, "m2")];
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: 1,
         last: 2,
         failed: &records,

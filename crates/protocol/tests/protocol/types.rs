@@ -1,9 +1,10 @@
 //! A key of ours that holds another type stops every script before its first write.
 
-use baton::{Effects, Error, Snapshot};
+use baton::Inspector;
+use baton::{Effects, Error};
 use baton_protocol::Digest;
 use baton_protocol::{
-    ClaimCall, Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store, Wanted,
+    ClaimCall, Commit, CommitCall, Failure, Publish, PublishCall, Settle, Settled, Store, Wanted,
 };
 
 use crate::support::{Fleet, LONG, Lane, NO_EFFECTS, OVER, beat, call, failed, pack, publish};
@@ -54,6 +55,8 @@ async fn refuses(keys: &[&str], call: impl AsyncFn(&Busy) -> Result<(), Error>) 
         let answer = call(&busy).await;
         assert_eq!(busy.fleet.dump().await, before, "{name} is spoilt");
         match answer {
+            Err(Error::ForeignKey { key: named, .. }) => assert_eq!(named, key),
+            // What a script says itself of a value that it cannot work with.
             Err(Error::Refused(why)) => assert!(why.contains(key), "{why}"),
             other => panic!("{name} is spoilt, yet: {other:?}"),
         }
@@ -194,7 +197,7 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
         let mut effects = Effects::default();
         effects.set(busy.fleet.app("x"), "1");
         let records = [failed(2, "m2")];
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: 2,
             last: 2,
             failed: &records,
@@ -282,7 +285,10 @@ async fn a_snapshot_refuses_a_spoilt_key() {
         "errors_held",
         "errors_ids",
     ];
-    refuses(&keys, async |busy| Snapshot::read(&busy.g).await.map(drop)).await;
+    refuses(&keys, async |busy| {
+        Inspector::over(busy.g.clone()).snapshot().await.map(drop)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use baton::{Effects, FailedMessage};
 use baton_protocol::{
-    Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, Extend, Failure, GiveBack, Outcomes, Slot,
-    Store, Wanted,
+    Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim, Extend, Failure, GiveBack,
+    Slot, Store, Wanted,
 };
 use baton_protocol::{Pack, Range};
 
@@ -77,7 +77,7 @@ impl Lane {
         failed: &[Vec<u8>],
         effects: &Effects,
     ) -> Commit {
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: *ended.start(),
             last: *ended.end(),
             failed,
@@ -88,7 +88,7 @@ impl Lane {
         self.commit_outcomes(number, outcomes).await
     }
 
-    pub(crate) async fn commit_outcomes(&self, number: u64, outcomes: Outcomes<'_>) -> Commit {
+    pub(crate) async fn commit_outcomes(&self, number: u64, outcomes: CommitCall<'_>) -> Commit {
         let commit = self.store.commit(&self.slot, number, outcomes).await;
         commit.unwrap()
     }
@@ -161,12 +161,14 @@ pub(crate) fn text_of<'a>(range: &Range, pack: &Pack<'a>, seq: u64) -> &'a [u8] 
 
 /// The record of a message that its handler rejected.
 pub(crate) fn failed(seq: u64, text: impl AsRef<[u8]>) -> Vec<u8> {
-    baton_protocol::record::encode(&FailedMessage {
-        seq,
-        at_ms: 5,
-        node: "w".to_owned(),
-        reason: "bad".to_owned(),
-        attempt: 1,
-        text: text.as_ref().to_vec(),
+    baton_protocol::record::encode(&{
+        let mut made = FailedMessage::default();
+        made.seq = seq;
+        made.at_ms = 5;
+        made.node = "w".to_owned();
+        made.reason = "bad".to_owned();
+        made.attempt = 1;
+        made.text = text.as_ref().to_vec();
+        made
     })
 }

@@ -1,4 +1,4 @@
-//! One lane of a worker as a client of the scripts: crates/baton/src/worker.rs, without its
+//! One lane of a worker as a client of the scripts: crates/baton/src/node/worker.rs, without its
 //! clock and its handler.
 
 use super::{Events, World};

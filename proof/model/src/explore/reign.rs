@@ -1,4 +1,4 @@
-//! A generator as a client of the scripts: crates/baton/src/generator.rs, without its clock.
+//! A generator as a client of the scripts: crates/baton/src/node/generator.rs, without its clock.
 
 use super::{Events, World};
 use crate::call::{Call, Reply};

@@ -1,9 +1,11 @@
 //! A thousand nodes on one server: one generator, little noise, a quick successor.
 
+use baton::inspect::NodeRole;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use baton_log::LogEvent;
 use baton_processes::{Fleet, History, status};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -78,7 +80,9 @@ fn takeovers(program: &Path, rounds: Rounds, count: usize, report: &mut Report) 
     one_generator(&fleet, &server.url(), count, report)?;
 
     let told = fleet.told();
-    let reigns = told.iter().filter(|told| told.event() == "generator");
+    let reigns = told
+        .iter()
+        .filter(|told| matches!(told.event(), LogEvent::Generator { .. }));
     let history = History::new(&told);
     let twice = history.published_twice().len() + history.duplicated().len();
     let reigns = reigns.count();
@@ -105,14 +109,18 @@ fn crowd(program: &Path, url: &str, interval: &str, count: usize) -> Result<Flee
 /// node may believe that it generates.
 fn one_generator(fleet: &Fleet, url: &str, count: usize, report: &mut Report) -> Result<()> {
     let status = status(url, "default")?;
-    let seen = |role: &str| status.nodes.iter().filter(|node| node.role == role).count();
-    let (generators, workers) = (seen("generator"), seen("worker"));
+    let seen = |role: NodeRole| status.nodes.iter().filter(|node| node.role == role).count();
+    let (generators, workers) = (seen(NodeRole::Generator), seen(NodeRole::Worker));
     let told = fleet.told();
     let believes = |copy: &usize| {
         let role = told.iter().rev().find(|told| {
-            told.copy == *copy && matches!(told.event(), "generator" | "worker" | "fenced")
+            told.copy == *copy
+                && matches!(
+                    told.event(),
+                    LogEvent::Generator { .. } | LogEvent::Worker { .. } | LogEvent::Fenced { .. }
+                )
         });
-        role.is_some_and(|told| told.event() == "generator")
+        role.is_some_and(|told| matches!(told.event(), LogEvent::Generator { .. }))
     };
     let believers = fleet.alive().iter().filter(|copy| believes(copy)).count();
     report.add(

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use baton::{NodeStatus, Seen, Snapshot};
+use baton::inspect::{NodeRole, NodeStatus, Snapshot, Views};
 use baton_processes::{Fleet, Own};
-use tokio::sync::watch;
 
 use super::keys::Board;
 
@@ -35,7 +34,7 @@ const POLL: Duration = Duration::from_millis(10);
 pub(super) struct Crew {
     fleet: Fleet,
     complaints: PathBuf,
-    seen: watch::Receiver<Arc<Seen>>,
+    views: Views,
     board: Arc<Board>,
     paused: Vec<usize>,
     full_speed: bool,
@@ -47,7 +46,7 @@ impl Crew {
         program: &Path,
         url: &str,
         folder: &Path,
-        seen: watch::Receiver<Arc<Seen>>,
+        views: Views,
         board: Arc<Board>,
     ) -> Self {
         // Lines for people are read and forgotten; the snapshots tell all that is needed here,
@@ -56,7 +55,7 @@ impl Crew {
         Self {
             fleet: Fleet::of(program, args.map(str::to_owned).to_vec()),
             complaints: folder.join("nodes.err"),
-            seen,
+            views,
             board,
             paused: Vec::new(),
             full_speed: false,
@@ -94,7 +93,7 @@ impl Crew {
             }
             Ok(crew
                 .node(copy)
-                .is_some_and(|node| node.role != "dead")
+                .is_some_and(|node| node.role != NodeRole::Dead)
                 .then_some(()))
         };
         self.wait(JOIN_PATIENCE, here)?
@@ -209,7 +208,7 @@ impl Crew {
 
     /// The fleet, as it was read last.
     pub(super) fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.seen.borrow().snapshot.clone()
+        self.views.latest().snapshot.clone()
     }
 
     /// Looks again and again until there is something; none if it takes too long.

@@ -7,9 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use baton::Seen;
+use baton::inspect::Views;
 use baton_server::PrivateServer;
-use tokio::sync::watch;
 
 use super::super::COPIES;
 use super::crew::Crew;
@@ -33,16 +32,16 @@ pub(super) struct Hands {
 }
 
 impl Hands {
-    /// A fleet without nodes on this server, watched by `seen`.
+    /// A fleet without nodes on this server, watched by `views`.
     pub(super) fn new(
         program: PathBuf,
         server: PrivateServer,
-        seen: watch::Receiver<Arc<Seen>>,
+        views: Views,
         board: Arc<Board>,
     ) -> Self {
         let (url, folder) = (server.url(), server.folder());
         Self {
-            crew: Crew::new(&program, &url, folder, seen, Arc::clone(&board)),
+            crew: Crew::new(&program, &url, folder, views, Arc::clone(&board)),
             program,
             server,
             board,

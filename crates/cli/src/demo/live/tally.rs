@@ -1,6 +1,6 @@
 //! What the user did and what came of it, in a few lines at the end.
 
-use baton::{How, Snapshot};
+use baton::inspect::{How, Snapshot};
 
 /// What is counted while the demo runs, because a snapshot remembers only the latest takeovers.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,22 +50,25 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use baton::Takeover;
+    use baton::inspect::Takeover;
 
     use super::*;
 
     fn snapshot(takeovers: &[(u64, u64, How)]) -> Snapshot {
-        let takeovers = takeovers.iter().map(|&(epoch, gap_ms, how)| Takeover {
-            epoch,
-            node: "n1".to_owned(),
-            at_ms: 0,
-            gap_ms,
-            how,
-            from: None,
+        let takeovers = takeovers.iter().map(|&(epoch, gap_ms, how)| {
+            let mut made = Takeover::default();
+            made.epoch = epoch;
+            made.node = "n1".to_owned();
+            made.at_ms = 0;
+            made.gap_ms = gap_ms;
+            made.how = how;
+            made.from = None;
+            made
         });
-        Snapshot {
-            takeovers: takeovers.collect(),
-            ..Snapshot::default()
+        {
+            let mut made = Snapshot::default();
+            made.takeovers = takeovers.collect();
+            made
         }
     }
 
@@ -84,9 +87,10 @@ mod tests {
     #[test]
     fn books_that_do_not_balance_are_said_loudly() {
         let words = |balanced| {
-            Tally::default().words(&Snapshot {
-                balanced,
-                ..Snapshot::default()
+            Tally::default().words(&{
+                let mut made = Snapshot::default();
+                made.balanced = balanced;
+                made
             })
         };
         assert!(words(true).contains("The books balance"));
