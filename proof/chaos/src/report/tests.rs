@@ -73,7 +73,7 @@ fn shrinking_run(takes_over: bool) -> History {
         ..History::default()
     };
     for index in 0..13 {
-        let to_s = [120.0, 60.1, 60.0, 59.9][(index + 3) / 4];
+        let to_s = [120.0, 60.1, 60.0, 59.9][index.div_ceil(4)];
         let mut life = Life {
             label: format!("node {index}"),
             to_s,
