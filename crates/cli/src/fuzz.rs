@@ -46,7 +46,7 @@ pub fn escape(data: &[u8]) {
 
     let excerpt = Excerpt {
         bytes: data,
-        most_chars: 10,
+        max_chars: 10,
     };
     let excerpt = excerpt.to_string();
     check_printable(&format!("{excerpt}\n"), 1);
