@@ -17,8 +17,8 @@ async fn with_records(fleet: &Fleet, count: u64) -> Lane {
     fleet.lane("d").await
 }
 
-async fn claim(drain: &Lane, number: u64, most: u64) -> ErrorsClaim {
-    drain.drain(number, most, BYTES).await
+async fn claim(drain: &Lane, number: u64, max: u64) -> ErrorsClaim {
+    drain.drain(number, max, BYTES).await
 }
 
 async fn commit(drain: &Lane, number: u64, printed: u64) -> ErrorsCommit {
@@ -279,4 +279,35 @@ async fn a_retry_on_a_counter_that_is_no_number_changes_nothing() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains(&fleet.keys.stats) && error.contains("retried"));
     assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn pages_in_either_order_have_every_free_record_once() {
+    let fleet = Fleet::new().await;
+    let records: Vec<Vec<u8>> = (1..=1_300).map(|seq| failed(seq, "m")).collect();
+    fleet.fail(&records).await;
+    // A hole that is wider than one batch of ids.
+    let holes: Vec<String> = (301..=1_000).map(|id| id.to_string()).collect();
+    let mut delete = redis::cmd("HDEL");
+    delete.arg(&fleet.keys.errors).arg(&holes);
+    fleet.send(&delete).await;
+    let d = fleet.lane("d").await;
+    let held = d.drain(1, 100, 1 << 20).await;
+    assert_eq!(numbers(&held).len(), 100);
+
+    let oldest_first: Vec<u64> = d.failures().await.iter().map(|f| f.id).collect();
+    let (mut newest_first, mut before) = (Vec::new(), None);
+    loop {
+        let page = d.store.errors_before(before, 70).await.unwrap();
+        assert!((1..=70).contains(&page.failures.len()));
+        newest_first.extend(page.failures.iter().map(|failure| failure.id));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    let free: Vec<u64> = (101..=300).chain(1_001..=1_300).collect();
+    assert_eq!(oldest_first, free);
+    newest_first.reverse();
+    assert_eq!(newest_first, free);
 }
