@@ -2,7 +2,6 @@
 
 pub(crate) mod floor;
 pub(crate) mod node;
-mod plot;
 mod progress;
 mod report;
 mod summary;

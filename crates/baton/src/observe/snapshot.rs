@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::meter::Histogram;
 use crate::{Error, FleetName};
+use baton_protocol::bounds::MAX_TTL_MS;
 use baton_protocol::{Census, FleetState, Roster, Store};
 use baton_protocol::{FailedGlance, How, ServerInfo, Takeover};
 
@@ -54,14 +55,10 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
 }
 
-/// The longest time to live of a lease. One that ends later was written under a clock that was
-/// ahead: the scripts take it for over.
-const LONGEST_LEASE_MS: u64 = 3_600_000;
-
 impl Snapshot {
     /// Whether the lease ends at a time that only a clock that was ahead can have written.
     pub fn lease_is_ahead(&self) -> bool {
-        self.generator.until_ms > self.now_ms.saturating_add(LONGEST_LEASE_MS)
+        self.generator.until_ms > self.now_ms.saturating_add(MAX_TTL_MS)
     }
 }
 

@@ -1,38 +1,39 @@
 //! Labels that do not cover each other: flags on poles, on several levels.
 
-/// Up to this level a flag may carry its whole text; further ones are there so that at least
-/// its number finds room.
-const WORDY: usize = 5;
+/// The levels on which a flag may carry its whole text. Lower levels are for short flags only.
+const WHOLE_LEVELS: usize = 5;
 
-/// A label that wants to stand at a place.
-pub(super) struct Wish {
+/// A label that needs room.
+#[derive(Debug, Clone, Copy)]
+pub struct Label {
     /// Where its pole is.
-    pub(super) at: f64,
-    /// How wide it is with its whole text.
-    pub(super) whole: f64,
-    /// How wide it is with its number alone.
-    pub(super) short: f64,
+    pub at: f64,
+    /// Its width with its whole text.
+    pub whole: f64,
+    /// Its width with its number alone.
+    pub short: f64,
 }
 
-/// Where a label found room.
-#[derive(Clone, Copy)]
-pub(super) struct Flag {
+/// The place of a label.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag {
     /// Its level; 0 is the topmost.
-    pub(super) level: usize,
+    pub level: usize,
     /// Its left edge.
-    pub(super) from: f64,
+    pub from: f64,
     /// Its right edge.
-    pub(super) to: f64,
+    pub to: f64,
     /// Whether there was room for the whole text.
-    pub(super) whole: bool,
+    pub whole: bool,
 }
 
-/// Finds room for labels, given from left to right, between the edges of the picture.
-pub(super) fn hoist(wishes: &[Wish], edges: (f64, f64)) -> Vec<Flag> {
+/// Places labels, given from left to right, between the edges of the picture. A flag hangs to the
+/// right of its pole, and near the right edge to the left of it.
+pub fn place(labels: &[Label], edges: (f64, f64)) -> Vec<Flag> {
     let mut flags: Vec<Flag> = Vec::new();
-    for wish in wishes {
-        let whole = room(&flags, wish.at, wish.whole, edges, 0..WORDY, true);
-        let flag = whole.or_else(|| room(&flags, wish.at, wish.short, edges, 0.., false));
+    for label in labels {
+        let whole = room(&flags, label.at, label.whole, edges, 0..WHOLE_LEVELS, true);
+        let flag = whole.or_else(|| room(&flags, label.at, label.short, edges, 0.., false));
         flags.extend(flag);
     }
     flags
@@ -84,16 +85,16 @@ mod tests {
         let places = (0..200).map(|index| f64::from(index * index % 97) * 10.0);
         let mut places: Vec<f64> = places.collect();
         places.sort_by(f64::total_cmp);
-        let wishes: Vec<Wish> = places
+        let labels: Vec<Label> = places
             .iter()
-            .map(|at| Wish {
+            .map(|at| Label {
                 at: *at,
                 whole: 140.0,
                 short: 18.0,
             })
             .collect();
-        let flags = hoist(&wishes, (0.0, 970.0));
-        assert_eq!(flags.len(), wishes.len());
+        let flags = place(&labels, (0.0, 970.0));
+        assert_eq!(flags.len(), labels.len());
         assert!(flags.iter().any(|flag| flag.whole));
         assert!(flags.iter().any(|flag| !flag.whole));
         for (index, one) in flags.iter().enumerate() {
@@ -107,12 +108,12 @@ mod tests {
 
     #[test]
     fn a_label_that_begins_under_another_hangs_lower() {
-        let wish = |at| Wish {
+        let label = |at| Label {
             at,
             whole: 100.0,
             short: 20.0,
         };
-        let flags = hoist(&[wish(0.0), wish(50.0), wish(200.0)], (0.0, 1000.0));
+        let flags = place(&[label(0.0), label(50.0), label(200.0)], (0.0, 1000.0));
         let levels: Vec<usize> = flags.iter().map(|flag| flag.level).collect();
         assert_eq!(levels, [0, 1, 0]);
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A whole run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Record {
+pub struct History {
     /// The seed that repeats the plan.
     pub seed: u64,
     /// How to run it again.
@@ -19,7 +19,8 @@ pub struct Record {
     /// How long it took.
     pub seconds: f64,
     /// Every process that was part of it, in the order they were started.
-    pub lanes: Vec<Lane>,
+    #[serde(rename = "lanes")]
+    pub lives: Vec<Life>,
     /// Every fault, in order.
     pub faults: Vec<Fault>,
     /// What became of the messages.
@@ -30,9 +31,55 @@ pub struct Record {
     pub recoveries_ms: Vec<f64>,
 }
 
+impl History {
+    /// Every change of the generator: the last reign before it and the first after.
+    pub fn handovers(&self) -> Vec<(Reign, Reign)> {
+        let spans = self.lives.iter().enumerate();
+        let spans = spans.flat_map(|(life, at)| at.spans.iter().map(move |span| (life, span)));
+        let mut all: Vec<Reign> = spans
+            .filter_map(|(life, span)| match span.role {
+                Role::Generator { epoch } => Some(Reign {
+                    life,
+                    from_s: span.from_s,
+                    to_s: span.to_s,
+                    epoch,
+                }),
+                _ => None,
+            })
+            .collect();
+        all.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+        let mut reigns: Vec<Reign> = Vec::new();
+        for reign in all {
+            let same = |other: &Reign| (other.life, other.epoch) == (reign.life, reign.epoch);
+            match reigns.iter().rposition(same) {
+                None => reigns.push(reign),
+                // No other node generated meanwhile: the generator was paused for a moment only.
+                Some(index) if index + 1 == reigns.len() => reigns[index].to_s = reign.to_s,
+                // A generator that wakes up believes in its old epoch until the fence stops it.
+                Some(_) => {}
+            }
+        }
+        let pairs = reigns.windows(2).map(|pair| (pair[0], pair[1]));
+        pairs.filter(|(old, new)| old.life != new.life).collect()
+    }
+}
+
+/// The time of one generator.
+#[derive(Debug, Clone, Copy)]
+pub struct Reign {
+    /// Which of the lives.
+    pub life: usize,
+    /// From when.
+    pub from_s: f64,
+    /// Until when.
+    pub to_s: f64,
+    /// Under this epoch.
+    pub epoch: u64,
+}
+
 /// The life of one process.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Lane {
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Life {
     /// Its name in the picture: `node 3`, `getErrors 1`.
     pub label: String,
     /// Its name in Redis and in the logs, once it has told one.
@@ -49,8 +96,26 @@ pub struct Lane {
     pub ticks: Vec<Tick>,
 }
 
+impl Life {
+    /// The name of the process, with the one that it has in Redis.
+    pub fn name(&self) -> String {
+        match self.node.as_str() {
+            "" => self.label.clone(),
+            node => format!("{} ({node})", self.label),
+        }
+    }
+
+    /// Whether it generated at this moment.
+    pub fn is_generator_at(&self, at_s: f64) -> bool {
+        self.spans.iter().any(|span| {
+            let generates = matches!(span.role, Role::Generator { .. });
+            generates && span.from_s <= at_s && at_s < span.to_s
+        })
+    }
+}
+
 /// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// Killed with -9, by the run or at a crash point.
@@ -58,6 +123,7 @@ pub enum End {
     /// By itself, in good order.
     Stopped,
     /// It lived to the end of the run.
+    #[default]
     Alive,
 }
 
@@ -101,11 +167,11 @@ pub struct Tick {
 }
 
 /// One fault and what came of it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Fault {
     /// Its kind: `kill -9 the generator`.
     pub name: String,
-    /// Labels of the lanes that it hit; empty if it hit the server.
+    /// Labels of the processes that it hit; empty if it hit the server.
     pub targets: Vec<String>,
     /// When it began.
     pub from_s: f64,
@@ -142,5 +208,36 @@ impl Verdict {
     /// Whether every message ended exactly once and nothing else is wrong.
     pub fn is_clean(&self) -> bool {
         self.lost == 0 && self.duplicated == 0 && self.phantom == 0 && self.findings.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_wakes_up_in_an_old_epoch_has_not_got_the_baton_back() {
+        let mut run = History::default();
+        for reigns in [
+            &[(0.0, 1.0, 1), (1.2, 2.0, 1), (4.0, 4.1, 1)][..],
+            &[(3.0, 6.0, 2)],
+            &[(6.5, 7.0, 3), (7.0, 9.0, 4)],
+        ] {
+            let span = |(from_s, to_s, epoch): &(f64, f64, u64)| Span {
+                from_s: *from_s,
+                to_s: *to_s,
+                role: Role::Generator { epoch: *epoch },
+            };
+            run.lives.push(Life {
+                spans: reigns.iter().map(span).collect(),
+                ..Life::default()
+            });
+        }
+        let handovers = run.handovers().into_iter();
+        let seen = handovers.map(|(old, new)| (old.epoch, old.to_s, new.epoch, new.from_s));
+        assert_eq!(
+            seen.collect::<Vec<_>>(),
+            [(1, 2.0, 2, 3.0), (2, 6.0, 3, 6.5)]
+        );
     }
 }

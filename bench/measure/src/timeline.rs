@@ -1,8 +1,9 @@
-//! The course of a run, as its ledger tells it: latency, pace, and who generated when.
+//! The timeline of a run, read from its ledger: latency, pace, and who generated when.
 
 use std::collections::BTreeMap;
 
 use baton_protocol::{Entry, Ledger};
+use baton_report::stats::quantile_of_counts;
 
 /// The time in which one generator published.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,7 +12,7 @@ pub struct Reign {
     pub epoch: u64,
     /// Its first publish, in seconds since the start.
     pub from: f64,
-    /// Its last.
+    /// Its last publish.
     pub to: f64,
 }
 
@@ -29,19 +30,11 @@ impl Latency {
 
     /// The time in ms that this share of the messages did not exceed; `share` from 0 to 1.
     pub fn quantile_ms(&self, share: f64) -> f64 {
-        let all: u64 = self.times.iter().map(|(_, count)| count).sum();
-        let mut rank = (all as f64 * share).ceil() as u64;
-        for (us, count) in &self.times {
-            if rank <= *count {
-                return *us as f64 / 1000.0;
-            }
-            rank -= count;
-        }
-        0.0
+        quantile_of_counts(&self.times, share).unwrap_or_default() as f64 / 1000.0
     }
 }
 
-/// What happened in one slice of a run.
+/// What happened in one slice of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slice {
     /// Messages published in it.
@@ -50,23 +43,23 @@ pub struct Slice {
     pub ended: u64,
 }
 
-/// The course of a run.
+/// The timeline of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Course {
-    /// From publish to commit.
+pub struct Timeline {
+    /// How long messages took from publish to commit.
     pub latency: Latency,
     /// Length of each slice in seconds.
     pub step: f64,
     /// What happened in each.
     pub slices: Vec<Slice>,
-    /// Who generated, in order.
+    /// The generators, in order.
     pub reigns: Vec<Reign>,
 }
 
-impl Course {
-    /// Reads it from a ledger, in slices of `step` seconds since the start.
+impl Timeline {
+    /// Reads a ledger, in slices of `step` seconds since the start.
     pub fn new(ledger: &Ledger, began_us: u64, step: f64) -> Self {
-        let mut course = Self {
+        let mut timeline = Self {
             latency: Latency::default(),
             step,
             slices: Vec::new(),
@@ -76,26 +69,26 @@ impl Course {
         for entry in &ledger.entries {
             let at = entry.at_us().saturating_sub(began_us) as f64 / 1e6;
             let count = entry.last() - entry.first() + 1;
-            let slice = course.slice(at);
+            let slice = timeline.slice(at);
             match entry {
                 Entry::Published { epoch, .. } => {
                     slice.published += count;
-                    course.reign(*epoch, at);
+                    timeline.reign(*epoch, at);
                     published.insert(entry.first(), entry.at_us());
                 }
                 Entry::Ended { .. } => {
                     slice.ended += count;
                     if let Some((_, since)) = published.range(..=entry.first()).next_back() {
                         let took = entry.at_us().saturating_sub(*since);
-                        course.latency.times.push((took, count));
+                        timeline.latency.times.push((took, count));
                     }
                 }
-                // A second chance is no new message: it ends in its slice like any other.
+                // A retried message is not new: it ends in a slice like any other.
                 Entry::Retried { .. } => {}
             }
         }
-        course.latency.times.sort_unstable();
-        course
+        timeline.latency.times.sort_unstable();
+        timeline
     }
 
     fn slice(&mut self, at: f64) -> &mut Slice {
@@ -145,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_course_counts_slices_reigns_and_times_from_publish_to_commit() {
+    fn a_timeline_counts_slices_reigns_and_times_from_publish_to_commit() {
         let entries = vec![
             published(1, 1, 10, 1_000_000),
             published(1, 11, 20, 1_100_000),
@@ -155,12 +148,12 @@ mod tests {
             ended(11, 15, 2_700_000),
             ended(21, 30, 2_605_000),
         ];
-        let course = Course::new(&Ledger { entries }, 1_000_000, 1.0);
+        let timeline = Timeline::new(&Ledger { entries }, 1_000_000, 1.0);
         let slice = |published, ended| Slice { published, ended };
-        assert_eq!(course.slices, [slice(20, 10), slice(10, 20)]);
+        assert_eq!(timeline.slices, [slice(20, 10), slice(10, 20)]);
         let reign = |epoch, from, to| Reign { epoch, from, to };
-        assert_eq!(course.reigns, [reign(1, 0.0, 0.1), reign(2, 1.6, 1.6)]);
-        let quantile = |share| course.latency.quantile_ms(share);
+        assert_eq!(timeline.reigns, [reign(1, 0.0, 0.1), reign(2, 1.6, 1.6)]);
+        let quantile = |share| timeline.latency.quantile_ms(share);
         assert_eq!(quantile(0.3), 5.0);
         assert_eq!(quantile(0.5), 200.0);
         assert_eq!(quantile(1.0), 1600.0);
