@@ -1,4 +1,5 @@
-//! What dead workers and vandals leave behind: a few, then alone, then errors.
+//! Messages of dead workers come back a few at a time, then alone, then fail; foreign entries fail at
+//! once.
 
 use baton_protocol::{Claim, Commit, Publish};
 
@@ -39,7 +40,7 @@ async fn messages_of_a_dead_worker_come_back_a_few_at_a_time_and_then_alone() {
 }
 
 #[tokio::test]
-async fn a_worker_that_wants_less_gets_less_of_what_came_back() {
+async fn a_worker_that_wants_fewer_gets_fewer_of_the_returned_messages() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(4).await;
     assert_eq!(fleet.death("x", 4, &g).await, "m1 m2 m3 m4");
@@ -47,7 +48,7 @@ async fn a_worker_that_wants_less_gets_less_of_what_came_back() {
 }
 
 #[tokio::test]
-async fn each_death_counts_for_the_message_that_was_held() {
+async fn a_death_counts_only_for_the_messages_of_its_claim() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(2).await;
     assert_eq!(fleet.death("x", 2, &g).await, "m1 m2");
@@ -59,13 +60,13 @@ async fn each_death_counts_for_the_message_that_was_held() {
 }
 
 #[tokio::test]
-async fn a_message_that_killed_three_workers_goes_to_errors_and_its_neighbours_live_on() {
+async fn a_message_that_killed_three_workers_fails_and_its_neighbours_wait_on() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(3).await;
     assert_eq!(fleet.death("x", 3, &g).await, "m1 m2 m3");
     assert_eq!(fleet.death("y", 3, &g).await, "m1 m2 m3 (1)");
     assert_eq!(fleet.death("z", 3, &g).await, "m1 (2)");
-    fleet.age_suspicions().await;
+    fleet.age_suspects().await;
     assert_eq!(w.take(4, 3).await, "m2 (2)");
     assert_eq!(
         fleet.dump().await,
@@ -101,7 +102,7 @@ async fn a_pack_of_one_poisonous_message_leaves_nothing_behind() {
     for name in ["x", "y", "z"] {
         fleet.death(name, 1, &g).await;
     }
-    fleet.age_suspicions().await;
+    fleet.age_suspects().await;
     assert_eq!(w.claim(4, 1).await, Claim::Empty);
     assert_eq!(
         fleet.dump().await,
@@ -117,7 +118,7 @@ async fn a_pack_of_one_poisonous_message_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_message_under_suspicion_waits_for_the_verdict_behind_the_others() {
+async fn a_message_that_waits_for_its_verdict_is_behind_the_others() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(1).await;
     for name in ["x", "y", "z"] {
@@ -140,7 +141,7 @@ async fn a_worker_that_is_back_under_its_name_did_not_die() {
     for name in ["x", "y", "z"] {
         fleet.death(name, 1, &g).await;
     }
-    fleet.age_suspicions().await;
+    fleet.age_suspects().await;
     let _x = fleet.node("x").await;
     assert_eq!(w.take(1, 1).await, "m1 (3)");
     assert_eq!(
@@ -159,7 +160,7 @@ async fn a_worker_that_loses_its_claims_and_lives_is_never_blamed() {
     for number in 1..=9 {
         let _ = w.take_and_stall(number, 2).await;
         let _ = g.reclaim().await.unwrap();
-        fleet.age_suspicions().await;
+        fleet.age_suspects().await;
     }
     assert_eq!(w.take(10, 2).await, "m1 m2 (9)");
     assert_eq!(fleet.dump().await.only(&["queue", "stats"]), [""; 0]);
@@ -176,12 +177,12 @@ async fn a_worker_that_was_back_for_a_moment_did_not_die() {
     let _ = g.reclaim().await.unwrap();
     drop(x);
     fleet.wait_absent("x").await;
-    fleet.age_suspicions().await;
+    fleet.age_suspects().await;
     assert_eq!(w.take(1, 1).await, "m1 (3)");
 }
 
 #[tokio::test]
-async fn a_suspect_that_waits_for_its_verdict_behind_many_others_is_acquitted_too() {
+async fn a_suspect_of_a_message_behind_many_others_is_cleared_too() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(1).await;
     for name in ["x", "y", "z"] {
@@ -201,7 +202,7 @@ async fn a_suspect_that_waits_for_its_verdict_behind_many_others_is_acquitted_to
 }
 
 #[tokio::test]
-async fn after_a_restart_of_the_server_suspects_have_their_time_again() {
+async fn after_a_restart_of_the_server_the_time_of_a_verdict_begins_anew() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(1).await;
     let range = "1 1 1 1 3 1 0ddba11 x,y,z";
@@ -211,7 +212,7 @@ async fn after_a_restart_of_the_server_suspects_have_their_time_again() {
         fleet.dump().await.only(&["queue", "stats"]),
         ["queue: [1 1 1 1 3 TIME RUN x,y,z]"]
     );
-    fleet.age_suspicions().await;
+    fleet.age_suspects().await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
     assert_eq!(
         fleet.dump().await.only(&["queue", "stats"]),
@@ -220,10 +221,10 @@ async fn after_a_restart_of_the_server_suspects_have_their_time_again() {
 }
 
 #[tokio::test]
-async fn a_suspicion_from_a_clock_that_was_ahead_is_old() {
+async fn a_verdict_does_not_wait_for_a_clock_that_was_ahead() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(1).await;
-    let run = fleet.run().await;
+    let run = fleet.run_id().await;
     let range = format!("1 1 1 1 3 99999999999999 {run} x,y,z");
     let _: () = fleet.raw(&["LSET", &fleet.keys.queue, "0", &range]).await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
@@ -238,13 +239,16 @@ async fn a_poisonous_message_keeps_its_bytes_whatever_they_are() {
     let fleet = Fleet::new().await;
     let (g, w) = (fleet.generator().await, fleet.lane("w").await);
     let pack = pack_of(&[b"fine".as_slice(), b"\xff\x00\xfe\r\n"]);
-    let published = g.publish(crate::support::call(1, 2, &pack)).await.unwrap();
+    let published = g
+        .publish(crate::support::publish_call(1, 2, &pack))
+        .await
+        .unwrap();
     assert_eq!(published, Publish::Ok);
     assert_eq!(w.take(1, 1).await, "fine");
     for name in ["x", "y", "z"] {
         fleet.death(name, 1, &g).await;
     }
-    fleet.age_suspicions().await;
+    fleet.age_suspects().await;
     assert_eq!(w.sibling(1).claim(1, 1).await, Claim::Empty);
     assert_eq!(
         fleet.dump().await.only(&["errors", "left"]),

@@ -1,7 +1,7 @@
-//! No script keeps the server for long, whatever lies in the store.
+//! No script takes long, whatever is in the store.
 //!
-//! On a busy machine the wall time of a script says more about the machine, so the CPU time of
-//! the server's main thread is measured too.
+//! On a busy machine the wall time of a script says more about the machine. So the test also measures
+//! the CPU time of the server's main thread, and takes the smaller of the two.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use baton::Inspector;
 use baton_protocol::record;
 use baton_protocol::{ErrorsClaim, ErrorsCommit, Failure, Settle, Settled, Slot, Store, Wanted};
 
-use crate::support::{Fleet, LONG, Lane, OVER, failed, pack_of, start};
+use crate::support::{EXPIRED, Fleet, LONG, Lane, failed, pack_of, start};
 
-/// Longest time that a script may take, in microseconds.
-const MOST_US: f64 = 5_000.0;
+/// Max time of a script, in microseconds.
+const MAX_US: f64 = 5_000.0;
 /// Failed messages in a large store.
 const MANY: u64 = 300_000;
 
-/// Fills the store of a fleet that had so many messages, which all failed.
+/// Fills the store of a fleet whose messages all failed.
 async fn fill(fleet: &Fleet, messages: u64) {
     let count = messages.to_string();
     let _: () = fleet
@@ -34,9 +34,9 @@ async fn fill(fleet: &Fleet, messages: u64) {
 
 /// What the server has spent so far, in microseconds.
 struct Spent {
-    /// CPU time of its main thread, on scripts and on all else.
+    /// CPU time of its main thread, for scripts and everything else.
     cpu: f64,
-    /// Wall time of scripts, in which other processes had their turns.
+    /// Wall time of scripts, in which other processes may have run.
     wall: f64,
     scripts: f64,
 }
@@ -55,7 +55,7 @@ async fn spent(fleet: &Fleet) -> Spent {
             .filter_map(|line| after(line, name, ','))
             .sum::<f64>()
     };
-    // A server that does not know a script yet is asked twice.
+    // A server that does not have a script yet gets two calls.
     let unknown = after(&info, "errorstat_NOSCRIPT:count=", '\r').unwrap_or_default();
     Spent {
         cpu: (cpu("used_cpu_user_main_thread:") + cpu("used_cpu_sys_main_thread:")) * 1e6,
@@ -64,8 +64,7 @@ async fn spent(fleet: &Fleet) -> Spent {
     }
 }
 
-/// Sees that the scripts of a call take no longer than they may. Neither measure is less than
-/// what they really take.
+/// Checks the time of the scripts of a call. Neither measure is less than their real time.
 async fn bounded<T>(fleet: &Fleet, what: &str, call: impl Future<Output = T>) -> T {
     let before = spent(fleet).await;
     let answer = call.await;
@@ -74,7 +73,7 @@ async fn bounded<T>(fleet: &Fleet, what: &str, call: impl Future<Output = T>) ->
     assert!(scripts > 0.0, "{what}: no script ran");
     let (cpu, wall) = (after.cpu - before.cpu, after.wall - before.wall);
     let each = cpu.min(wall) / scripts;
-    assert!(each < MOST_US, "{what}: {each} µs per script");
+    assert!(each < MAX_US, "{what}: {each} µs per script");
     answer
 }
 
@@ -101,7 +100,7 @@ async fn with_300_000_failed_messages_no_script_takes_longer_than_5_ms() {
     let retried = bounded(&fleet, "retry 200", settle(Settle::Retry, &seen)).await;
     assert_eq!(retried, [Settled::Retried; 200]);
 
-    // Each is the first of a pack of 256 kB that lives.
+    // Each is the first message of a pack of 256 kB that still exists.
     let seen = page(&w, Some(MANY / 5)).await;
     let pack = pack_of(&vec![vec![b'x'; 256]; 1000]);
     for failure in &seen {
@@ -157,7 +156,7 @@ async fn a_search_over_many_holes_takes_many_short_steps() {
 }
 
 #[tokio::test]
-async fn what_many_dead_drains_held_returns_in_short_steps() {
+async fn records_of_many_dead_drains_return_in_short_steps() {
     let server = start();
     let fleet = Fleet::on(&server.url()).await;
     fill(&fleet, 20_000).await;
@@ -167,7 +166,7 @@ async fn what_many_dead_drains_held_returns_in_short_steps() {
         let slot = Slot::new("w", lane);
         let claim = w
             .store
-            .errors_claim(&slot, 1, Wanted::Exactly(ids), OVER)
+            .errors_claim(&slot, 1, Wanted::Exactly(ids), EXPIRED)
             .await;
         assert_eq!(claim.unwrap(), ErrorsClaim::Claimed(ids.to_vec()));
     }
@@ -181,7 +180,7 @@ async fn what_many_dead_drains_held_returns_in_short_steps() {
 }
 
 #[tokio::test]
-async fn cleaning_up_after_very_many_takes_many_short_steps() {
+async fn cleaning_up_very_many_nodes_and_claims_takes_many_short_steps() {
     const DEAD: usize = 20_000;
     let server = start();
     let fleet = Fleet::on(&server.url()).await;
@@ -202,7 +201,7 @@ async fn cleaning_up_after_very_many_takes_many_short_steps() {
             claims
                 .arg(format!("dead{at}:0"))
                 .arg(format!("m 1 0 {seq} 1 {seq} {seq} 0"));
-            // Later than what lives.
+            // Later deadlines than those of living nodes.
             deadlines.arg(1e15).arg(format!("dead{at}:0"));
         }
         for command in [&nodes, &claims, &deadlines] {
@@ -218,7 +217,7 @@ async fn cleaning_up_after_very_many_takes_many_short_steps() {
     assert_eq!(w.commit(1, 1..=1).await, baton_protocol::Commit::Done);
 }
 
-/// Takes all failed messages, as `baton getErrors` does; returns their numbers.
+/// Drains all failed messages, as `baton getErrors` does. Returns their numbers.
 async fn take_all(store: Store) -> Vec<u64> {
     let mut taken = Vec::new();
     let mut drain = Inspector::over(store).drain(LONG).await.unwrap();
@@ -233,7 +232,7 @@ async fn take_all(store: Store) -> Vec<u64> {
     }
 }
 
-/// Drops all failed messages, the newest first; returns the numbers of those that it dropped.
+/// Drops all failed messages, the newest first. Returns the numbers of those that it dropped.
 async fn drop_all(store: Store) -> Vec<u64> {
     let (mut dropped, mut before) = (Vec::new(), None);
     loop {
@@ -252,7 +251,7 @@ async fn drop_all(store: Store) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn what_is_dropped_while_two_drains_run_and_what_they_take_is_all_there_was() {
+async fn a_drop_of_all_and_two_drains_together_take_each_record_once() {
     let server = start();
     let fleet = Fleet::on(&server.url()).await;
     fill(&fleet, MANY).await;

@@ -7,7 +7,9 @@ use baton_protocol::{
     ClaimCall, Commit, CommitCall, Failure, Publish, PublishCall, Settle, Settled, Store, Wanted,
 };
 
-use crate::support::{Fleet, LONG, Lane, NO_EFFECTS, OVER, beat, call, failed, pack, publish};
+use crate::support::{
+    EXPIRED, Fleet, LONG, Lane, NO_EFFECTS, beat, failed, pack, publish, publish_call,
+};
 
 /// A fleet in which every call would change something.
 struct Busy {
@@ -30,7 +32,7 @@ impl Busy {
         fleet.fail(&["record"]).await;
         let _ = w.sibling(1).take_and_stall(1, 1).await;
         let drain = w.sibling(2);
-        let _ = drain.drain_for(1, 1, 1, OVER).await;
+        let _ = drain.drain_for(1, 1, 1, EXPIRED).await;
         fleet.fail(&[failed(1, "m1")]).await;
         let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
         Self { fleet, g, w }
@@ -44,7 +46,7 @@ impl Busy {
     }
 }
 
-/// Makes the call with each of its keys spoilt in turn.
+/// Makes the call with each of its keys spoilt, one at a time.
 async fn refuses(keys: &[&str], call: impl AsyncFn(&Busy) -> Result<(), Error>) {
     for name in keys {
         let busy = Busy::new().await;
@@ -120,7 +122,7 @@ async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
         let pack = pack(7, 1);
         let call = PublishCall {
             digest: Some(Digest::default()),
-            ..call(7, 1, &pack)
+            ..publish_call(7, 1, &pack)
         };
         busy.g.publish(call).await.map(drop)
     })

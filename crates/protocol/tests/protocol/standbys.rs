@@ -1,4 +1,4 @@
-//! The line of standbys, and who is here.
+//! The line of standbys, and the roster.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn joined(fleet: &Fleet, names: &[&str]) -> Vec<Store> {
 }
 
 #[tokio::test]
-async fn only_the_first_two_standbys_are_first_in_line() {
+async fn only_two_standbys_are_first_in_line() {
     let fleet = Fleet::new().await;
     let nodes = joined(&fleet, &["a", "b", "c", "d", "e"]).await;
     let mut first = Vec::new();
@@ -55,7 +55,7 @@ async fn a_standby_knows_from_its_first_beat_that_it_is_first_in_line() {
 }
 
 #[tokio::test]
-async fn the_first_in_line_beat_often_and_the_others_at_the_pace_of_the_lease() {
+async fn the_first_standbys_beat_often_and_the_others_as_often_as_the_lease_needs() {
     let fleet = Fleet::new().await;
     let nodes = joined(&fleet, &["a", "b", "c", "d"]).await;
     let mut pauses = Vec::new();
@@ -102,7 +102,7 @@ async fn a_silent_standby_loses_its_place_though_it_is_connected() {
         fleet.dump().await.only(&["joined"]),
         ["joined: {a=1, c=3, d=4}"]
     );
-    // It is back with its next beat, at the end of the line.
+    // Its next beat puts it at the end of the line.
     let _ = nodes[1].beat(ttl, "{}", 0).await.unwrap();
     assert_eq!(
         fleet.dump().await.only(&["joined"]),
@@ -130,7 +130,7 @@ async fn a_node_that_was_silent_for_ten_minutes_is_forgotten() {
 }
 
 #[tokio::test]
-async fn forget_drops_only_the_absent() {
+async fn forget_removes_only_absent_nodes() {
     let fleet = Fleet::new().await;
     let mut nodes = joined(&fleet, &["a", "b", "c"]).await;
     drop(nodes.remove(1));
@@ -151,12 +151,12 @@ async fn forget_drops_only_the_absent() {
 }
 
 #[tokio::test]
-async fn the_roster_tells_who_is_here_and_who_generates() {
+async fn the_roster_has_the_nodes_and_the_lease() {
     let fleet = Fleet::new().await;
     let a = fleet.node("a").await;
-    let nobody = a.roster().await.unwrap();
-    assert_eq!((nobody.lease.node, nobody.lease.epoch), (None, 0));
-    assert_eq!(nobody.nodes, []);
+    let empty = a.roster().await.unwrap();
+    assert_eq!((empty.lease.node, empty.lease.epoch), (None, 0));
+    assert_eq!(empty.nodes, []);
 
     let b = fleet.node("b").await;
     let _ = a.beat(LONG, r#"{"host":"x y"}"#, 0).await.unwrap();

@@ -1,11 +1,11 @@
-//! Values that no script of ours wrote: each is refused by name, before anything is written.
+//! Values that no script of ours wrote: a script names the key and writes nothing.
 
 use baton::Error;
 use baton_protocol::Commit;
 
 use crate::support::{Fleet, Lane, NO_EFFECTS, failed, publish};
 
-/// A fleet with a claim, a message that waits in a pack of which one has ended, and a lease.
+/// A fleet with a lease, a claim, and a waiting message whose pack has lost another one.
 struct Spoilt {
     fleet: Fleet,
     g: baton_protocol::Store,
@@ -39,7 +39,7 @@ const BAD: [&str; 8] = [
     "99999999999999999999",
 ];
 
-/// Spoils a field in every way; the call must refuse, name key and field, and write nothing.
+/// Spoils a field in every way. The call must name key and field, and write nothing.
 async fn refuses<T: std::fmt::Debug>(
     key: impl Fn(&Fleet) -> &str,
     field: &str,
@@ -105,7 +105,7 @@ async fn a_commit_checks_the_ids_of_failed_messages_too() {
 }
 
 #[tokio::test]
-async fn a_counter_that_is_at_its_end_takes_no_commit() {
+async fn a_commit_that_would_count_beyond_2_to_the_53_is_refused() {
     let spoilt = Spoilt::new().await;
     let (stats, end) = (&spoilt.fleet.keys.stats, "9007199254740991");
     spoilt.set(stats, "done", end).await;
@@ -119,7 +119,7 @@ async fn a_counter_that_is_at_its_end_takes_no_commit() {
 async fn a_publish_names_the_number_that_it_cannot_count_with() {
     let call = async |spoilt: &Spoilt| {
         let pack = crate::support::pack(5, 1);
-        let call = crate::support::call(5, 1, &pack);
+        let call = crate::support::publish_call(5, 1, &pack);
         spoilt.g.publish(call).await
     };
     refuses(|fleet| &fleet.keys.fence, "last", call).await;
@@ -145,7 +145,7 @@ async fn a_beat_names_the_number_that_it_cannot_count_with() {
 }
 
 #[tokio::test]
-async fn an_epoch_at_its_end_is_named_and_never_exceeded() {
+async fn an_epoch_of_2_to_the_53_is_named_and_never_exceeded() {
     let spoilt = Spoilt::new().await;
     let key = &spoilt.fleet.keys.generator;
     spoilt.set(key, "epoch", "9007199254740991").await;
@@ -190,7 +190,7 @@ async fn a_claim_without_a_deadline_comes_back() {
 }
 
 #[tokio::test]
-async fn what_is_at_fault_is_mended_and_the_fleet_goes_on() {
+async fn a_fleet_goes_on_after_a_person_mended_the_wrong_value() {
     let spoilt = Spoilt::new().await;
     spoilt.set(&spoilt.fleet.keys.stats, "failed", "1.5").await;
     let _ = commit(&spoilt, 1).await.unwrap_err();
