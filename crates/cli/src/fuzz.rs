@@ -14,7 +14,9 @@ use baton::{Event, GeneratorStatus, NodeStatus, ServerInfo, Snapshot, Target};
 use serde_json::Value;
 
 use crate::args::{self, FormatArgs, Refused, run as flags};
-use crate::{compat, connect, json, log, record, status as fleet_status};
+use crate::{
+    commands::status as fleet_status, error_line::error_line, failed_message, json, log, target,
+};
 use baton_protocol::text::{Escaped, Excerpt};
 
 /// Characters that no line may have: they turn text round, break lines, or are not seen.
@@ -56,7 +58,7 @@ pub fn escape(data: &[u8]) {
 
     let text = String::from_utf8_lossy(data);
     check_json(&json_line(&text), &Value::from(text.as_ref()));
-    let error = crate::words(&anyhow::anyhow!("{text}"));
+    let error = error_line(&anyhow::anyhow!("{text}"));
     check_printable(&format!("{error}\n"), 1);
 }
 
@@ -110,7 +112,7 @@ fn check_json(line: &[u8], value: &Value) {
 pub fn record(data: &[u8]) {
     let failed = baton_protocol::record::decode(data);
     let line = |json| {
-        let line = record::line(&failed, &FormatArgs { json }).unwrap_or_default();
+        let line = failed_message::line(&failed, &FormatArgs { json }).unwrap_or_default();
         String::from_utf8_lossy(&line).into_owned()
     };
     let text = line(false);
@@ -229,14 +231,17 @@ pub fn command_line(data: &[u8]) {
         })
     });
     let argv: Vec<OsString> = std::iter::once("baton".into()).chain(words).collect();
-    if let Ok(ours) = compat::canonical(argv.clone(), &DEFINITION) {
+    if let Ok(ours) = args::old_spellings::canonical(argv.clone(), &DEFINITION) {
         // No word is lost, and at most `run` is new.
         let bare = |words: &[OsString]| {
             let is_flag = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
             words.len() - words.iter().filter(is_flag).count()
         };
         assert!((bare(&argv)..=bare(&argv) + 1).contains(&bare(&ours)));
-        assert_eq!(compat::canonical(ours.clone(), &DEFINITION), Ok(ours));
+        assert_eq!(
+            args::old_spellings::canonical(ours.clone(), &DEFINITION),
+            Ok(ours)
+        );
     }
     let printed = match args::read(argv) {
         Ok(_) => String::new(),
@@ -276,8 +281,8 @@ pub fn values(data: &[u8]) {
     if let Ok(messages) = flags::messages(text) {
         assert!(messages <= 1 << 53);
     }
-    if let Some((host, port)) = connect::split(text)
-        && let Ok(target) = Target::parse(&connect::url(host, port))
+    if let Some((host, port)) = target::split(text)
+        && let Ok(target) = Target::parse(&target::url(host, port))
     {
         let shown = target.to_string();
         assert!(shown.ends_with(&format!(":{port}")), "{shown}");

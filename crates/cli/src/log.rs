@@ -11,7 +11,7 @@ use baton::Event;
 use humantime::Rfc3339Timestamp;
 
 use crate::args::LogFormat;
-use crate::stop::Stop;
+use crate::shutdown::Shutdown;
 use writer::Writer;
 
 /// Takes events, and lets a thread of its own write them: the output never holds up the node.
@@ -35,7 +35,7 @@ impl Log {
     /// A log for the node whose name will be in `name` before its first event.
     pub(crate) fn start(
         format: LogFormat,
-        stop: Stop,
+        stop: Shutdown,
         name: Arc<OnceLock<String>>,
     ) -> io::Result<Self> {
         Ok(Self {

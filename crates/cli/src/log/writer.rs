@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use baton_print::{PIPE_BUF, errln_within, write_some};
 
-use crate::output;
-use crate::stop::{Cause, Stop};
+use crate::shutdown::{Cause, Shutdown};
+use crate::stdout;
 
 /// Bytes that may wait to be written. At full speed a node logs less than this per second, so
 /// a reader that only hesitates costs no line.
@@ -73,14 +73,14 @@ impl Shared {
 
 impl Writer {
     /// Starts the thread that writes to standard output. A reader that is gone asks `stop`.
-    pub(super) fn start(stop: Stop) -> io::Result<Self> {
+    pub(super) fn start(stop: Shutdown) -> io::Result<Self> {
         Self::start_on(io::stdout(), MAX_WAITING_BYTES, stop)
     }
 
     fn start_on<O: AsFd + Send + 'static>(
         output: O,
         max_waiting: usize,
-        stop: Stop,
+        stop: Shutdown,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             max_waiting,
@@ -198,7 +198,7 @@ enum Written {
 struct Thread<O> {
     shared: Arc<Shared>,
     output: O,
-    stop: Stop,
+    stop: Shutdown,
     /// Whether the last write failed, which stderr was told then.
     failing: bool,
 }
@@ -255,7 +255,7 @@ impl<O: AsFd> Thread<O> {
                 Ok(Some(written)) => done += written,
                 Ok(None) => return Written::Part(done),
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                    self.stop.ask(Cause::OutputClosed);
+                    self.stop.request(Cause::OutputClosed);
                     return Written::ReaderGone;
                 }
                 Err(error) => {
@@ -277,7 +277,7 @@ impl<O: AsFd> Thread<O> {
             let text = format!(
                 "baton: cannot write the log ({}): trying again; lines that {} MiB cannot hold \
                  are dropped and counted",
-                output::plain(error),
+                stdout::plain(error),
                 MAX_WAITING_BYTES >> 20
             );
             errln_within(&text, STDERR_TIMEOUT);
@@ -309,9 +309,9 @@ mod tests {
     /// Far more than a pipe holds.
     const MAX: usize = 256 * 1024;
 
-    fn start() -> (Writer, PipeReader, Stop) {
+    fn start() -> (Writer, PipeReader, Shutdown) {
         let (reader, output) = pipe().unwrap();
-        let stop = Stop::by_request();
+        let stop = Shutdown::without_signals();
         let writer = Writer::start_on(output, MAX, stop.clone()).unwrap();
         (writer, reader, stop)
     }

@@ -92,7 +92,7 @@ pub(crate) fn push(server: &PrivateServer, failures: &[FailedMessage]) {
     let first = last + 1 - failures.len() as u64;
     let records = (first..).zip(failures).flat_map(|(id, failed)| {
         let id = id.to_string().into_bytes();
-        [id, baton_protocol::record::encode(&failed)]
+        [id, baton_protocol::record::encode(failed)]
     });
     redis::cmd("HSET")
         .arg(&keys.errors)

@@ -1,0 +1,73 @@
+//! The servers of this machine: one that answers, or the embedded one.
+
+use std::net::{Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::Context;
+use baton::Target;
+use baton_print::errln;
+use baton_server::{Embedded, Heard, Started};
+
+use super::address;
+
+/// How long a server of this machine may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// What listens on a port of this machine.
+pub(super) enum Local {
+    /// A server, at exactly this URL. It is not the name `localhost`, because two servers may
+    /// stand behind that name and a fleet must meet at one.
+    Server(String),
+    /// A program that gives no answer.
+    Silent,
+    /// No program.
+    Nothing,
+}
+
+/// Finds out what listens on a port of this machine.
+pub(super) fn probe(port: u16) -> Local {
+    let heard = baton_server::hear(port);
+    if heard == Heard::Server {
+        return Local::Server(address::url("127.0.0.1", port));
+    }
+    let address = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+    match (TcpStream::connect_timeout(&address, CONNECT_TIMEOUT), heard) {
+        (Ok(_), _) => Local::Server(address::url("::1", port)),
+        (Err(_), Heard::Silence) => Local::Silent,
+        _ => Local::Nothing,
+    }
+}
+
+/// The server that `baton run` starts on this port if there is no other.
+pub(crate) fn embedded(port: u16) -> anyhow::Result<Embedded> {
+    Ok(Embedded::new(port, baton_server::default_data_dir()?))
+}
+
+/// Starts the embedded server, and tells the user about it.
+pub(super) fn start_embedded(port: u16) -> anyhow::Result<Target> {
+    let embedded = embedded(port)?;
+    let started = embedded.start().with_context(|| {
+        format!("no Redis answers on localhost:{port}, and none could be started (--redis names another)")
+    })?;
+    let status = embedded.status();
+    match started {
+        Started::Here => {
+            let program = status.program.map_or_else(
+                || "a server".to_owned(),
+                |program| program.display().to_string(),
+            );
+            errln!(
+                "baton: no Redis answered on localhost:{port}, so one was started: {program} on \
+                 127.0.0.1:{port}\n\
+                 baton: its data is in {}; it goes on when this node ends, and lets in no other \
+                 user\n\
+                 baton: `baton server status` looks at it, `baton server stop` ends it",
+                status.data_dir.display()
+            );
+        }
+        Started::Joined => {
+            errln!("baton: using the server that another copy just started on 127.0.0.1:{port}")
+        }
+    }
+    Ok(Target::parse(&embedded.url())?)
+}
