@@ -47,7 +47,7 @@ impl Queue {
 /// Opens the kind of connection that a node has.
 async fn connect(target: &Target) -> Result<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
-    let client = target.client()?;
+    let client = baton_protocol::redis_client(target)?;
     Ok(client
         .get_multiplexed_async_connection_with_config(&config)
         .await?)

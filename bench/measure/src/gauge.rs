@@ -28,7 +28,7 @@ pub struct Memory {
 impl Gauge {
     /// Connects.
     pub fn open(target: &Target) -> Result<Self> {
-        let client = target.client()?;
+        let client = baton_protocol::redis_client(target)?;
         let redis = client
             .get_connection_with_timeout(PATIENCE)
             .with_context(|| format!("cannot use {target}"))?;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use baton::{Audit, FleetName};
+use baton::FleetName;
+use baton::inspect::Audit;
 use baton_protocol::Store;
 use baton_protocol::{Keys, Ledger};
 
@@ -167,7 +168,7 @@ fn audit(plan: &Plan, name: &FleetName) -> Result<(Ledger, Audit)> {
     runtime.block_on(async {
         let store = Store::open(&plan.target, name, &baton_protocol::new_name(), |_| {}).await?;
         let ledger = Ledger::read(&store).await?;
-        let audit = Audit::of(&store, &ledger).await?;
+        let audit = baton_protocol::audit::audit(&store, &ledger).await?;
         Ok((ledger, audit))
     })
 }

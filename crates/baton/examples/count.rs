@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use baton::{Config, Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
+use baton::{Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
 
 struct Numbers;
 
@@ -32,11 +32,10 @@ async fn main() -> Result<(), baton::Error> {
     let url = std::env::args()
         .nth(1)
         .unwrap_or_else(|| "redis://localhost".to_owned());
-    let config = Config::new(FleetName::new("count")?);
-    let node = Node::new(Target::parse(&url)?, config, Numbers, Count, |event| {
+    let node = Node::builder(FleetName::new("count")?)
         // Not `println!`, which panics when the disk is full or the reader is gone.
-        let _ = writeln!(std::io::stdout(), "{event:?}");
-    })?;
+        .on_event(|event| drop(writeln!(std::io::stdout(), "{event:?}")))
+        .build(Target::parse(&url)?, Numbers, Count)?;
     node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() })
         .await
 }

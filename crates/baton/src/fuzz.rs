@@ -15,7 +15,9 @@ use baton_protocol::{
 };
 
 use crate::observe::snapshot::About;
-use crate::{Audit, Error, FleetName, ServerInfo, Snapshot, Target};
+use crate::observe::snapshot::Snapshot;
+use crate::{Error, FleetName, Target};
+use baton_protocol::ServerInfo;
 
 /// No number of ours is larger: scripts count in doubles, which are exact up to here.
 const MOST: u64 = 1 << 53;
@@ -185,7 +187,7 @@ fn known<T>(read: Result<T, Error>) -> Option<T> {
             assert!(!words.chars().any(char::is_control), "{words:?}");
             None
         }
-        Err(Error::Refused(_) | Error::Protocol { .. }) => None,
+        Err(Error::Refused(_) | Error::ForeignKey { .. } | Error::Protocol { .. }) => None,
         Err(error) => panic!("no answer is {error:?}"),
     }
 }
@@ -224,7 +226,7 @@ pub fn ledger(data: &[u8]) {
         }
     }
     records.sort_unstable_by_key(|(seq, _)| *seq);
-    let audit = Audit::hold(&ledger, &Census::default(), &records);
+    let audit = baton_protocol::audit::compare(&ledger, &Census::default(), &records);
     let most = 4 * ledger.entries.len() + records.len() + 10;
     assert!(audit.findings.len() <= most, "{audit:?}");
     for finding in &audit.findings {

@@ -45,27 +45,31 @@
 //! `worker` claims, handles and commits; [`Node`] puts them together. [`Snapshot`] reads a
 //! fleet, [`Drain`] takes its failed messages.
 
-mod audit;
 mod failed;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod inspector;
 mod node;
 mod observe;
 
-use baton_protocol::{Cursor, Digest, Entry, Ledger, PackBuilder, Range, crash, record};
-
-pub use audit::{Audit, Finding};
-pub use baton_protocol::{
-    Effects, Error, FailedGlance, FailedMessage, FleetName, How, ServerInfo, Takeover, Target,
-};
-pub use failed::drain::{Drain, Take, Taken};
+pub use baton_protocol::{Effects, Error, FailedMessage, FleetName, Setting, Target};
+pub use inspector::Inspector;
 pub use node::Node;
-pub use node::config::{Config, Missed};
+pub use node::builder::NodeBuilder;
+pub use node::config::Missed;
 pub use node::event::Event;
 pub use node::handler::{Handler, Message, Rejected, Source};
-pub use node::meter::{BOUNDS, Counters, Histogram, Meter};
-pub use observe::health::{Health, Limits};
-pub use observe::snapshot::{GeneratorStatus, NodeStatus, Snapshot};
-pub use observe::trend::{Point, Trend};
-pub use observe::watch::{Seen, Watch};
+
+/// What an [`Inspector`] and a watch return.
+pub mod inspect {
+    pub use baton_protocol::audit::{Audit, Finding};
+    pub use baton_protocol::{ErrorsCommit, Extend, FailedGlance, How, ServerInfo, Takeover};
+
+    pub use crate::failed::{Drain, Failed, FailedId, FailedPage, Settlement, Take, Taken};
+    pub use crate::node::meter::{BOUNDS, Counters, Histogram, Meter};
+    pub use crate::observe::health::{Health, Limits};
+    pub use crate::observe::snapshot::{GeneratorStatus, NodeRole, NodeStatus, Snapshot};
+    pub use crate::observe::trend::{Point, Trend};
+    pub use crate::observe::watch::{View, Views, Watch};
+}

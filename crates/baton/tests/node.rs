@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use baton::Inspector;
+use baton::inspect::Snapshot;
 use baton::{
-    Config, Effects, Event, FailedMessage, FleetName, Handler, Message, Node, Rejected, Snapshot,
-    Source, Target,
+    Effects, Event, FailedMessage, FleetName, Handler, Message, Node, Rejected, Source, Target,
 };
 use baton_protocol::Store;
 use baton_protocol::new_name;
@@ -37,26 +38,21 @@ async fn run_fleet<H: Handler + Clone>(
 ) -> Snapshot {
     let target = Target::parse(&server.url()).unwrap();
     let fleet = FleetName::new("library").unwrap();
-    let mut config = Config::new(fleet.clone());
-    config.interval = Duration::ZERO;
-    config.messages = Some(messages);
+    let settings = Node::builder(fleet.clone())
+        .interval(Duration::ZERO)
+        .messages(messages);
     let stop = Arc::new(Notify::new());
     let told = Arc::new(AtomicU64::new(0));
     let nodes: Vec<_> = (0..2)
         .map(|_| {
             let (stop, told) = (Arc::clone(&stop), Arc::clone(&told));
-            let node = Node::new(
-                target.clone(),
-                config.clone(),
-                Numbers,
-                handler.clone(),
-                move |event| {
-                    if let Event::Processed { first, last, .. } = event {
-                        told.fetch_add(last - first + 1, Ordering::Relaxed);
-                    }
-                },
-            )
-            .unwrap();
+            let settings = settings.clone().on_event(move |event| {
+                if let Event::Processed { first, last, .. } = event {
+                    told.fetch_add(last - first + 1, Ordering::Relaxed);
+                }
+            });
+            let node = settings.build(target.clone(), Numbers, handler.clone());
+            let node = node.unwrap();
             tokio::spawn(node.run(async move { stop.notified().await }))
         })
         .collect();
@@ -65,7 +61,7 @@ async fn run_fleet<H: Handler + Clone>(
         .unwrap();
     let deadline = Instant::now() + PATIENCE;
     let status = loop {
-        let status = Snapshot::read(&store).await;
+        let status = Inspector::over(store.clone()).snapshot().await;
         match status {
             Ok(status) if status.done + status.failed == messages => break status,
             // A test may cut connections.

@@ -7,10 +7,11 @@ mod copies;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton::{Effects, Handler, How, Message, Point, Rejected, Seen, Watch};
+use baton::inspect::{How, NodeRole, Point, View, Watch};
+use baton::{Effects, Handler, Message, Rejected};
 use baton_server::PrivateServer;
 
-use copies::{Fleet, Usual, at_work, until};
+use copies::{Fleet, LEASE_TTL, Usual, at_work, until};
 
 fn server() -> PrivateServer {
     PrivateServer::builder().start().unwrap()
@@ -25,13 +26,13 @@ impl Handler for Hangs {
 }
 
 /// The role of a node, if it is known.
-fn role(seen: &Seen, node: &str) -> Option<&'static str> {
+fn role(seen: &View, node: &str) -> Option<NodeRole> {
     let nodes = &seen.snapshot.as_ref()?.nodes;
     Some(nodes.iter().find(|listed| listed.node == node)?.role)
 }
 
 /// Whether a fleet has exactly one trouble, in these words.
-fn ails(seen: &Seen, words: &str) -> bool {
+fn ails(seen: &View, words: &str) -> bool {
     matches!(&seen.health.troubles[..], [trouble] if trouble.contains(words))
 }
 
@@ -63,7 +64,10 @@ async fn a_fleet_at_work_is_well_and_its_speed_and_latency_are_told() {
             .filter(|node| node.role == role)
             .count()
     };
-    assert_eq!((roles("generator"), roles("worker")), (1, 2));
+    assert_eq!(
+        (roles(NodeRole::Generator), roles(NodeRole::Worker)),
+        (1, 2)
+    );
     // What nodes said of themselves is what they had counted by then.
     for copy in &copies {
         let mut nodes = snapshot.nodes.iter();
@@ -108,7 +112,7 @@ async fn redis_that_is_gone_is_a_trouble_at_once_an_illness_after_a_lease_and_no
         ill.health
     );
     let after = gone.elapsed();
-    let limit = fleet.config.lease_ttl;
+    let limit = LEASE_TTL;
     // The last reading may be a little older than the end.
     assert!(
         after > limit / 2 && after < limit + Duration::from_secs(3),
@@ -123,7 +127,7 @@ async fn redis_that_is_gone_is_a_trouble_at_once_an_illness_after_a_lease_and_no
 }
 
 /// Waits until a fleet is well again and was read anew.
-async fn at_work_after(watch: &Watch, ill: &Seen) -> Arc<Seen> {
+async fn at_work_after(watch: &Watch, ill: &View) -> Arc<View> {
     let before_ms = ill.snapshot.as_ref().map(|snapshot| snapshot.now_ms);
     until(watch, "recovery", |seen| {
         let now_ms = seen.snapshot.as_ref().map(|snapshot| snapshot.now_ms);
@@ -157,19 +161,18 @@ async fn a_watch_may_start_before_redis_does() {
     server.stop().unwrap();
     let watch = fleet.watch();
     let seen = until(&watch, "illness", |seen| !seen.health.is_well()).await;
-    assert!(seen.snapshot.is_none() && seen.trouble.is_some() && watch.store().is_none());
+    assert!(seen.snapshot.is_none() && seen.trouble.is_some() && watch.inspector().is_none());
     server.restart().unwrap();
     let _copies = [(); 2].map(|()| fleet.start(Usual));
     at_work(&watch, 2).await;
     at_work_after(&watch, &seen).await;
-    assert!(watch.store().is_some());
+    assert!(watch.inspector().is_some());
 }
 
 #[tokio::test]
 async fn a_backlog_that_nobody_works_off_is_an_illness_though_everybody_lives() {
     let server = server();
-    let mut fleet = Fleet::new(&server.url());
-    fleet.config.claim_ttl = Duration::from_millis(200);
+    let fleet = Fleet::new(&server.url()).claim_ttl(Duration::from_millis(200));
     let watch = fleet.watch();
     let _copies = [(); 2].map(|()| fleet.start(Hangs));
     let ill = until(&watch, "illness", |seen| {
@@ -192,7 +195,7 @@ async fn a_killed_generator_without_a_standby_is_dead_and_an_illness_until_the_n
     let alone = fleet.start(Usual);
     let name = alone.name.clone();
     until(&watch, "a generator", |seen| {
-        role(seen, &name) == Some("generator")
+        role(seen, &name) == Some(NodeRole::Generator)
     })
     .await;
     alone.kill().await;
@@ -202,7 +205,7 @@ async fn a_killed_generator_without_a_standby_is_dead_and_an_illness_until_the_n
         "{:?}",
         ill.health
     );
-    assert_eq!(role(&ill, &name), Some("dead"));
+    assert_eq!(role(&ill, &name), Some(NodeRole::Dead));
     assert_eq!(ill.snapshot.as_ref().unwrap().generator.epoch, 1);
     let next = fleet.start(Usual);
     let well = at_work_after(&watch, &ill).await;
@@ -227,14 +230,17 @@ async fn a_node_that_leaves_disappears_and_one_that_is_killed_is_dead() {
     leaves.stop().await;
     killed.kill().await;
     let seen = until(&watch, "both are gone", |seen| {
-        role(seen, &left).is_none() && role(seen, &dead) == Some("dead")
+        role(seen, &left).is_none() && role(seen, &dead) == Some(NodeRole::Dead)
     })
     .await;
     assert_eq!(seen.snapshot.as_ref().unwrap().nodes.len(), 2);
     assert_eq!(seen.trend.per_s(&left), 0.0);
     assert_eq!(seen.trend.per_s(&dead), 0.0);
     let (stays, last) = (stays.name, "the last one generates");
-    until(&watch, last, |seen| role(seen, &stays) == Some("generator")).await;
+    until(&watch, last, |seen| {
+        role(seen, &stays) == Some(NodeRole::Generator)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -243,9 +249,9 @@ async fn a_watch_that_is_dropped_reads_no_more() {
     let fleet = Fleet::new(&server.url());
     let watch = fleet.watch();
     until(&watch, "a reading", |seen| seen.snapshot.is_some()).await;
-    let mut readings = watch.subscribe();
+    let mut views = watch.views();
     drop(watch);
-    let ended = async { while readings.changed().await.is_ok() {} };
+    let ended = async { while views.next().await.is_some() {} };
     tokio::time::timeout(Duration::from_secs(10), ended)
         .await
         .unwrap();

@@ -2,6 +2,8 @@
 
 use baton_protocol::text::is_unsafe;
 
+use crate::hints;
+
 /// What a user can do about NOAUTH. The server's own words are about its protocol.
 const WANTS_PASSWORD: &str = "NOAUTH, the server wants a password: --password-file or REDIS_PASSWORD gives \
      it. If another user's `baton run` started this server, it lets in that user alone: name a \
@@ -11,7 +13,10 @@ const WANTS_PASSWORD: &str = "NOAUTH, the server wants a password: --password-fi
 pub(crate) fn error_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
-        let cause = cause.to_string();
+        let cause = match cause.downcast_ref::<baton::Error>() {
+            Some(error) => hints::words(error),
+            None => cause.to_string(),
+        };
         // Some errors already contain the text of their cause.
         if text.is_empty() {
             text = cause;

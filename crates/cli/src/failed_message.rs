@@ -44,14 +44,14 @@ mod tests {
     use super::*;
 
     fn failed(text: &[u8]) -> FailedMessage {
-        FailedMessage {
-            seq: 17,
-            at_ms: 1_700_000_000_123,
-            node: "k3v9x0a7qm".to_owned(),
-            reason: "no\tsuch \u{1b}[1mcustomer".to_owned(),
-            attempt: 2,
-            text: text.to_vec(),
-        }
+        let mut made = FailedMessage::default();
+        made.seq = 17;
+        made.at_ms = 1_700_000_000_123;
+        made.node = "k3v9x0a7qm".to_owned();
+        made.reason = "no\tsuch \u{1b}[1mcustomer".to_owned();
+        made.attempt = 2;
+        made.text = text.to_vec();
+        made
     }
 
     fn printed(failed: &FailedMessage, json: bool) -> String {

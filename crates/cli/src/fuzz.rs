@@ -10,7 +10,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use baton::{Event, GeneratorStatus, NodeStatus, ServerInfo, Snapshot, Target};
+use baton::inspect::{GeneratorStatus, NodeRole, NodeStatus, ServerInfo, Snapshot};
+use baton::{Event, Target};
 use serde_json::Value;
 
 use crate::args::{self, FormatArgs, Refused, run as flags};
@@ -138,36 +139,40 @@ pub fn record(data: &[u8]) {
 pub fn status(data: &[u8]) {
     // A field may be longer than the widest that a format string can pad to.
     let text = String::from_utf8_lossy(data).repeat(17);
-    let node = |node: &str| NodeStatus {
-        node: node.to_owned(),
-        role: "worker",
-        host: text.clone(),
-        pid: u64::MAX,
-        version: text.clone(),
-        published: u64::MAX,
-        seen_ms: data.len() as u64,
-        ..NodeStatus::default()
+    let node = |node: &str| {
+        let mut made = NodeStatus::default();
+        made.node = node.to_owned();
+        made.role = NodeRole::Worker;
+        made.host = text.clone();
+        made.pid = u64::MAX;
+        made.version = text.clone();
+        made.published = u64::MAX;
+        made.seen_ms = data.len() as u64;
+        made
     };
     let mut server = ServerInfo::default();
     server.version = text.clone();
     server.maxmemory_policy = format!("allkeys-{text}");
     server.aof = true;
     server.appendfsync = Some(text.clone());
-    let status = Snapshot {
-        fleet: "hostile".to_owned(),
-        generator: GeneratorStatus {
-            node: Some(text.clone()),
-            holder: Some(text.clone()),
-            epoch: u64::MAX,
-            since_ms: Some(u64::MAX),
-            until_ms: u64::MAX,
-        },
-        nodes: vec![node(&text), node("n0de")],
-        published: u64::MAX,
-        foreign: 1,
-        warnings: server.warnings(),
-        server,
-        ..Snapshot::default()
+    let status = {
+        let mut made = Snapshot::default();
+        made.fleet = "hostile".to_owned();
+        made.generator = {
+            let mut made = GeneratorStatus::default();
+            made.node = Some(text.clone());
+            made.holder = Some(text.clone());
+            made.epoch = u64::MAX;
+            made.since_ms = Some(u64::MAX);
+            made.until_ms = u64::MAX;
+            made
+        };
+        made.nodes = vec![node(&text), node("n0de")];
+        made.published = u64::MAX;
+        made.foreign = 1;
+        made.warnings = server.warnings();
+        made.server = server;
+        made
     };
     let table = fleet_status::table(&status, &text);
     check_printable(&table, 12);

@@ -7,18 +7,19 @@
 //! It is a library so that fuzz targets can reach the parser and the printers.
 
 mod args;
+mod client;
 mod commands;
 mod error_line;
 mod failed_message;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod hints;
 mod json;
 mod log;
 mod runtime;
 mod shutdown;
 mod stdout;
-mod store;
 mod target;
 mod terminal;
 mod time;

@@ -2,31 +2,32 @@
 
 use std::time::Duration;
 
-use baton::{Config, FleetName, Limits, Target, Watch};
+use baton::inspect::{Limits, Watch};
+use baton::{FleetName, Target};
 
-use crate::store;
+use crate::client;
 
 /// How often the fleet is read.
 pub(crate) const EVERY: Duration = Duration::from_secs(1);
 
 /// Starts to read the fleet. Fails if the server will never let this program in.
 pub(crate) async fn start(target: Target, fleet: &FleetName) -> anyhow::Result<Watch> {
-    store::check_access(&target, fleet).await?;
-    Ok(Watch::start(target, fleet.clone(), EVERY, limits(fleet)))
-}
-
-/// The same, for a view that can also take failed messages.
-pub(crate) async fn start_present(target: Target, fleet: &FleetName) -> anyhow::Result<Watch> {
-    store::check_access(&target, fleet).await?;
-    Ok(Watch::start_present(
+    client::check_access(&target, fleet).await?;
+    Ok(Watch::start(
         target,
         fleet.clone(),
         EVERY,
-        limits(fleet),
+        Limits::default(),
     ))
 }
 
-/// The limits of a fleet whose nodes have the default settings.
-pub(crate) fn limits(fleet: &FleetName) -> Limits {
-    Limits::from(&Config::new(fleet.clone()))
+/// The same, for a view that can also take failed messages.
+pub(crate) async fn start_to_act(target: Target, fleet: &FleetName) -> anyhow::Result<Watch> {
+    client::check_access(&target, fleet).await?;
+    Ok(Watch::start_to_act(
+        target,
+        fleet.clone(),
+        EVERY,
+        Limits::default(),
+    ))
 }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use baton::{FleetName, Snapshot, Target};
+use baton::Inspector;
+use baton::inspect::Snapshot;
+use baton::{FleetName, Target};
 use baton_protocol::Store;
 use baton_protocol::new_name;
 
@@ -15,7 +17,7 @@ pub fn status(url: &str, fleet: &str) -> Result<Snapshot> {
     runtime.block_on(async {
         let (target, fleet) = (Target::parse(url)?, FleetName::new(fleet)?);
         let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
-        Ok(Snapshot::read(&store).await?)
+        Ok(Inspector::over(store.clone()).snapshot().await?)
     })
 }
 

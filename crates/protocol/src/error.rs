@@ -3,21 +3,47 @@
 
 /// A failure of the program or of Redis. Never a failed *message*: those live in the errors store.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// The call was sent and no answer came: it may or may not have been executed.
-    /// Safe to repeat with the same ids, because every call is idempotent.
+    /// The call was sent and no answer came: Redis may or may not have executed it.
+    /// The caller may repeat it with the same ids, because every call is idempotent.
     #[error("sent, but the answer was lost: {0}")]
-    ReplyLost(#[source] redis::RedisError),
-    /// The call was certainly not executed; the server may take it later.
+    ReplyLost(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Redis certainly did not execute the call; it may do so later.
     #[error("Redis is not available: {0}")]
     Unavailable(String),
-    /// Redis refuses, and will go on refusing until somebody changes something.
+    /// Redis refuses, in its own words, and goes on refusing until an operator changes something.
     #[error("{0}")]
     Refused(String),
+    /// The server is a replica that takes no writes.
+    #[error("this server is a read-only replica: a fleet needs its primary")]
+    ReadOnlyReplica,
+    /// The server may delete messages when its memory is full.
+    #[error(
+        "the server's maxmemory-policy is {policy}: it may delete messages when its memory is \
+         full. Set it to noeviction"
+    )]
+    Evicts {
+        /// The server's `maxmemory-policy`.
+        policy: String,
+    },
+    /// A key of the fleet holds a value that another program wrote.
+    #[error(
+        "the key {key} holds a {found}, but a fleet keeps a {needed} there: \
+         something else uses this name; rename or remove it, or use another fleet name"
+    )]
+    ForeignKey {
+        /// The key.
+        key: String,
+        /// The type of its value.
+        found: String,
+        /// The type that the fleet needs.
+        needed: String,
+    },
     /// The fleet runs another version of the protocol.
     #[error(
         "fleet {fleet} speaks protocol {theirs}, this program speaks protocol {ours}: \
-         use the version of baton that the fleet runs, or another --fleet"
+         use the version of baton that the fleet runs, or another fleet name"
     )]
     Protocol {
         /// Name of the fleet.
@@ -27,9 +53,14 @@ pub enum Error {
         /// The version of this program.
         ours: &'static str,
     },
-    /// A setting that cannot work.
-    #[error("{0}")]
-    Config(String),
+    /// A setting cannot work.
+    #[error("{problem}")]
+    Setting {
+        /// Which setting.
+        setting: Setting,
+        /// What is wrong with its value.
+        problem: String,
+    },
     /// Redis answered something that no script of ours returns.
     #[error("unexpected answer from Redis to {call}: {answer}")]
     Answer {
@@ -40,10 +71,49 @@ pub enum Error {
     },
 }
 
+/// A setting of a node or of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Setting {
+    /// The URL of the server.
+    Target,
+    /// The name of the fleet.
+    Fleet,
+    /// The time between two messages.
+    Interval,
+    /// How many messages the fleet publishes in all.
+    Messages,
+    /// How long a silent generator keeps the lease.
+    LeaseTtl,
+    /// How long a silent worker keeps its messages.
+    ClaimTtl,
+    /// How many messages a worker handles at the same time.
+    Concurrency,
+    /// What becomes of missed ticks.
+    Missed,
+    /// How many messages may wait or be in workers' hands.
+    MaxPending,
+    /// How many failed messages the errors store may keep.
+    MaxErrors,
+    /// The name of a failed message.
+    FailedId,
+    /// How many messages a pack has.
+    PackSize,
+}
+
 impl Error {
-    /// Whether the same call may succeed later without anybody's help.
-    pub fn is_passing(&self) -> bool {
+    /// Whether the same call may succeed later although no operator changes anything.
+    pub fn is_transient(&self) -> bool {
         matches!(self, Self::ReplyLost(_) | Self::Unavailable(_))
+    }
+
+    /// A setting that cannot work, and why.
+    #[doc(hidden)]
+    pub fn setting(setting: Setting, problem: impl Into<String>) -> Self {
+        Self::Setting {
+            setting,
+            problem: problem.into(),
+        }
     }
 }
 
@@ -71,7 +141,7 @@ pub fn classify(error: redis::RedisError) -> Error {
     let Some(code) = error.code() else {
         return match error.kind() {
             redis::ErrorKind::AuthenticationFailed => Error::Refused(plain(&error)),
-            _ => Error::ReplyLost(error),
+            _ => Error::ReplyLost(error.into()),
         };
     };
     let words = plain(&error);
@@ -124,7 +194,7 @@ mod tests {
         for code in NOT_EXECUTED {
             let error = server_error(&format!("-{code} something\r\n"));
             assert!(matches!(error, Error::Unavailable(_)), "{code}: {error:?}");
-            assert!(error.is_passing());
+            assert!(error.is_transient());
         }
         let wrapped =
             "-ERR Error running script (call to f_1): @user_script:3: -OOM command not allowed\r\n";

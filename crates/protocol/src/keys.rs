@@ -4,7 +4,7 @@
 //! Redis Cluster: the control keys `{fleet}`, the keys of partition p `{fleet:p}`. No key
 //! has a time to live: an expiring queue is a lost queue.
 
-use crate::Error;
+use crate::{Error, Setting};
 
 /// Longest name of a fleet.
 const FLEET_NAME_BYTES: usize = 64;
@@ -18,9 +18,10 @@ impl FleetName {
     pub fn new(name: &str) -> Result<Self, Error> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if name.is_empty() || name.len() > FLEET_NAME_BYTES || !name.chars().all(allowed) {
-            return Err(Error::Config(format!(
+            let problem = format!(
                 "a fleet's name has 1 to {FLEET_NAME_BYTES} letters, digits, '.', '_' or '-', not {name:?}"
-            )));
+            );
+            return Err(Error::setting(Setting::Fleet, problem));
         }
         Ok(Self(name.to_owned()))
     }

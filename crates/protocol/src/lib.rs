@@ -8,6 +8,7 @@
 //! connections; [`Store`] in `calls/` has one typed function per script. Nothing else writes to
 //! Redis. docs/protocol.md describes all of it.
 
+pub mod audit;
 mod calls;
 pub mod crash;
 mod encoding;
@@ -32,9 +33,9 @@ pub use encoding::ledger::{Digest, Entry, Ledger};
 pub use encoding::pack::{OwnedPack, PACK_MESSAGES, Pack, PackBuilder, Range};
 pub use encoding::record::{self, FailedGlance, FailedMessage};
 pub use encoding::takeover::{How, Takeover};
-pub use error::Error;
+pub use error::{Error, Setting};
 pub use keys::{FleetName, Keys};
 pub use link::{Backoff, Link, LinkState, Said};
 pub use node_name::new_name;
 pub use server_info::ServerInfo;
-pub use target::Target;
+pub use target::{Target, redis_client};

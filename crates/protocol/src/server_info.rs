@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// The facts of `INFO` that matter to a fleet.
 #[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
 pub struct ServerInfo {
     /// `Redis 7.4.1` or `Valkey 9.1.2`.
     pub version: String,

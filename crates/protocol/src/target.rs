@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use redis::io::tcp::TcpSettings;
 
-use crate::Error;
+use crate::{Error, Setting};
 
 /// The address of a Redis server and the credentials for it. `Debug` and `Display` show
 /// neither user nor password.
@@ -25,13 +25,11 @@ impl Target {
         // may hold a password.
         let info = url
             .into_connection_info()
-            .map_err(|_| Error::Config(format!("this is not a Redis URL: {FORMS}")))?;
+            .map_err(|_| unfit(format!("this is not a Redis URL: {FORMS}")))?;
         if let ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } = info.addr()
             && host.is_empty()
         {
-            return Err(Error::Config(format!(
-                "this Redis URL has no host: {FORMS}"
-            )));
+            return Err(unfit(format!("this Redis URL has no host: {FORMS}")));
         }
         let redis = info
             .redis_settings()
@@ -81,17 +79,20 @@ impl Target {
         }
         self
     }
+}
 
-    /// A client for it, for what this library has no call for. Opens no connection.
-    pub fn client(&self) -> Result<redis::Client, Error> {
-        if matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
-            // The client library bundles no provider, and a program that uses this library may
-            // have several. An error means that one is installed.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        redis::Client::open(self.info.clone())
-            .map_err(|error| Error::Config(crate::error::plain(&error)))
+/// A client for a target. Opens no connection.
+pub fn redis_client(target: &Target) -> Result<redis::Client, Error> {
+    if matches!(target.info.addr(), ConnectionAddr::TcpTls { .. }) {
+        // The client library bundles no provider, and a program that uses this library may
+        // have several. An error means that one is installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
     }
+    redis::Client::open(target.info.clone()).map_err(|error| unfit(crate::error::plain(&error)))
+}
+
+fn unfit(problem: String) -> Error {
+    Error::setting(Setting::Target, problem)
 }
 
 impl std::fmt::Display for Target {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton::{FailedGlance, NodeStatus, Seen, Snapshot};
-use tokio::time::Instant;
+use baton::inspect::{FailedGlance, NodeRole, NodeStatus, Snapshot, View};
+use std::time::Instant;
 
 use crate::Keys;
 use crate::cursor::Cursor;
@@ -59,7 +59,7 @@ pub(crate) struct App {
     /// Where the fleet is.
     pub(crate) place: String,
     pub(crate) palette: Palette,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) seen: Arc<View>,
     /// This moment, as the last tick or reading told.
     pub(crate) now: Instant,
     /// Keys of whoever runs the fleet.
@@ -90,7 +90,7 @@ impl App {
         place: &str,
         palette: Palette,
         keys: Option<Box<dyn Keys>>,
-        seen: Arc<Seen>,
+        seen: Arc<View>,
         now: Instant,
     ) -> Self {
         let mut app = Self {
@@ -122,7 +122,7 @@ impl App {
     }
 
     /// Takes the next reading.
-    pub(crate) fn read(&mut self, seen: Arc<Seen>, now: Instant) {
+    pub(crate) fn read(&mut self, seen: Arc<View>, now: Instant) {
         if let (Some(last), Some(next)) = (&self.seen.snapshot, &seen.snapshot) {
             self.beating = next.published > last.published;
             if next.generator.epoch != last.generator.epoch {
@@ -195,7 +195,7 @@ impl App {
         };
         let nodes = snapshot.nodes.iter().enumerate();
         let mut nodes: Vec<usize> = nodes
-            .filter(|(_, node)| matches(&[&node.node, &node.host, node.role]))
+            .filter(|(_, node)| matches(&[&node.node, &node.host, node.role.as_str()]))
             .map(|(at, _)| at)
             .collect();
         // Snapshots list nodes by name, so equal ones stay in the order of their names.
@@ -230,8 +230,8 @@ impl App {
 
     fn compare(&self, a: &NodeStatus, b: &NodeStatus) -> std::cmp::Ordering {
         let role = |node: &NodeStatus| match node.role {
-            "generator" => 0,
-            "worker" => 1,
+            NodeRole::Generator => 0,
+            NodeRole::Worker => 1,
             _ => 2,
         };
         let trend = &self.seen.trend;

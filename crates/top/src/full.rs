@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use baton::{Error, FailedGlance, FailedMessage};
-use baton_protocol::Store;
-use baton_protocol::record;
+use baton::inspect::FailedGlance;
+use baton::{Error, FailedMessage, Inspector};
 
 /// Records that are asked for at once, and in all. They are looked for from the end of the
 /// store: newer ones may have come since the reading.
@@ -25,11 +24,11 @@ pub(crate) enum Full {
 }
 
 /// Reads it; without a connection there is nothing to read it with.
-pub(crate) async fn read(store: Option<Store>, glance: &FailedGlance) -> Full {
-    let Some(store) = store else {
+pub(crate) async fn read(inspector: Option<Inspector>, glance: &FailedGlance) -> Full {
+    let Some(inspector) = inspector else {
         return Full::Trouble("not connected".to_owned());
     };
-    match tokio::time::timeout(PATIENCE, find(&store, glance)).await {
+    match tokio::time::timeout(PATIENCE, find(&inspector, glance)).await {
         Ok(Ok(Some(text))) => Full::Text(text),
         Ok(Ok(None)) => Full::Gone,
         Ok(Err(error)) => Full::Trouble(error.to_string()),
@@ -37,14 +36,13 @@ pub(crate) async fn read(store: Option<Store>, glance: &FailedGlance) -> Full {
     }
 }
 
-async fn find(store: &Store, glance: &FailedGlance) -> Result<Option<Vec<u8>>, Error> {
+async fn find(inspector: &Inspector, glance: &FailedGlance) -> Result<Option<Vec<u8>>, Error> {
     let (mut before, mut looked) = (None, 0);
     while looked < MOST {
-        let page = store.errors_page(before, AT_ONCE).await?;
-        for failure in &page.failures {
-            let failed = record::decode(&failure.record);
-            if is_same(&failed, glance) {
-                return Ok(Some(failed.text));
+        let page = inspector.failed_messages(before, AT_ONCE).await?;
+        for failed in page.messages {
+            if is_same(&failed.message, glance) {
+                return Ok(Some(failed.message.text));
             }
             looked += 1;
         }

@@ -1,6 +1,6 @@
 //! Keys, and what they do to the state.
 
-use baton::FailedGlance;
+use baton::inspect::FailedGlance;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::app::{App, Panel};

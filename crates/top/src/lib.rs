@@ -17,13 +17,13 @@ mod window;
 mod words;
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use baton::{FailedGlance, Watch};
+use baton::inspect::{FailedGlance, Watch};
 use ratatui::crossterm::event::Event;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::MissedTickBehavior;
 
 use app::App;
 use full::Full;
@@ -53,7 +53,7 @@ pub async fn run(watch: Watch, place: &str, keys: Option<Box<dyn Keys>>) -> io::
     let mut screen = Screen::take()?;
     let (_input, events) = Input::start();
     let palette = Palette::from_environment();
-    let app = App::new(place, palette, keys, watch.seen(), Instant::now());
+    let app = App::new(place, palette, keys, watch.view(), Instant::now());
     show(|app| screen.draw(app), events, &watch, app).await
 }
 
@@ -64,18 +64,15 @@ async fn show(
     watch: &Watch,
     mut app: App,
 ) -> io::Result<()> {
-    let mut readings = watch.subscribe();
+    let mut views = watch.views();
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reads: JoinSet<(FailedGlance, Full)> = JoinSet::new();
     loop {
         draw(&mut app)?;
         tokio::select! {
-            Ok(()) = readings.changed() => {
-                let seen = readings.borrow_and_update().clone();
-                app.read(seen, Instant::now());
-            }
-            now = ticks.tick() => app.tick(now),
+            Some(view) = views.next() => app.read(view, Instant::now()),
+            now = ticks.tick() => app.tick(now.into_std()),
             Some(Ok((glance, full))) = reads.join_next() => {
                 if let Some(open) = &mut app.open {
                     open.is_read(&glance, full);
@@ -85,9 +82,9 @@ async fn show(
                 Some(Ok(Event::Key(key))) => match app.press(key) {
                     Some(Action::Quit) => return Ok(()),
                     Some(Action::Read(glance)) => {
-                        let store = watch.store();
+                        let inspector = watch.inspector();
                         reads.spawn(async move {
-                            let full = full::read(store, &glance).await;
+                            let full = full::read(inspector, &glance).await;
                             (glance, full)
                         });
                     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton::{FailedGlance, NodeStatus, Seen};
+use baton::inspect::{FailedGlance, NodeRole, NodeStatus, View};
 use baton_protocol::text::{Escaped, moment};
 
 use crate::app::App;
@@ -197,10 +197,10 @@ impl App {
     }
 }
 
-fn role(role: &str) -> &str {
+fn role(role: NodeRole) -> &'static str {
     match role {
-        "dead" => "dead: its process is gone",
-        role => role,
+        NodeRole::Dead => "dead: its process is gone",
+        role => role.as_str(),
     }
 }
 
@@ -240,7 +240,7 @@ fn broken(text: &[u8]) -> Vec<String> {
         .collect()
 }
 
-fn troubles(seen: &Seen) -> Vec<String> {
+fn troubles(seen: &View) -> Vec<String> {
     let mut lines = Vec::new();
     let troubles = seen.trouble.iter().chain(&seen.health.troubles);
     lines.extend(troubles.map(|trouble| format!("✗ {}", safe(trouble))));

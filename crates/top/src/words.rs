@@ -1,7 +1,7 @@
 //! Numbers, times and other people's texts, as they are shown. Whatever comes from Redis goes
 //! through [`safe`] or [`fit`].
 
-use baton::{How, Takeover};
+use baton::inspect::{How, Takeover};
 use baton_protocol::text::{Escaped, Shortened};
 use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
@@ -165,6 +165,7 @@ pub(crate) fn how(how: How) -> &'static str {
         How::Gone => "killed",
         How::Expired => "silent",
         How::Raised => "raised",
+        _ => "changed",
     }
 }
 
@@ -177,7 +178,7 @@ pub(crate) fn sentence(takeover: &Takeover) -> String {
             "{node} went on with the baton under epoch {}",
             takeover.epoch
         ),
-        How::Resigned | How::Gone | How::Expired => format!(
+        _ => format!(
             "{node} took over from {} after {} ms ({})",
             takeover.from.as_deref().map_or("nobody".to_owned(), safe),
             thousands(takeover.gap_ms),

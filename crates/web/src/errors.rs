@@ -10,7 +10,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
-use baton_protocol::{Settle, Store};
+use baton::Inspector;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
@@ -18,7 +18,7 @@ use crate::answer::Refusal;
 use crate::look::{self, Found, Look, Wanted, What};
 use crate::page::Page;
 use crate::record::Shown;
-use crate::settle;
+use crate::settle::Outcome;
 use crate::takes::Verdict;
 
 /// Messages that a look shows unless it is told otherwise, and at most.
@@ -84,9 +84,9 @@ pub(crate) async fn look(
     let _turn = page.looking.take().await?;
     if page.allow_actions {
         // What a dead drain or take held is there again. A look does without if that fails.
-        let _ = store(&page)?.reclaim().await;
+        let _ = inspector(&page)?.reclaim().await;
     }
-    let (look, found) = look::look(&store(&page)?, &wanted).await?;
+    let (look, found) = look::look(&inspector(&page)?, &wanted).await?;
     let look = page.looks.remember(look);
     Ok(Json(Looked { look, found }).into_response())
 }
@@ -103,9 +103,9 @@ pub(crate) async fn one(
     let chosen = look.chosen(&What::Id(id)).into_iter().next();
     let chosen = chosen.ok_or_else(gone)?;
     let _turn = page.reading.take().await?;
-    let failed = settle::find(&store(&page)?, chosen).await?;
+    let failed = inspector(&page)?.failed_message(chosen).await?;
     let failed = failed.ok_or_else(gone)?;
-    Ok(Json(Shown::whole(chosen.id, &failed)).into_response())
+    Ok(Json(Shown::whole(chosen.number(), &failed.message)).into_response())
 }
 
 /// Claims records of a look for a person who takes them.
@@ -116,9 +116,7 @@ pub(crate) async fn take(
     let Chosen { look, what } = parse(body)?;
     let chosen = recall(&page, &look)?.chosen(&what);
     let _turn = page.settling.take().await?;
-    let store = store(&page)?;
-    let there = settle::still_there(&store, &chosen).await?;
-    let begun = page.takes.begin(store, &there, chosen.len()).await?;
+    let begun = page.takes.begin(&inspector(&page)?, &chosen).await?;
     Ok(Json(begun).into_response())
 }
 
@@ -164,24 +162,25 @@ pub(crate) async fn settle(
     let Action { chosen, action } = parse(body)?;
     let Chosen { look, what } = chosen;
     let chosen = recall(&page, &look)?.chosen(&what);
-    let action = match action {
-        Verb::Drop => Settle::Drop,
-        Verb::Retry => Settle::Retry,
-    };
     let _turn = page.settling.take().await?;
-    let (outcome, result) = settle::settle(&store(&page)?, action, &chosen).await;
-    match result {
-        Ok(()) => Ok(Json(outcome).into_response()),
-        Err(error) => {
+    let inspector = inspector(&page)?;
+    let settlement = match action {
+        Verb::Drop => inspector.drop(&chosen).await,
+        Verb::Retry => inspector.retry(&chosen).await,
+    };
+    let outcome = Outcome::of(&settlement);
+    match settlement.error {
+        None => Ok(Json(outcome).into_response()),
+        Some(error) => {
             let told = json!({ "error": error.to_string(), "so_far": outcome });
             Ok((StatusCode::SERVICE_UNAVAILABLE, Json(told)).into_response())
         }
     }
 }
 
-fn store(page: &Page) -> Result<Store, Refusal> {
-    page.watch.store().ok_or_else(|| {
-        let trouble = page.watch.seen().trouble.clone();
+fn inspector(page: &Page) -> Result<Inspector, Refusal> {
+    page.watch.inspector().ok_or_else(|| {
+        let trouble = page.watch.view().trouble.clone();
         let why = trouble.unwrap_or_else(|| "Redis has not answered yet".to_owned());
         Refusal(StatusCode::SERVICE_UNAVAILABLE, why)
     })

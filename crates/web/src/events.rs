@@ -11,10 +11,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
-use baton::{Health, Point, Seen, Snapshot};
+use baton::inspect::{Health, Point, Snapshot, View, Views};
 use futures_util::stream;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::access::Caller;
@@ -43,7 +43,7 @@ struct Event<'a> {
 pub(crate) struct Events {
     permits: Arc<Semaphore>,
     /// The reading and what it reads like: written once, however many streams send it.
-    latest: Mutex<Option<(Arc<Seen>, Bytes)>>,
+    latest: Mutex<Option<(Arc<View>, Bytes)>>,
 }
 
 impl Default for Events {
@@ -57,7 +57,7 @@ impl Default for Events {
 
 impl Events {
     /// A reading as an event.
-    fn event(&self, seen: &Arc<Seen>) -> Bytes {
+    fn event(&self, seen: &Arc<View>) -> Bytes {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         match &*latest {
             Some((known, event)) if Arc::ptr_eq(known, seen) => event.clone(),
@@ -70,7 +70,7 @@ impl Events {
     }
 }
 
-fn write(seen: &Seen) -> Bytes {
+fn write(seen: &View) -> Bytes {
     let snapshot = seen.snapshot.as_deref();
     let nodes = snapshot.map_or(&[][..], |snapshot| &snapshot.nodes);
     let at_ms = snapshot.map(|snapshot| snapshot.now_ms);
@@ -99,19 +99,18 @@ fn write(seen: &Seen) -> Bytes {
 struct Stream {
     page: Arc<Page>,
     caller: Caller,
-    seen: watch::Receiver<Arc<Seen>>,
+    views: Views,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Stream {
     /// What to send next; none when it is over.
     async fn next(&mut self) -> Option<Bytes> {
-        match timeout(QUIET, self.seen.changed()).await {
+        match timeout(QUIET, self.views.next()).await {
             Err(_) => Some(Bytes::from_static(b":\n\n")),
             // Who has logged out hears no more.
-            Ok(Ok(())) if self.page.access.still_knows(&self.caller) => {
-                let seen = Arc::clone(&self.seen.borrow_and_update());
-                Some(self.page.events.event(&seen))
+            Ok(Some(view)) if self.page.access.still_knows(&self.caller) => {
+                Some(self.page.events.event(&view))
             }
             Ok(_) => None,
         }
@@ -128,12 +127,11 @@ pub(crate) async fn events(
         let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why);
         return ([(RETRY_AFTER, "5")], refusal).into_response();
     };
-    let mut seen = page.watch.subscribe();
-    seen.mark_changed();
+    let views = page.watch.views();
     let stream = Stream {
         page,
         caller,
-        seen,
+        views,
         _permit: permit,
     };
     let body = stream::unfold(stream, async |mut stream| {
@@ -152,14 +150,16 @@ pub(crate) async fn events(
 mod tests {
     use super::*;
 
-    fn seen(trouble: Option<&str>) -> Arc<Seen> {
-        Arc::new(Seen {
-            fleet: "fleet".to_owned(),
-            snapshot: None,
-            at: None,
-            trouble: trouble.map(str::to_owned),
-            trend: Arc::default(),
-            health: Health::default(),
+    fn seen(trouble: Option<&str>) -> Arc<View> {
+        Arc::new({
+            let mut made = View::default();
+            made.fleet = "fleet".to_owned();
+            made.snapshot = None;
+            made.at = None;
+            made.trouble = trouble.map(str::to_owned);
+            made.trend = Arc::default();
+            made.health = Health::default();
+            made
         })
     }
 

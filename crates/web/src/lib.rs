@@ -40,7 +40,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use baton::{Meter, Watch};
+use baton::inspect::{Meter, Watch};
 
 pub use crate::origin::PublicUrl;
 

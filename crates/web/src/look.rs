@@ -4,8 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton::{Error, FailedMessage};
-use baton_protocol::{Failure, Store};
+use baton::inspect::FailedId;
+use baton::{Error, FailedMessage, Inspector};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -68,38 +68,19 @@ pub(crate) enum What {
 pub(crate) struct Look(Vec<Entry>);
 
 struct Entry {
-    chosen: Chosen,
+    id: FailedId,
     /// Of the reason.
     hash: u64,
 }
 
-/// A record that a look has found: after a loss of data, its id may belong to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Chosen {
-    pub(crate) id: u64,
-    digest: u64,
-}
-
-impl Chosen {
-    pub(crate) fn of(id: u64, record: &[u8]) -> Self {
-        let digest = xxh3_64(record);
-        Self { id, digest }
-    }
-
-    /// Whether this is the record that was found.
-    pub(crate) fn is(&self, failure: &Failure) -> bool {
-        *self == Self::of(failure.id, &failure.record)
-    }
-}
-
 impl Look {
     /// The records that are meant, oldest first.
-    pub(crate) fn chosen(&self, what: &What) -> Vec<Chosen> {
+    pub(crate) fn chosen(&self, what: &What) -> Vec<FailedId> {
         let is_meant: Box<dyn Fn(&Entry) -> bool> = match what {
             What::All => Box::new(|_| true),
             What::Id(id) => {
                 let id = id.parse().ok();
-                Box::new(move |entry| Some(entry.chosen.id) == id)
+                Box::new(move |entry| Some(entry.id.number()) == id)
             }
             What::Reason(reason) => {
                 let hash = xxh3_64(short(reason).as_bytes());
@@ -107,7 +88,7 @@ impl Look {
             }
         };
         let entries = self.0.iter().rev().filter(|entry| is_meant(entry));
-        entries.map(|entry| entry.chosen).collect()
+        entries.map(|entry| entry.id).collect()
     }
 }
 
@@ -136,21 +117,22 @@ impl Looks {
 }
 
 /// Looks through the store, or the newest part of it.
-pub(crate) async fn look(store: &Store, wanted: &Wanted) -> Result<(Look, Found), Error> {
-    let total = store.errors_len().await?;
+pub(crate) async fn look(inspector: &Inspector, wanted: &Wanted) -> Result<(Look, Found), Error> {
+    let total = inspector.failed_count().await?;
     let search = wanted.search.to_lowercase();
     let (mut records, mut bytes) = MOST;
     let mut groups: HashMap<String, u64> = HashMap::new();
     let (mut entries, mut messages) = (Vec::new(), Vec::new());
     let (mut next, mut complete) = (None, false);
     while records > 0 && bytes > 0 && !complete {
-        let page = store.errors_page(next, records.min(PAGE_RECORDS)).await?;
+        let max = records.min(PAGE_RECORDS);
+        let page = inspector.failed_messages(next, max).await?;
         next = page.next;
         complete = next.is_none();
-        for Failure { id, record } in page.failures {
+        for failed in page.messages {
             records = records.saturating_sub(1);
-            bytes = bytes.saturating_sub(record.len());
-            let failed = baton_protocol::record::decode(&record);
+            bytes = bytes.saturating_sub(failed.bytes);
+            let (id, failed) = (failed.id, failed.message);
             if !is_like(&failed, &search) {
                 continue;
             }
@@ -165,10 +147,9 @@ pub(crate) async fn look(store: &Store, wanted: &Wanted) -> Result<(Look, Found)
                 .is_none_or(|wanted| short(wanted) == reason)
             {
                 let hash = xxh3_64(reason.as_bytes());
-                let chosen = Chosen::of(id, &record);
-                entries.push(Entry { chosen, hash });
+                entries.push(Entry { id, hash });
                 if messages.len() < wanted.limit {
-                    messages.push(Shown::briefly(id, &failed));
+                    messages.push(Shown::briefly(id.number(), &failed));
                 }
             }
         }
@@ -205,8 +186,8 @@ mod tests {
 
     fn entry(id: u64, reason: &str) -> Entry {
         let hash = xxh3_64(reason.as_bytes());
-        let chosen = Chosen::of(id, b"");
-        Entry { chosen, hash }
+        let id = format!("{id}-0").parse().unwrap();
+        Entry { id, hash }
     }
 
     #[test]
@@ -214,7 +195,7 @@ mod tests {
         let look = Look(vec![entry(9, "two"), entry(7, "one"), entry(3, "two")]);
         let chosen = |what| -> Vec<u64> {
             let chosen = look.chosen(&what);
-            chosen.iter().map(|chosen| chosen.id).collect()
+            chosen.iter().map(|id| id.number()).collect()
         };
         assert_eq!(chosen(What::All), [3, 7, 9]);
         assert_eq!(chosen(What::Id("7".into())), [7]);

@@ -9,7 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use baton::{Counters, Seen, Watch};
+use baton::inspect::{Counters, View, Watch};
 
 use crate::{Own, guard};
 
@@ -22,13 +22,13 @@ struct Node {
 pub(crate) fn router(watch: Watch, own: Own) -> Router {
     let metrics = async |State(node): State<Arc<Node>>| {
         let counters = node.own.meter.counters();
-        exposition(&node.watch.seen(), Some((&node.own.node, &counters)))
+        exposition(&node.watch.view(), Some((&node.own.node, &counters)))
     };
-    let healthz = async |State(node): State<Arc<Node>>| health(&node.watch.seen());
+    let healthz = async |State(node): State<Arc<Node>>| health(&node.watch.view());
     // A node that may read and not write is no use, though its watch sees all.
     let readyz = async |State(node): State<Arc<Node>>| match node.own.meter.redis_trouble() {
         Some(trouble) => unwell(&[format!("this node cannot use Redis: {trouble}")]),
-        None => readiness(&node.watch.seen()),
+        None => readiness(&node.watch.view()),
     };
     Router::new()
         .route("/metrics", get(metrics))
@@ -41,13 +41,13 @@ pub(crate) fn router(watch: Watch, own: Own) -> Router {
 }
 
 /// All metrics, as Prometheus reads them.
-pub(crate) fn exposition(seen: &Seen, own: Option<(&str, &Counters)>) -> Response {
+pub(crate) fn exposition(seen: &View, own: Option<(&str, &Counters)>) -> Response {
     let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (kind, crate::prometheus::exposition(seen, own)).into_response()
 }
 
 /// Whether the fleet is well; if not, why, line by line.
-pub(crate) fn health(seen: &Seen) -> Response {
+pub(crate) fn health(seen: &View) -> Response {
     match seen.health.is_well() {
         true => "ok\n".into_response(),
         false => unwell(&seen.health.troubles),
@@ -55,7 +55,7 @@ pub(crate) fn health(seen: &Seen) -> Response {
 }
 
 /// Whether the fleet is being read.
-pub(crate) fn readiness(seen: &Seen) -> Response {
+pub(crate) fn readiness(seen: &View) -> Response {
     match (&seen.trouble, &seen.snapshot) {
         (None, Some(_)) => "ok\n".into_response(),
         (Some(trouble), _) => unwell(std::slice::from_ref(trouble)),

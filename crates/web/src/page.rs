@@ -9,7 +9,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Json, Router};
-use baton::Watch;
+use baton::inspect::Watch;
 use serde_json::{Value, json};
 
 use crate::access::{Access, Caller};
@@ -119,26 +119,26 @@ async fn session(
         "actions": page.allow_actions,
         "csrf": page.access.csrf(&caller).unwrap_or_default(),
         "login": page.access.needs_token(),
-        "fleet": page.watch.seen().fleet,
+        "fleet": page.watch.view().fleet,
         "place": page.watch.place(),
         "version": env!("CARGO_PKG_VERSION"),
     }))
 }
 
 async fn trend(State(page): State<Arc<Page>>) -> Response {
-    let seen = page.watch.seen();
+    let seen = page.watch.view();
     let points: Vec<_> = seen.trend.points().collect();
     Json(json!({ "points": points })).into_response()
 }
 
 async fn metrics(State(page): State<Arc<Page>>) -> Response {
-    node::exposition(&page.watch.seen(), None)
+    node::exposition(&page.watch.view(), None)
 }
 
 async fn healthz(State(page): State<Arc<Page>>) -> Response {
-    node::health(&page.watch.seen())
+    node::health(&page.watch.view())
 }
 
 async fn readyz(State(page): State<Arc<Page>>) -> Response {
-    node::readiness(&page.watch.seen())
+    node::readiness(&page.watch.view())
 }

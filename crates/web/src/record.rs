@@ -95,14 +95,14 @@ mod tests {
     use super::*;
 
     fn failed(text: &[u8]) -> FailedMessage {
-        FailedMessage {
-            seq: 17,
-            at_ms: 1_700_000_000_123,
-            node: "n1".to_owned(),
-            reason: "<b>no".to_owned(),
-            attempt: 2,
-            text: text.to_vec(),
-        }
+        let mut made = FailedMessage::default();
+        made.seq = 17;
+        made.at_ms = 1_700_000_000_123;
+        made.node = "n1".to_owned();
+        made.reason = "<b>no".to_owned();
+        made.attempt = 2;
+        made.text = text.to_vec();
+        made
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use baton::{Error, Take};
-use baton_protocol::{Extend, Store};
+use baton::inspect::{Extend, FailedId, Take};
+use baton::{Error, Inspector};
 use futures_util::{Stream, stream};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex as AsyncMutex;
@@ -107,28 +107,22 @@ impl Takes {
         }
     }
 
-    /// Claims those of these records that are there and that no drain holds, of so many that a
-    /// person chose. The store must be present, or other nodes take it for dead.
+    /// Claims those of the chosen messages that are there and that no drain has claimed.
     pub(crate) async fn begin(
         self: &Arc<Self>,
-        store: Store,
-        ids: &[u64],
-        chosen: usize,
+        inspector: &Inspector,
+        chosen: &[FailedId],
     ) -> Result<Begun, Refusal> {
         if self.lock().len() >= MAX_TAKES {
             let why = "too many takes wait for an answer: give one, or wait";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
         }
-        // A script that lacks a permission halfway is not rolled back.
-        store.preflight(true).await?;
-        // What a dead process held is there to be taken.
-        store.reclaim().await?;
-        let take = Take::of(store, ids, CLAIM_TTL).await?;
-        let count = take.ids().count() as u64;
+        let take = inspector.take(chosen, CLAIM_TTL).await?;
+        let count = take.count();
         let mut begun = Begun {
             take: None,
             count,
-            missing: (chosen as u64).saturating_sub(count),
+            missing: (chosen.len() as u64).saturating_sub(count),
             file: file_name(SystemTime::now()),
             answer_within_s: self.answer_timeout.as_secs(),
         };
@@ -174,9 +168,7 @@ impl Takes {
             };
             let mut lines = Vec::new();
             for failure in failures {
-                lines.extend(record::line(&baton_protocol::record::decode(
-                    &failure.record,
-                )));
+                lines.extend(record::line(&failure.message));
             }
             Ok(Some((Bytes::from(lines), (held, next, sent))))
         });
@@ -198,9 +190,8 @@ impl Takes {
             let why = "the file was not sent to its end, so nothing is removed: save it again";
             return Err(Refusal::new(StatusCode::CONFLICT, why));
         }
-        take.check().await?;
         let taken = match verdict {
-            Verdict::Remove => take.commit().await?,
+            Verdict::Remove => take.remove().await?,
             Verdict::PutBack => take.give_back().await?,
         };
         let ended = Ended {
@@ -283,21 +274,24 @@ mod tests {
             .exec(&mut client.get_connection().unwrap())
             .unwrap();
         let target = Target::parse(&server.url()).unwrap();
-        let store = Store::open(&target, &fleet, "page", |_| {}).await.unwrap();
+        let inspector = Inspector::connect(&target, &fleet).await.unwrap();
+        let page = inspector.failed_messages(None, 10).await.unwrap();
+        let here = page.messages[0].id;
+        let gone = "2-0".parse().unwrap();
         let takes = Arc::new(Takes::new(Duration::from_secs(1)));
-        let begun = takes.begin(store.clone(), &[1, 2], 2).await.unwrap();
+        let begun = takes.begin(&inspector, &[here, gone]).await.unwrap();
         assert_eq!((begun.count, begun.missing), (1, 1));
-        assert_eq!(store.errors_len().await.unwrap(), 0, "it is held");
+        assert_eq!(inspector.failed_count().await.unwrap(), 0, "it is held");
         let name = begun.take.unwrap();
         let end = Instant::now() + PATIENCE;
         while takes.file(&name).is_some() {
             assert!(Instant::now() < end);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert_eq!(store.errors_len().await.unwrap(), 1);
+        assert_eq!(inspector.failed_count().await.unwrap(), 1);
         let late = takes.end(&name, Verdict::Remove).await.unwrap_err();
         assert_eq!(late.0, StatusCode::GONE);
-        assert_eq!(store.errors_len().await.unwrap(), 1);
+        assert_eq!(inspector.failed_count().await.unwrap(), 1);
     }
 
     #[test]

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use baton::{Counters, Health, Histogram, NodeStatus, Seen, Snapshot, Takeover};
+use baton::inspect::{Counters, Health, Histogram, NodeRole, NodeStatus, Snapshot, Takeover, View};
 use baton_protocol::text::Escaped;
 use baton_server::PrivateServer;
 use baton_web::prometheus::exposition;
 use serde_json::Value;
-use tokio::time::Instant;
+use std::time::Instant;
 
 use copies::{Fleet, Usual, at_work, until};
 
@@ -161,7 +161,7 @@ async fn the_metrics_of_a_fleet_at_work_are_what_its_snapshot_says() {
     killed.kill().await;
     let seen = until(&watch, "a dead node, and work of another", |seen| {
         let snapshot = seen.snapshot.as_ref().unwrap();
-        let fits = |node: &&NodeStatus| node.node == dead && node.role == "dead";
+        let fits = |node: &&NodeStatus| node.node == dead && node.role == NodeRole::Dead;
         snapshot.nodes.iter().any(|node| fits(&node))
             && snapshot.generator.node.is_some()
             && snapshot.nodes.iter().any(|node| node.processed > 0)
@@ -230,41 +230,47 @@ async fn the_metrics_of_a_fleet_at_work_are_what_its_snapshot_says() {
 }
 
 /// A fleet in which everybody says what they like.
-fn hostile(names: &[&str]) -> Seen {
+fn hostile(names: &[&str]) -> View {
     let latency = r#"{"counts":[18446744073709551615,1,2,3],"sum_s":-1e300}"#;
     let latency: Histogram = serde_json::from_str(latency).unwrap();
     let mut nodes: Vec<NodeStatus> = names
         .iter()
-        .map(|name| NodeStatus {
-            node: (*name).to_owned(),
-            role: "worker",
-            host: format!("host of {name}"),
-            version: "\"} 1\nbaton_up 0".to_owned(),
-            processed: u64::MAX,
-            latency: latency.clone(),
-            ..NodeStatus::default()
+        .map(|name| {
+            let mut made = NodeStatus::default();
+            made.node = (*name).to_owned();
+            made.role = NodeRole::Worker;
+            made.host = format!("host of {name}");
+            made.version = "\"} 1\nbaton_up 0".to_owned();
+            made.processed = u64::MAX;
+            made.latency = latency.clone();
+            made
         })
         .collect();
     nodes.sort_by(|a, b| a.node.cmp(&b.node));
-    Seen {
-        fleet: "f".to_owned(),
-        snapshot: Some(Arc::new(Snapshot {
-            fleet: "f".to_owned(),
-            nodes,
-            takeovers: vec![Takeover {
-                epoch: 1,
-                node: "n".to_owned(),
-                at_ms: 1,
-                gap_ms: 1500,
-                how: baton::How::Gone,
-                from: None,
-            }],
-            ..Snapshot::default()
-        })),
-        at: Some(Instant::now()),
-        trouble: None,
-        trend: Arc::default(),
-        health: Health::default(),
+    {
+        let mut made = View::default();
+        made.fleet = "f".to_owned();
+        made.snapshot = Some(Arc::new({
+            let mut made = Snapshot::default();
+            made.fleet = "f".to_owned();
+            made.nodes = nodes;
+            made.takeovers = vec![{
+                let mut made = Takeover::default();
+                made.epoch = 1;
+                made.node = "n".to_owned();
+                made.at_ms = 1;
+                made.gap_ms = 1500;
+                made.how = baton::inspect::How::Gone;
+                made.from = None;
+                made
+            }];
+            made
+        }));
+        made.at = Some(Instant::now());
+        made.trouble = None;
+        made.trend = Arc::default();
+        made.health = Health::default();
+        made
     }
 }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use baton::{FleetName, Snapshot};
+use baton::FleetName;
+use baton::inspect::Snapshot;
 use baton_protocol::{Entry, Keys};
 
 /// Longest wait for an answer.

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use baton::{FailedMessage, Snapshot};
+use baton::FailedMessage;
+use baton::inspect::Snapshot;
 use baton_processes::Told;
 use baton_protocol::Census;
 use baton_protocol::Ledger;
@@ -147,13 +148,15 @@ fn print(told: &Told) -> Print {
     Print {
         drain: told.copy,
         at: told.at,
-        failed: FailedMessage {
-            seq: told.number("seq"),
-            at_ms: 0,
-            node: told.node().to_owned(),
-            reason: text("reason").to_owned(),
-            attempt: told.number("attempt"),
-            text: bytes,
+        failed: {
+            let mut made = FailedMessage::default();
+            made.seq = told.number("seq");
+            made.at_ms = 0;
+            made.node = told.node().to_owned();
+            made.reason = text("reason").to_owned();
+            made.attempt = told.number("attempt");
+            made.text = bytes;
+            made
         },
     }
 }

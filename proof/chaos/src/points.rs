@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use baton::{Audit, FleetName, Target};
+use baton::{FleetName, Target};
 use baton_processes::{Fleet, Own, command, status, wait_status};
 use baton_protocol::Store;
 use baton_protocol::crash::POINTS;
@@ -241,7 +241,7 @@ impl Scene {
         let audit = runtime.block_on(async {
             let (target, fleet) = (Target::parse(&url)?, FleetName::new(FLEET)?);
             let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
-            Audit::of(&store, &Ledger::read(&store).await?).await
+            baton_protocol::audit::audit(&store, &Ledger::read(&store).await?).await
         })?;
         ensure!(audit.findings.is_empty(), "{:?}", audit.findings);
         ensure!(audit.published == self.messages, "{audit:?}");

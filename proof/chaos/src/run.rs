@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use baton::Snapshot;
+use baton::inspect::{NodeRole, Snapshot};
 
 use crate::books::Books;
 use crate::faults::{self, Fault, Note};
@@ -199,7 +199,7 @@ impl Run<'_> {
         for node in self.stage.fleet.alive() {
             let node = &self.stage.nodes[node];
             let mut listed = status.nodes.iter();
-            if !listed.any(|listed| listed.node == node.name && listed.role != "dead") {
+            if !listed.any(|listed| listed.node == node.name && listed.role != NodeRole::Dead) {
                 return Some(format!("{} is not here", node.label));
             }
         }
@@ -296,7 +296,7 @@ fn words(status: &Snapshot) -> String {
     let nodes: Vec<String> = status
         .nodes
         .iter()
-        .filter(|node| node.role != "dead" || node.claimed > 0)
+        .filter(|node| node.role != NodeRole::Dead || node.claimed > 0)
         .map(|node| format!("{} {} holds {}", node.role, node.node, node.claimed))
         .collect();
     format!(

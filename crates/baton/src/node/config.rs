@@ -1,6 +1,8 @@
-//! How a node behaves. Identical copies have identical settings.
+//! The settings of a node. Identical copies have identical settings.
 
 use std::time::Duration;
+
+use baton_protocol::Setting;
 
 use crate::{Error, FleetName};
 
@@ -13,6 +15,9 @@ const MAX_CONCURRENCY: usize = 10_000;
 /// Lua number holds exactly.
 const MAX_COUNT: u64 = 1 << 53;
 
+/// Time to live of a lease and of a claim, unless they are set.
+pub(crate) const LEASE_TTL: Duration = Duration::from_millis(1500);
+pub(crate) const CLAIM_TTL: Duration = Duration::from_secs(5);
 /// Most missed time that a generator makes up for, unless it is set.
 const CATCH_UP: Duration = Duration::from_secs(600);
 /// Longest time that a generator can be asked to make up for.
@@ -39,41 +44,30 @@ impl Default for Missed {
 
 /// The settings of a node.
 #[derive(Debug, Clone)]
-pub struct Config {
-    /// The fleet it belongs to.
-    pub fleet: FleetName,
-    /// Time between two messages; zero is full speed.
-    pub interval: Duration,
-    /// Stop generating when the fleet has published this many in total.
-    pub messages: Option<u64>,
-    /// How long a silent generator keeps the lease.
-    pub lease_ttl: Duration,
-    /// How long a silent worker keeps its messages.
-    pub claim_ttl: Duration,
-    /// How many messages a worker handles at the same time.
-    pub concurrency: usize,
-    /// What becomes of missed ticks.
-    pub missed: Missed,
-    /// Backpressure: most messages that may wait or be in workers' hands.
-    pub max_pending: u64,
-    /// Most failed messages the errors store may keep.
-    pub max_errors: u64,
-    /// Keep a ledger of every publish and commit in Redis, for an [`Audit`](crate::Audit). It
-    /// grows with every pack.
-    pub audit: bool,
-    /// Run even on a server that deletes keys when its memory is full.
-    pub allow_eviction: bool,
+pub(crate) struct Config {
+    pub(crate) fleet: FleetName,
+    /// Zero is full speed.
+    pub(crate) interval: Duration,
+    pub(crate) messages: Option<u64>,
+    pub(crate) lease_ttl: Duration,
+    pub(crate) claim_ttl: Duration,
+    pub(crate) concurrency: usize,
+    pub(crate) missed: Missed,
+    pub(crate) max_pending: u64,
+    pub(crate) max_errors: u64,
+    pub(crate) audit: bool,
+    pub(crate) allow_eviction: bool,
 }
 
 impl Config {
     /// The defaults, for a fleet.
-    pub fn new(fleet: FleetName) -> Self {
+    pub(crate) fn new(fleet: FleetName) -> Self {
         Self {
             fleet,
             interval: Duration::from_millis(500),
             messages: None,
-            lease_ttl: Duration::from_millis(1500),
-            claim_ttl: Duration::from_secs(5),
+            lease_ttl: LEASE_TTL,
+            claim_ttl: CLAIM_TTL,
             concurrency: 1,
             missed: Missed::default(),
             max_pending: 1_000_000,
@@ -84,43 +78,45 @@ impl Config {
     }
 
     /// Says which setting cannot work, if one cannot.
-    pub fn check(&self) -> Result<(), Error> {
-        let (shortest, longest) = TTL_RANGE;
-        for (name, ttl) in [("lease", self.lease_ttl), ("claim", self.claim_ttl)] {
-            if ttl < shortest || ttl > longest {
-                return Err(Error::Config(format!(
-                    "the {name} ttl must lie between {shortest:?} and {longest:?}, not {ttl:?}"
-                )));
-            }
-        }
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        check_ttl(Setting::LeaseTtl, "lease", self.lease_ttl)?;
+        check_ttl(Setting::ClaimTtl, "claim", self.claim_ttl)?;
         if self.interval > Duration::ZERO && self.interval < Duration::from_millis(1) {
-            return Err(Error::Config(
-                "the interval is zero (full speed) or at least 1 ms".to_owned(),
-            ));
+            let problem = "the interval is zero (full speed) or at least 1 ms";
+            return Err(Error::setting(Setting::Interval, problem));
         }
         if matches!(self.missed, Missed::CatchUp { at_most } if at_most > LONGEST_CATCH_UP) {
-            return Err(Error::Config(
-                "a generator makes up for at most 366 days".to_owned(),
-            ));
+            let problem = "a generator makes up for at most 366 days";
+            return Err(Error::setting(Setting::Missed, problem));
         }
         if self.concurrency == 0 || self.concurrency > MAX_CONCURRENCY {
-            return Err(Error::Config(format!(
-                "the concurrency must lie between 1 and {MAX_CONCURRENCY}"
-            )));
+            let problem = format!("the concurrency must lie between 1 and {MAX_CONCURRENCY}");
+            return Err(Error::setting(Setting::Concurrency, problem));
         }
-        for (name, count) in [
-            ("pending messages", self.max_pending),
-            ("errors", self.max_errors),
-        ] {
-            if count == 0 || count > MAX_COUNT {
-                return Err(Error::Config(format!(
-                    "the most {name} must lie between 1 and {MAX_COUNT}"
-                )));
-            }
-        }
+        check_count(Setting::MaxPending, "pending messages", self.max_pending)?;
+        check_count(Setting::MaxErrors, "errors", self.max_errors)?;
         if self.messages.is_some_and(|messages| messages > MAX_COUNT) {
-            return Err(Error::Config(format!("at most {MAX_COUNT} messages")));
+            let problem = format!("at most {MAX_COUNT} messages");
+            return Err(Error::setting(Setting::Messages, problem));
         }
         Ok(())
     }
+}
+
+fn check_ttl(setting: Setting, name: &str, ttl: Duration) -> Result<(), Error> {
+    let (shortest, longest) = TTL_RANGE;
+    if (shortest..=longest).contains(&ttl) {
+        return Ok(());
+    }
+    let problem =
+        format!("the {name} ttl must lie between {shortest:?} and {longest:?}, not {ttl:?}");
+    Err(Error::setting(setting, problem))
+}
+
+fn check_count(setting: Setting, name: &str, count: u64) -> Result<(), Error> {
+    if (1..=MAX_COUNT).contains(&count) {
+        return Ok(());
+    }
+    let problem = format!("the most {name} must lie between 1 and {MAX_COUNT}");
+    Err(Error::setting(setting, problem))
 }

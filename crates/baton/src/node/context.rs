@@ -9,9 +9,11 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::node::clock::Clock;
+use crate::node::config::Config;
+use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
 use crate::node::witness::Witness;
-use crate::{Config, Error, Event, Meter};
+use crate::{Error, Event};
 use baton_protocol::{Slot, Store};
 
 /// Pause before a call is repeated that the server could not take.
@@ -87,11 +89,11 @@ impl Context {
         let fence = loop {
             match self.store.fence().await {
                 Ok(fence) => break fence,
-                Err(error) if error.is_passing() && sealed.is_some() => {
+                Err(error) if error.is_transient() && sealed.is_some() => {
                     self.pause_after(&error).await;
                 }
                 // A worker looks again at the next change of the lease, and with its census.
-                Err(error) if error.is_passing() => return Ok(()),
+                Err(error) if error.is_transient() => return Ok(()),
                 Err(error) => return Err(error),
             }
         };

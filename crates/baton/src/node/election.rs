@@ -20,7 +20,8 @@ use tokio::time::Instant;
 
 use crate::node::context::{Context, Role};
 use crate::observe::snapshot::About;
-use crate::{Error, Event, crash};
+use crate::{Error, Event};
+use baton_protocol::crash;
 use baton_protocol::{Beat, Reclaimed};
 
 /// The share of the time to live that is kept as a margin.
@@ -68,7 +69,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
                     nodes,
                 });
             }
-            Err(error) if error.is_passing() => {}
+            Err(error) if error.is_transient() => {}
             Err(error) => return Err(error),
         }
         let pause = match beat {
@@ -111,7 +112,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
                 looks_after_claims = place == 1;
                 next.mul_f64(rand::random_range(0.8..1.2))
             }
-            Err(error) if error.is_passing() => {
+            Err(error) if error.is_transient() => {
                 doubt(ctx);
                 // Until the connection is back, or the lease ran out meanwhile.
                 let _ = tokio::time::timeout(LOST_PAUSE, ctx.pause_after(&error)).await;

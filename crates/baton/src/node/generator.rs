@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use crate::node::context::{self, Context, Role};
 use crate::node::outbox::{Outbox, Prepared};
 use crate::node::schedule::Schedule;
-use crate::{Cursor, Digest, Error, Event, Missed, PackBuilder, Source, crash};
+use crate::{Error, Event, Missed, Source};
+use baton_protocol::{Cursor, Digest, PackBuilder, crash};
 use baton_protocol::{Publish, PublishCall, Seal};
 
 /// Most packs under way at once.
@@ -174,7 +175,7 @@ impl<'a, S: Source> Reign<'a, S> {
                     return Ok(None);
                 }
                 Ok(Seal::Fenced { node, epoch }) => return Ok(Some(End::Fenced { node, epoch })),
-                Err(error) if error.is_passing() => self.pause_after(&error).await,
+                Err(error) if error.is_transient() => self.pause_after(&error).await,
                 Err(error) => return Err(error),
             }
         }
@@ -371,7 +372,7 @@ impl<'a, S: Source> Reign<'a, S> {
             }
             Trouble::Gap { last } => self.close_gap(last),
             Trouble::Foreign { last } => self.go_on_after(last),
-            Trouble::Error(error) if error.is_passing() => self.pause_after(&error).await,
+            Trouble::Error(error) if error.is_transient() => self.pause_after(&error).await,
             Trouble::Error(error) => return Err(error),
         }
         Ok(None)

@@ -6,6 +6,7 @@ use crate::Effects;
 
 /// A message as a handler sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message<'a> {
     /// Its sequence number: unique in the fleet, and the idempotency key for effects outside
     /// Redis.
@@ -18,18 +19,86 @@ pub struct Message<'a> {
     pub text: &'a [u8],
 }
 
-/// Why a handler rejects a message. It goes to the errors store with this reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejected {
-    /// The reason, in words.
-    pub reason: String,
+impl<'a> Message<'a> {
+    /// A message for a test of a handler: its first attempt, made at no known time.
+    pub fn new(seq: u64, text: &'a [u8]) -> Self {
+        Self {
+            seq,
+            at_ms: 0,
+            attempt: 1,
+            text,
+        }
+    }
 }
 
-impl<T: std::fmt::Display> From<T> for Rejected {
-    fn from(reason: T) -> Self {
+/// Why a handler rejects a message. The message goes to the errors store with this reason.
+#[derive(Debug)]
+pub struct Rejected {
+    reason: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Rejected {
+    /// A rejection for this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
         Self {
-            reason: reason.to_string(),
+            reason: reason.into(),
+            source: None,
         }
+    }
+
+    /// A rejection because of an error. Its reason has the error's words and those of its causes.
+    ///
+    /// ```
+    /// # use baton::Rejected;
+    /// fn amount(text: &str) -> Result<u64, Rejected> {
+    ///     text.parse().map_err(Rejected::because)
+    /// }
+    /// let rejected = amount("7 apples").unwrap_err();
+    /// assert_eq!(rejected.reason(), "invalid digit found in string");
+    /// ```
+    pub fn because(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        let source = error.into();
+        let mut reason = source.to_string();
+        let mut cause = source.source();
+        while let Some(error) = cause {
+            reason = format!("{reason}: {error}");
+            cause = error.source();
+        }
+        Self {
+            reason,
+            source: Some(source),
+        }
+    }
+
+    /// The reason, in words.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+impl std::fmt::Display for Rejected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Rejected {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.source.as_deref()?;
+        Some(source)
+    }
+}
+
+impl From<&str> for Rejected {
+    fn from(reason: &str) -> Self {
+        Self::new(reason)
+    }
+}
+
+impl From<String> for Rejected {
+    fn from(reason: String) -> Self {
+        Self::new(reason)
     }
 }
 

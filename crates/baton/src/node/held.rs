@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::Range;
 use baton_protocol::OwnedPack;
+use baton_protocol::Range;
 
 /// What a lane holds.
 pub(crate) struct Held {

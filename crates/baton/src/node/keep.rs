@@ -2,9 +2,10 @@
 
 use tokio::time::Instant;
 
+use crate::Error;
 use crate::node::context::Context;
-use crate::{Error, crash};
 use baton_protocol::Slot;
+use baton_protocol::crash;
 
 /// Most claims that one call extends: the server does nothing else meanwhile.
 const BATCH: usize = 500;
@@ -27,7 +28,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
             // A lane learns from its commit that its claim is lost.
             match ctx.store.extend(batch, ttl).await {
                 Ok(_) => crash::point("after-extend"),
-                Err(error) if error.is_passing() => ctx.pause_after(&error).await,
+                Err(error) if error.is_transient() => ctx.pause_after(&error).await,
                 Err(error) => return Err(error),
             }
         }

@@ -1,6 +1,7 @@
 //! One running copy: beats, generates or works, and stops in good order.
 
 mod bell;
+pub(crate) mod builder;
 mod clock;
 pub(crate) mod config;
 mod context;
@@ -29,13 +30,17 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::node::bell::Bell;
+use crate::node::builder::NodeBuilder;
 use crate::node::clock::Clock;
+use crate::node::config::Config;
 use crate::node::context::{Context, Role};
+use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
 use crate::node::witness::Witness;
 use crate::node::worker::Lane;
-use crate::{Config, Error, Event, Handler, Meter, Source, Target, crash};
+use crate::{Error, Event, FleetName, Handler, Source, Target};
 use baton_protocol::Store;
+use baton_protocol::crash;
 use baton_protocol::{Backoff, LinkState, Said};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
@@ -58,28 +63,14 @@ pub struct Node<S, H> {
     observe: Observe,
 }
 
-impl<S: Source, H: Handler> Node<S, H> {
-    /// A node with a new name. `observe` hears what happens, on the thread that beats and works:
-    /// while it blocks, the node does not renew its lease.
-    pub fn new(
-        target: Target,
-        config: Config,
-        source: S,
-        handler: H,
-        observe: impl Fn(&Event) + Send + Sync + 'static,
-    ) -> Result<Self, Error> {
-        config.check()?;
-        Ok(Self {
-            target,
-            config,
-            source,
-            handler,
-            name: baton_protocol::new_name(),
-            meter: Arc::default(),
-            observe: Arc::new(observe),
-        })
+impl Node<(), ()> {
+    /// Settings for a node of this fleet, all at their defaults.
+    pub fn builder(fleet: FleetName) -> NodeBuilder {
+        NodeBuilder::new(fleet)
     }
+}
 
+impl<S: Source, H: Handler> Node<S, H> {
     /// Its name: unique among all nodes of all times.
     pub fn name(&self) -> &str {
         &self.name
@@ -171,7 +162,7 @@ impl<S: Source, H: Handler> Node<S, H> {
                     }
                     return Ok(store);
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     let reason = format!("{}: {error}", self.target);
                     if said.is_new(&reason) {
                         hear(&self.observe, &self.meter, LinkState::Lost(reason));
@@ -228,7 +219,7 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
         tokio::time::sleep(SNAPSHOT_EVERY).await;
         let census = match ctx.store.quick_census().await {
             Ok(census) => census,
-            Err(error) if error.is_passing() => continue,
+            Err(error) if error.is_transient() => continue,
             Err(error) => return Err(error),
         };
         // A worker may hear of lost data from nothing else.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{Cursor, Digest};
+use baton_protocol::{Cursor, Digest};
 
 /// What is kept after Redis confirmed it: bytes and time.
 const KEPT: (usize, Duration) = (8 << 20, Duration::from_secs(3));

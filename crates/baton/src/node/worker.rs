@@ -18,10 +18,11 @@ use crate::node::context::{Context, Role};
 use crate::node::held::Held;
 use crate::node::pace::Pace;
 use crate::node::pack_cache::PackId;
-use crate::{Digest, Effects, Error, Event, Handler, Message, Range, Rejected, crash};
+use crate::{Effects, Error, Event, Handler, Message, Rejected};
 use baton_protocol::OwnedPack;
 use baton_protocol::outcome::{Ended, Outcomes};
 use baton_protocol::{Claim, ClaimCall, ClaimedPack, Commit, GiveBack, Slot};
+use baton_protocol::{Digest, Range, crash};
 
 /// How long a lane may go on when the node is to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -101,7 +102,7 @@ impl<H: Handler> Lane<H> {
         };
         match answer {
             Ok(claim) => self.accept(claim, sent).await,
-            Err(error) if error.is_passing() => {
+            Err(error) if error.is_transient() => {
                 // It may be the second connection alone that fails.
                 tokio::time::sleep(RETRY_PAUSE).await;
                 match self.patience(&error).await {
@@ -122,7 +123,7 @@ impl<H: Handler> Lane<H> {
                     self.pace.answered(sent.elapsed());
                     return self.accept(claim, sent).await;
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(None);
                     }
@@ -177,7 +178,7 @@ impl<H: Handler> Lane<H> {
                     Ok(GiveBack::Ok) => {}
                     // Not a claim that a script of ours wrote: wait for somebody to look.
                     Ok(GiveBack::Lost) => tokio::time::sleep(RETRY_PAUSE).await,
-                    Err(error) if error.is_passing() => {}
+                    Err(error) if error.is_transient() => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -208,7 +209,7 @@ impl<H: Handler> Lane<H> {
         loop {
             match packs.get(&id, store.pack(&id.born, id.first)).await {
                 Ok(pack) => return Ok(pack),
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(None);
                     }
@@ -271,7 +272,7 @@ impl<H: Handler> Lane<H> {
             match ended {
                 Ok(()) => outcomes.done(effects),
                 Err(rejected) => {
-                    outcomes.failed(&rejected.reason, text, self.ctx.clock.now_ms());
+                    outcomes.failed(rejected.reason(), text, self.ctx.clock.now_ms());
                 }
             }
             if let Some(digest) = &mut outcomes.digest {
@@ -433,7 +434,7 @@ impl<H: Handler> Lane<H> {
                     }
                     tokio::time::sleep(FULL_PAUSE).await;
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(Ended::Lost);
                     }
@@ -465,7 +466,7 @@ impl<H: Handler> Lane<H> {
         loop {
             match self.ctx.store.give_back(&self.slot, self.number).await {
                 Ok(GiveBack::Ok | GiveBack::Lost) => return Ok(()),
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     if self.patience(&error).await.is_none() {
                         return Ok(());
                     }

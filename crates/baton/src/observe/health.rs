@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::{Config, Snapshot};
+use crate::node::config::{CLAIM_TTL, LEASE_TTL};
+use crate::observe::snapshot::Snapshot;
 
 /// How many times a claim may run out before a backlog that does not move is an illness.
 const STALLED_CLAIMS: u32 = 3;
@@ -14,26 +15,35 @@ const STALLED_CLAIMS: u32 = 3;
 /// No lease lives longer.
 const LONGEST_LEASE: Duration = Duration::from_secs(3600);
 
-/// How long what may last before it is an illness.
+/// How long a fleet may go without a sign of life before it is unhealthy: the times to live of its
+/// leases and claims.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Redis may be gone, and the lease not be renewed, for so long.
-    pub lease_ttl: Duration,
-    /// A backlog may stand still for three times as long.
-    pub claim_ttl: Duration,
+    lease_ttl: Duration,
+    claim_ttl: Duration,
 }
 
-impl From<&Config> for Limits {
-    fn from(config: &Config) -> Self {
+impl Limits {
+    /// Redis may be gone, and the lease may stay without renewal, for `lease_ttl`. A backlog may
+    /// stand still for three times `claim_ttl`.
+    pub fn new(lease_ttl: Duration, claim_ttl: Duration) -> Self {
         Self {
-            lease_ttl: config.lease_ttl,
-            claim_ttl: config.claim_ttl,
+            lease_ttl,
+            claim_ttl,
         }
+    }
+}
+
+/// The limits of a fleet whose nodes have the default settings.
+impl Default for Limits {
+    fn default() -> Self {
+        Self::new(LEASE_TTL, CLAIM_TTL)
     }
 }
 
 /// How a fleet is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Health {
     /// What is wrong, in plain words; nothing if all is well.
     pub troubles: Vec<String>,
@@ -162,7 +172,7 @@ fn ttl_of(snapshot: &Snapshot) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GeneratorStatus, NodeStatus};
+    use crate::observe::snapshot::{GeneratorStatus, NodeStatus};
 
     const EVERY: Duration = Duration::from_secs(1);
     const LIMITS: Limits = Limits {

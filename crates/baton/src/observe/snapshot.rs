@@ -1,17 +1,19 @@
 //! One reading of a fleet: who generates, who is here, where every message is, how the lease
 //! changed hands, what failed last.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::node::meter::Histogram;
-use crate::{Error, FailedGlance, FleetName, How, ServerInfo, Takeover};
+use crate::{Error, FleetName};
 use baton_protocol::{Census, Reading, Roster, Store};
+use baton_protocol::{FailedGlance, How, ServerInfo, Takeover};
 
 /// How long a dead node that holds nothing is still shown.
 const DEAD_SHOWN_MS: u64 = 60_000;
 
 /// A fleet at one moment: all but the server's settings is read in one atomic step.
 #[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Name of the fleet.
     pub fleet: String,
@@ -65,6 +67,7 @@ impl Snapshot {
 
 /// Who generates.
 #[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
 pub struct GeneratorStatus {
     /// The node, if the lease has a live holder.
     pub node: Option<String>,
@@ -79,13 +82,45 @@ pub struct GeneratorStatus {
     pub until_ms: u64,
 }
 
+/// What a node does, as others see it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum NodeRole {
+    /// It makes messages.
+    Generator,
+    /// It handles messages.
+    #[default]
+    Worker,
+    /// Its process is gone.
+    Dead,
+}
+
+impl NodeRole {
+    /// The role in one word: `generator`, `worker` or `dead`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Generator => "generator",
+            Self::Worker => "worker",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+impl std::fmt::Display for NodeRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// A node as others see it.
 #[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
 pub struct NodeStatus {
     /// Its name.
     pub node: String,
-    /// `generator`, `worker`, or `dead` when its process is gone.
-    pub role: &'static str,
+    /// What it does.
+    pub role: NodeRole,
     /// The host it runs on.
     pub host: String,
     /// Its process id there.
@@ -109,7 +144,7 @@ pub struct NodeStatus {
 }
 
 /// What a node says about itself with every beat.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct About {
     pub(crate) host: String,
@@ -123,7 +158,7 @@ pub(crate) struct About {
 
 impl Snapshot {
     /// Reads it.
-    pub async fn read(store: &Store) -> Result<Self, Error> {
+    pub(crate) async fn read(store: &Store) -> Result<Self, Error> {
         let (reading, server) = tokio::try_join!(store.reading(), store.server())?;
         Ok(Self::of(store.fleet(), reading, server))
     }
@@ -193,9 +228,9 @@ fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>)
             // Text that is no such object leaves the fields empty.
             let about: About = serde_json::from_str(&listed.about).unwrap_or_default();
             let role = match (listed.present, generator.as_ref() == Some(&listed.node)) {
-                (false, _) => "dead",
-                (true, true) => "generator",
-                (true, false) => "worker",
+                (false, _) => NodeRole::Dead,
+                (true, true) => NodeRole::Generator,
+                (true, false) => NodeRole::Worker,
             };
             let claimed = census.in_hand.get(&listed.node);
             NodeStatus {
@@ -216,7 +251,7 @@ fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>)
         .collect();
     nodes.retain(|node| {
         let silent_ms = now_ms.saturating_sub(node.seen_ms);
-        node.role != "dead" || node.claimed > 0 || silent_ms < DEAD_SHOWN_MS
+        node.role != NodeRole::Dead || node.claimed > 0 || silent_ms < DEAD_SHOWN_MS
     });
     nodes.sort_by(|a, b| a.node.cmp(&b.node));
     let generator = GeneratorStatus {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::{Histogram, NodeStatus, Snapshot};
+use crate::node::meter::Histogram;
+use crate::observe::snapshot::{NodeRole, NodeStatus, Snapshot};
 
 /// Points that are kept: a quarter of an hour at one per second.
 const POINTS: usize = 900;
@@ -18,6 +19,7 @@ const LATENCY_POINTS: usize = 10;
 
 /// A fleet between two snapshots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Point {
     /// When it ended, in ms on Redis's clock.
     pub at_ms: u64,
@@ -131,8 +133,8 @@ impl Trend {
         let (seen_ms, messages) = (node.seen_ms, node.published.saturating_add(node.processed));
         // A generator beats as often as its lease needs, and is none when that has run out.
         let idle = match node.role {
-            "generator" => false,
-            "worker" => seen_ms < silent_since,
+            NodeRole::Generator => false,
+            NodeRole::Worker => seen_ms < silent_since,
             _ => true,
         };
         let per_s = match self.pulses.get(&node.node) {
@@ -189,7 +191,7 @@ mod tests {
         })
     }
 
-    fn node(role: &'static str, seen_ms: u64, processed: u64) -> NodeStatus {
+    fn node(role: NodeRole, seen_ms: u64, processed: u64) -> NodeStatus {
         NodeStatus {
             node: "w".to_owned(),
             role,
@@ -208,9 +210,9 @@ mod tests {
     #[test]
     fn a_point_tells_what_happened_per_second() {
         let mut trend = Trend::default();
-        trend.add(&fleet(10_000, 100, node("worker", 10_000, 100)));
+        trend.add(&fleet(10_000, 100, node(NodeRole::Worker, 10_000, 100)));
         assert_eq!(trend.points().len(), 0);
-        trend.add(&fleet(10_500, 300, node("worker", 10_500, 300)));
+        trend.add(&fleet(10_500, 300, node(NodeRole::Worker, 10_500, 300)));
         let point = Point {
             at_ms: 10_500,
             published_per_s: 800.0,
@@ -226,7 +228,7 @@ mod tests {
         assert_eq!(trend.per_s("w"), 400.0);
         assert_eq!(trend.per_s("nobody"), 0.0);
         // Data that was lost begins with small numbers.
-        trend.add(&fleet(11_000, 5, node("worker", 11_000, 5)));
+        trend.add(&fleet(11_000, 5, node(NodeRole::Worker, 11_000, 5)));
         assert_eq!(trend.points().last().unwrap().done_per_s, 0.0);
         assert_eq!(trend.per_s("w"), 0.0);
     }
@@ -234,10 +236,10 @@ mod tests {
     #[test]
     fn two_readings_in_one_millisecond_are_one() {
         let mut trend = Trend::default();
-        trend.add(&fleet(10_000, 100, node("worker", 10_000, 0)));
-        trend.add(&fleet(10_500, 200, node("worker", 10_000, 0)));
-        trend.add(&fleet(10_500, 250, node("worker", 10_000, 0)));
-        trend.add(&fleet(11_000, 300, node("worker", 10_000, 0)));
+        trend.add(&fleet(10_000, 100, node(NodeRole::Worker, 10_000, 0)));
+        trend.add(&fleet(10_500, 200, node(NodeRole::Worker, 10_000, 0)));
+        trend.add(&fleet(10_500, 250, node(NodeRole::Worker, 10_000, 0)));
+        trend.add(&fleet(11_000, 300, node(NodeRole::Worker, 10_000, 0)));
         let rates: Vec<f64> = trend.points().map(|point| point.done_per_s).collect();
         assert_eq!(rates, [200.0, 200.0]);
     }
@@ -246,10 +248,10 @@ mod tests {
     fn a_clock_that_was_set_back_begins_anew() {
         let mut trend = Trend::default();
         for second in [10, 11, 12, 5] {
-            trend.add(&fleet(second * 1000, second, node("worker", 0, 0)));
+            trend.add(&fleet(second * 1000, second, node(NodeRole::Worker, 0, 0)));
         }
         assert_eq!(trend.points().len(), 0);
-        trend.add(&fleet(6000, 8, node("worker", 0, 0)));
+        trend.add(&fleet(6000, 8, node(NodeRole::Worker, 0, 0)));
         let rates: Vec<f64> = trend.points().map(|point| point.done_per_s).collect();
         assert_eq!(rates, [3.0]);
     }
@@ -258,7 +260,7 @@ mod tests {
     fn a_quarter_of_an_hour_is_kept() {
         let mut trend = Trend::default();
         for second in 0..2000 {
-            trend.add(&fleet(second * 1000, 0, node("worker", 0, 0)));
+            trend.add(&fleet(second * 1000, 0, node(NodeRole::Worker, 0, 0)));
         }
         let points: Vec<&Point> = trend.points().collect();
         assert_eq!((points.len(), points[0].at_ms), (900, 1_100_000));
@@ -270,7 +272,7 @@ mod tests {
         let mut add = |second: u64, latency| {
             let node = NodeStatus {
                 latency,
-                ..node("worker", second * 1000, 0)
+                ..node(NodeRole::Worker, second * 1000, 0)
             };
             trend.add(&fleet(second * 1000, 0, node));
             trend
@@ -300,7 +302,7 @@ mod tests {
         }));
         let node = NodeStatus {
             latency: latency(4, 0),
-            ..node("worker", 2000, 4)
+            ..node(NodeRole::Worker, 2000, 4)
         };
         trend.add(&fleet(2000, 4, node));
         assert_eq!(trend.points().last().unwrap().p50_s, Some(0.0005));
@@ -313,15 +315,15 @@ mod tests {
             trend.add(&fleet(now_ms, 0, node(role, seen_ms, processed)));
             trend.per_s("w")
         };
-        assert_eq!(add(1000, "worker", 1000, 100), 0.0);
-        assert_eq!(add(2000, "worker", 1500, 200), 200.0);
+        assert_eq!(add(1000, NodeRole::Worker, 1000, 100), 0.0);
+        assert_eq!(add(2000, NodeRole::Worker, 1500, 200), 200.0);
         // No beat since.
-        assert_eq!(add(7500, "worker", 1500, 200), 200.0);
-        assert_eq!(add(7501, "worker", 1500, 200), 0.0);
-        assert_eq!(add(9000, "worker", 9000, 950), 100.0);
+        assert_eq!(add(7500, NodeRole::Worker, 1500, 200), 200.0);
+        assert_eq!(add(7501, NodeRole::Worker, 1500, 200), 0.0);
+        assert_eq!(add(9000, NodeRole::Worker, 9000, 950), 100.0);
         // A generator with a long lease beats seldom.
-        assert_eq!(add(60_000, "generator", 9000, 950), 100.0);
+        assert_eq!(add(60_000, NodeRole::Generator, 9000, 950), 100.0);
         // The dead do nothing, whatever they said last.
-        assert_eq!(add(61_000, "dead", 60_500, 2000), 0.0);
+        assert_eq!(add(61_000, NodeRole::Dead, 60_500, 2000), 0.0);
     }
 }

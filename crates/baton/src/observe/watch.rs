@@ -1,99 +1,92 @@
 //! Watching a fleet: a snapshot every second, what they tell together, and whether all is well.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::observe::health::{Health, Limits, Signs};
-use crate::{Error, FleetName, ServerInfo, Snapshot, Target, Trend};
-use baton_protocol::Store;
-use baton_protocol::new_name;
+use crate::observe::snapshot::Snapshot;
+use crate::observe::trend::Trend;
+use crate::{Error, FleetName, Inspector, Target};
+use baton_protocol::ServerInfo;
 
 /// Shortest time between two readings.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// How often the server's settings are asked for.
 const SERVER_EVERY: Duration = Duration::from_secs(10);
 /// Longest wait for an answer before the watch says that there is none.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is known of a fleet at this moment.
-#[derive(Debug, Clone)]
-pub struct Seen {
+/// What a watch knows of a fleet at this moment.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct View {
     /// Name of the fleet.
     pub fleet: String,
     /// The latest snapshot; none before the first.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// When that was read.
-    pub at: Option<Instant>,
+    /// When the watch read it.
+    pub at: Option<std::time::Instant>,
     /// Why there is no newer one.
     pub trouble: Option<String>,
-    /// How the fleet went on.
+    /// How the fleet developed.
     pub trend: Arc<Trend>,
     /// Whether all is well.
     pub health: Health,
 }
 
 /// Reads a fleet again and again until it is dropped. It survives that Redis goes away, also
-/// at its start: the latest snapshot stays, and [`Seen::trouble`] says why it is not newer.
+/// at its start: the latest snapshot stays, and [`View::trouble`] says why it is not newer.
 pub struct Watch {
     place: String,
-    seen: watch::Receiver<Arc<Seen>>,
-    store: Arc<Mutex<Option<Store>>>,
+    views: watch::Receiver<Arc<View>>,
+    inspector: Arc<Mutex<Option<Inspector>>>,
     task: tokio::task::AbortHandle,
 }
 
 impl Watch {
-    /// Starts to watch. It needs no right in Redis but to read.
+    /// Starts to watch, with a snapshot every so often. It needs no right in Redis but to read.
     pub fn start(target: Target, fleet: FleetName, every: Duration, limits: Limits) -> Self {
-        Self::start_as(target, fleet, every, limits, false)
+        Self::start_as(Access::Read, target, fleet, every, limits)
     }
 
-    /// Starts to watch for a program that also acts through [`Watch::store`]: the store is
-    /// present, so that what it claims returns at once when the program dies.
-    pub fn start_present(
-        target: Target,
-        fleet: FleetName,
-        every: Duration,
-        limits: Limits,
-    ) -> Self {
-        Self::start_as(target, fleet, every, limits, true)
+    /// Starts to watch for a program that also acts through [`Watch::inspector`].
+    pub fn start_to_act(target: Target, fleet: FleetName, every: Duration, limits: Limits) -> Self {
+        Self::start_as(Access::Act, target, fleet, every, limits)
     }
 
     fn start_as(
+        access: Access,
         target: Target,
         fleet: FleetName,
         every: Duration,
         limits: Limits,
-        present: bool,
     ) -> Self {
         let every = every.max(SHORTEST);
         let signs = Signs::new(limits, every);
-        let (sender, seen) = watch::channel(Arc::new(Seen {
+        let (sender, views) = watch::channel(Arc::new(View {
             fleet: fleet.to_string(),
-            snapshot: None,
-            at: None,
-            trouble: None,
-            trend: Arc::default(),
             health: signs.health(Instant::now(), None),
+            ..View::default()
         }));
-        let store = Arc::default();
+        let inspector = Arc::default();
         let place = target.to_string();
         let watcher = Watcher {
+            access,
             target,
             fleet,
-            present,
             every,
-            store: Arc::clone(&store),
+            inspector: Arc::clone(&inspector),
             server: None,
             signs,
             sender,
         };
         Self {
             place,
-            seen,
-            store,
+            views,
+            inspector,
             task: tokio::spawn(watcher.run()).abort_handle(),
         }
     }
@@ -103,22 +96,21 @@ impl Watch {
         &self.place
     }
 
-    /// What is known now.
-    pub fn seen(&self) -> Arc<Seen> {
-        Arc::clone(&self.seen.borrow())
+    /// What the watch knows now.
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&self.views.borrow())
     }
 
-    /// A receiver that hears of every reading.
-    pub fn subscribe(&self) -> watch::Receiver<Arc<Seen>> {
-        self.seen.clone()
+    /// The views from now on; the first is the latest there is.
+    pub fn views(&self) -> Views {
+        let mut views = self.views.clone();
+        views.mark_changed();
+        Views(views)
     }
 
-    /// Its connection; none as long as Redis has never answered.
-    pub fn store(&self) -> Option<Store> {
-        self.store
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// Its client of the fleet; none as long as Redis has never answered.
+    pub fn inspector(&self) -> Option<Inspector> {
+        lock(&self.inspector).clone()
     }
 }
 
@@ -128,15 +120,40 @@ impl Drop for Watch {
     }
 }
 
+/// The views of a [`Watch`], one after the other. A slow reader gets the latest and misses those
+/// between.
+#[derive(Clone)]
+pub struct Views(watch::Receiver<Arc<View>>);
+
+impl Views {
+    /// Waits for a view that this reader has not had; none when the watch is dropped.
+    pub async fn next(&mut self) -> Option<Arc<View>> {
+        self.0.changed().await.ok()?;
+        Some(Arc::clone(&self.0.borrow_and_update()))
+    }
+
+    /// The latest view, also if this reader had it.
+    pub fn latest(&self) -> Arc<View> {
+        Arc::clone(&self.0.borrow())
+    }
+}
+
+/// What a watch connects for.
+#[derive(Debug, Clone, Copy)]
+enum Access {
+    Read,
+    Act,
+}
+
 struct Watcher {
+    access: Access,
     target: Target,
     fleet: FleetName,
-    present: bool,
     every: Duration,
-    store: Arc<Mutex<Option<Store>>>,
+    inspector: Arc<Mutex<Option<Inspector>>>,
     server: Option<(Instant, ServerInfo)>,
     signs: Signs,
-    sender: watch::Sender<Arc<Seen>>,
+    sender: watch::Sender<Arc<View>>,
 }
 
 impl Watcher {
@@ -145,41 +162,42 @@ impl Watcher {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let read = match tokio::time::timeout(PATIENCE, self.read()).await {
+            let read = match tokio::time::timeout(TIMEOUT, self.read()).await {
                 Ok(read) => read,
                 Err(_) => Err(Error::Unavailable("no answer".to_owned())),
             };
-            let mut seen = Seen::clone(&self.sender.borrow());
+            let mut view = View::clone(&self.sender.borrow());
             match read {
                 Ok(snapshot) => {
                     let snapshot = Arc::new(snapshot);
                     self.signs.read(&snapshot, Instant::now());
-                    Arc::make_mut(&mut seen.trend).add(&snapshot);
-                    seen.snapshot = Some(snapshot);
-                    seen.at = Some(Instant::now());
-                    seen.trouble = None;
+                    Arc::make_mut(&mut view.trend).add(&snapshot);
+                    view.snapshot = Some(snapshot);
+                    view.at = Some(Instant::now().into_std());
+                    view.trouble = None;
                 }
-                Err(error) => seen.trouble = Some(error.to_string()),
+                Err(error) => view.trouble = Some(error.to_string()),
             }
-            let trouble = seen.trouble.as_deref();
-            seen.health = self.signs.health(Instant::now(), trouble);
-            self.sender.send_replace(Arc::new(seen));
+            let trouble = view.trouble.as_deref();
+            view.health = self.signs.health(Instant::now(), trouble);
+            self.sender.send_replace(Arc::new(view));
         }
     }
 
     async fn read(&mut self) -> Result<Snapshot, Error> {
-        let open = self.lock().clone();
-        let store = match open {
-            Some(store) => store,
+        let open = lock(&self.inspector).clone();
+        let inspector = match open {
+            Some(inspector) => inspector,
             None => {
                 let (target, fleet) = (&self.target, &self.fleet);
-                let store = match self.present {
-                    true => Store::open(target, fleet, &new_name(), |_| {}).await?,
-                    false => Store::view(target, fleet).await?,
+                let inspector = match self.access {
+                    Access::Act => Inspector::connect(target, fleet).await?,
+                    Access::Read => Inspector::connect_read_only(target, fleet).await?,
                 };
-                self.lock().insert(store).clone()
+                lock(&self.inspector).insert(inspector).clone()
             }
         };
+        let store = inspector.store();
         let reading = store.reading().await?;
         let server = match &self.server {
             Some((at, server)) if at.elapsed() < SERVER_EVERY => server.clone(),
@@ -191,8 +209,8 @@ impl Watcher {
         };
         Ok(Snapshot::of(&self.fleet, reading, server))
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Store>> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(inspector: &Mutex<Option<Inspector>>) -> MutexGuard<'_, Option<Inspector>> {
+    inspector.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton::{
-    Config, Effects, FleetName, Handler, Limits, Message, Meter, Node, Rejected, Seen, Source,
-    Target, Watch,
-};
+use baton::inspect::{Limits, Meter, View, Watch};
+use baton::{Effects, FleetName, Handler, Message, Node, NodeBuilder, Rejected, Source, Target};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -15,35 +13,51 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How often a fleet is read.
 const EVERY: Duration = Duration::from_millis(50);
 
+/// How long a silent generator keeps the lease.
+pub(crate) const LEASE_TTL: Duration = Duration::from_secs(1);
+
 /// What is the same for all copies of a fleet.
 pub(crate) struct Fleet {
     target: Target,
-    pub(crate) config: Config,
+    name: FleetName,
+    claim_ttl: Duration,
+    settings: NodeBuilder,
 }
 
 impl Fleet {
     /// A fleet that makes a message every 5 ms, with a short lease.
     pub(crate) fn new(url: &str) -> Self {
-        let mut config = Config::new(FleetName::new("watched").unwrap());
-        config.interval = Duration::from_millis(5);
-        config.lease_ttl = Duration::from_secs(1);
+        let name = FleetName::new("watched").unwrap();
         Self {
             target: Target::parse(url).unwrap(),
-            config,
+            settings: Node::builder(name.clone())
+                .interval(Duration::from_millis(5))
+                .lease_ttl(LEASE_TTL),
+            claim_ttl: Duration::from_secs(5),
+            name,
         }
+    }
+
+    /// The same with another time to live of claims.
+    #[allow(dead_code, reason = "not every test uses it")]
+    pub(crate) fn claim_ttl(mut self, ttl: Duration) -> Self {
+        self.settings = self.settings.claim_ttl(ttl);
+        self.claim_ttl = ttl;
+        self
     }
 
     /// Watches it.
     pub(crate) fn watch(&self) -> Watch {
-        let fleet = self.config.fleet.clone();
-        let limits = Limits::from(&self.config);
-        Watch::start(self.target.clone(), fleet, EVERY, limits)
+        let limits = Limits::new(LEASE_TTL, self.claim_ttl);
+        Watch::start(self.target.clone(), self.name.clone(), EVERY, limits)
     }
 
     /// Starts a copy.
     pub(crate) fn start(&self, handler: impl Handler) -> Copy {
-        let config = self.config.clone();
-        let node = Node::new(self.target.clone(), config, Numbers, handler, |_| {}).unwrap();
+        let settings = self.settings.clone();
+        let node = settings
+            .build(self.target.clone(), Numbers, handler)
+            .unwrap();
         let (stop, stopped) = oneshot::channel();
         Copy {
             name: node.name().to_owned(),
@@ -100,23 +114,23 @@ impl Handler for Usual {
 }
 
 /// Waits until what is known of a fleet fits.
-pub(crate) async fn until(watch: &Watch, what: &str, fits: impl Fn(&Seen) -> bool) -> Arc<Seen> {
+pub(crate) async fn until(watch: &Watch, what: &str, fits: impl Fn(&View) -> bool) -> Arc<View> {
     let deadline = Instant::now() + PATIENCE;
-    let mut readings = watch.subscribe();
+    let mut views = watch.views();
     loop {
-        let seen = Arc::clone(&readings.borrow_and_update());
+        let seen = views.latest();
         if fits(&seen) {
             return seen;
         }
         let told = (&seen.trouble, &seen.health, &seen.snapshot);
         assert!(Instant::now() < deadline, "in vain: {what}: {told:?}");
-        readings.changed().await.unwrap();
+        views.next().await.unwrap();
     }
 }
 
 /// Waits until this many nodes are there, one generates, and messages have ended, some as failed.
-pub(crate) async fn at_work(watch: &Watch, nodes: usize) -> Arc<Seen> {
-    let fits = |seen: &Seen| {
+pub(crate) async fn at_work(watch: &Watch, nodes: usize) -> Arc<View> {
+    let fits = |seen: &View| {
         seen.snapshot.as_ref().is_some_and(|snapshot| {
             snapshot.nodes.len() == nodes
                 && snapshot.generator.node.is_some()

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton::{Config, FleetName, Missed};
+use baton::{FleetName, Missed, Node, NodeBuilder};
 use clap::ValueEnum;
 
 use super::http::http_addr;
@@ -81,35 +81,33 @@ pub(crate) enum LogFormat {
 
 impl RunArgs {
     /// The settings of the node.
-    pub(crate) fn config(&self, fleet: FleetName) -> Config {
-        Config {
-            interval: self.interval,
-            messages: self.messages,
-            lease_ttl: self.lease_ttl,
-            claim_ttl: self.claim_ttl,
-            concurrency: self.concurrency,
-            missed: self.missed,
-            max_pending: self.max_pending,
-            max_errors: self.max_errors,
-            allow_eviction: self.allow_eviction,
-            ..Config::new(fleet)
-        }
+    pub(crate) fn settings(&self, fleet: FleetName) -> NodeBuilder {
+        Node::builder(fleet)
+            .interval(self.interval)
+            .messages(self.messages)
+            .lease_ttl(self.lease_ttl)
+            .claim_ttl(self.claim_ttl)
+            .concurrency(self.concurrency)
+            .missed(self.missed)
+            .max_pending(self.max_pending)
+            .max_errors(self.max_errors)
+            .allow_eviction(self.allow_eviction)
     }
 }
 
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text, LONGEST_INTERVAL)?;
-    checked(interval, |config| config.interval = interval)
+    checked(interval, |settings| settings.interval(interval))
 }
 
 fn lease_ttl(text: &str) -> Result<Duration, String> {
     let ttl = duration(text, Duration::MAX)?;
-    checked(ttl, |config| config.lease_ttl = ttl)
+    checked(ttl, |settings| settings.lease_ttl(ttl))
 }
 
 pub(crate) fn claim_ttl(text: &str) -> Result<Duration, String> {
     let ttl = duration(text, Duration::MAX)?;
-    checked(ttl, |config| config.claim_ttl = ttl)
+    checked(ttl, |settings| settings.claim_ttl(ttl))
 }
 
 pub(crate) fn work(text: &str) -> Result<Duration, String> {
@@ -118,12 +116,12 @@ pub(crate) fn work(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn concurrency(text: &str) -> Result<usize, String> {
     let concurrency = number(text)?;
-    checked(concurrency, |config| config.concurrency = concurrency)
+    checked(concurrency, |settings| settings.concurrency(concurrency))
 }
 
 pub(crate) fn messages(text: &str) -> Result<u64, String> {
     let messages = number(text)?;
-    checked(messages, |config| config.messages = Some(messages))
+    checked(messages, |settings| settings.messages(Some(messages)))
 }
 
 fn missed(text: &str) -> Result<Missed, String> {
@@ -135,26 +133,25 @@ fn missed(text: &str) -> Result<Missed, String> {
         },
         _ => return Err("catch-up, catch-up:TIME (such as catch-up:30m) or skip".to_owned()),
     };
-    checked(missed, |config| config.missed = missed)
+    checked(missed, |settings| settings.missed(missed))
 }
 
 fn max_pending(text: &str) -> Result<u64, String> {
     let most = number(text)?;
-    checked(most, |config| config.max_pending = most)
+    checked(most, |settings| settings.max_pending(most))
 }
 
 fn max_errors(text: &str) -> Result<u64, String> {
     let most = number(text)?;
-    checked(most, |config| config.max_errors = most)
+    checked(most, |settings| settings.max_errors(most))
 }
 
 /// Asks the library about one setting, so that its limits are known in one place and the
 /// complaint names the flag.
-fn checked<T>(value: T, set: impl FnOnce(&mut Config)) -> Result<T, String> {
+fn checked<T>(value: T, set: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Result<T, String> {
     let words = |error: baton::Error| error.to_string();
-    let mut config = Config::new(FleetName::new("any").map_err(words)?);
-    set(&mut config);
-    config.check().map_err(words)?;
+    let settings = Node::builder(FleetName::new("any").map_err(words)?);
+    set(settings).check().map_err(words)?;
     Ok(value)
 }
 
@@ -197,7 +194,7 @@ mod tests {
         }
         let fleet = FleetName::new("f").unwrap();
         let args = <Only as clap::Parser>::try_parse_from(["run"]).unwrap().run;
-        let (ours, theirs) = (args.config(fleet.clone()), Config::new(fleet));
+        let (ours, theirs) = (args.settings(fleet.clone()), Node::builder(fleet));
         assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
         assert_eq!(
             (args.error_rate, args.work, args.work_per_char),

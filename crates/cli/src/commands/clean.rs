@@ -8,7 +8,7 @@ use baton_protocol::Store;
 use baton_protocol::text::Escaped;
 
 use crate::args::ConnectionArgs;
-use crate::{runtime, stdout, store, target};
+use crate::{client, runtime, stdout, target};
 
 /// What a clean has put back, and for which nodes.
 #[derive(Default)]
@@ -22,7 +22,7 @@ struct PutBack {
 pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {
     let target = target::for_command(connection)?;
     let report = runtime::block_on(async {
-        let store = store::open(&target, &connection.fleet).await?;
+        let store = client::store(&target, &connection.fleet).await?;
         store.preflight(true).await?;
         let put_back = put_back(&store).await?;
         let freed = store.free().await?;

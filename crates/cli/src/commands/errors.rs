@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use baton_print::errln;
 use baton_protocol::{Store, record};
 
-use super::get_errors::report_held;
+use super::get_errors::report_claimed;
 use crate::args::{ConnectionArgs, FormatArgs};
 use crate::stdout::{Reader, Stdout};
-use crate::{failed_message, runtime, store, target};
+use crate::{client, failed_message, runtime, target};
 
 /// Max failed messages in one page.
 const PAGE_RECORDS: u64 = 500;
@@ -17,12 +17,12 @@ const PAGE_RECORDS: u64 = 500;
 pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::Result<ExitCode> {
     let target = target::for_command(connection)?;
     runtime::block_on(async {
-        let store = store::view(&target, &connection.fleet).await?;
+        let store = client::store_reader(&target, &connection.fleet).await?;
         if store.errors_len().await? == 0 {
             errln!("baton: no failed messages");
         }
         print(&store, format).await?;
-        report_held(&store).await?;
+        report_claimed(store.errors_held().await?);
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use baton::{Drain, FailedMessage};
+use baton::inspect::Drain;
+use baton::{FailedMessage, Inspector};
 use baton_print::errln;
 use baton_protocol::crash;
-use baton_protocol::{ErrorsCommit, Extend, Store};
+use baton_protocol::{ErrorsCommit, Extend};
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use crate::args::{ConnectionArgs, FormatArgs};
 use crate::shutdown::{Cause, Shutdown};
 use crate::stdout::{self, Progress, Stdout};
-use crate::{failed_message, runtime, store, target};
+use crate::{client, failed_message, runtime, target};
 
 /// How long a claim of this command lasts if the command does not extend it.
 const CLAIM_TTL: Duration = Duration::from_secs(15);
@@ -50,11 +51,9 @@ pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::R
     }
     let shutdown = Shutdown::on_signals()?;
     runtime::block_on(async {
-        let store = store::open(&target, &connection.fleet).await?;
-        // A script that finds out halfway that it lacks a permission could lose messages.
-        store.preflight(true).await?;
+        let inspector = client::inspector(&target, &connection.fleet).await?;
         let mut printer = Printer {
-            drain: Drain::start(store.clone(), CLAIM_TTL).await?,
+            drain: inspector.drain(CLAIM_TTL).await?,
             format,
             stdout,
             shutdown,
@@ -64,7 +63,7 @@ pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::R
         let taken = printer.taken;
         let end = end
             .with_context(|| format!("stopped after {} were printed and removed", count(taken)))?;
-        report(&store, end, taken).await
+        report(&inspector, end, taken).await
     })
 }
 
@@ -138,7 +137,7 @@ impl Printer<'_> {
                     Ok(Extend::Held) => {}
                     // The commit will find that the claim is lost.
                     Ok(Extend::Lost) => progress.halt(),
-                    Err(error) if error.is_passing() => {}
+                    Err(error) if error.is_transient() => {}
                     Err(error) => return Err(error.into()),
                 },
             }
@@ -148,10 +147,10 @@ impl Printer<'_> {
 }
 
 /// Tells the user how many messages are printed and removed, and chooses the exit code.
-async fn report(store: &Store, end: End, taken: u64) -> anyhow::Result<ExitCode> {
+async fn report(inspector: &Inspector, end: End, taken: u64) -> anyhow::Result<ExitCode> {
     let removed = count(taken);
     let remain = || async {
-        match store.errors_len().await {
+        match inspector.failed_count().await {
             Ok(left) => format!("{left} remain"),
             Err(_) => "the others remain".to_owned(),
         }
@@ -162,7 +161,7 @@ async fn report(store: &Store, end: End, taken: u64) -> anyhow::Result<ExitCode>
                 0 => errln!("baton: no failed messages"),
                 _ => errln!("baton: {removed} printed and removed"),
             }
-            report_held(store).await?;
+            report_claimed(inspector.claimed_count().await?);
             Ok(ExitCode::SUCCESS)
         }
         End::Unwritable(error) => bail!(
@@ -186,16 +185,14 @@ async fn report(store: &Store, end: End, taken: u64) -> anyhow::Result<ExitCode>
     }
 }
 
-/// Tells the user how many failed messages another client holds. They are not printed.
-pub(super) async fn report_held(store: &Store) -> anyhow::Result<()> {
-    match store.errors_held().await? {
-        0 => {}
-        held => errln!(
+/// Tells the user how many failed messages another client has claimed. They are not printed.
+pub(super) fn report_claimed(claimed: u64) {
+    if claimed > 0 {
+        errln!(
             "baton: {} more in the hands of a `baton getErrors` or of a person at the page",
-            count(held)
-        ),
+            count(claimed)
+        );
     }
-    Ok(())
 }
 
 /// A number of failed messages in words.

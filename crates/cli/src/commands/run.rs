@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use baton::{Config, Event, Handler, Limits, Node, Source, Watch};
+use baton::inspect::{Limits, Watch};
+use baton::{Event, Handler, Node, NodeBuilder, Source};
 use baton_print::{errln, errln_within};
 use baton_web::{Listener, Own};
 
@@ -22,10 +23,10 @@ pub(crate) const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a node until a shutdown is requested.
 pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let config = config(connection, args)?;
+    let settings = settings(connection, args)?;
     let target = target::for_node(connection)?;
     let place = format!("fleet {} on {target}", connection.fleet);
-    let limits = Limits::from(&config);
+    let limits = Limits::new(args.lease_ttl, args.claim_ttl);
 
     let shutdown = Shutdown::on_signals()?;
     let name = Arc::new(OnceLock::new());
@@ -36,13 +37,10 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let source = crate::workload::HostileText::mixed_into(source);
     let events = Arc::clone(&log);
     let observe = move |event: &Event| events.tell(event);
-    let node = Node::new(
-        target.clone(),
-        config,
-        source,
-        PretendedWork::new(args),
-        observe,
-    )?;
+    let handler = PretendedWork::new(args);
+    let node = settings
+        .on_event(observe)
+        .build(target.clone(), source, handler)?;
     // It is set only here, so it cannot be set already.
     let _ = name.set(node.name().to_owned());
     let http = args.http.map(|addr| listen(addr, &node)).transpose()?;
@@ -70,21 +68,15 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
 }
 
 /// The settings of the node.
-fn config(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result<Config> {
-    let config = args.config(connection.fleet.clone());
+fn settings(connection: &ConnectionArgs, args: &RunArgs) -> Result<NodeBuilder, UsageError> {
+    let settings = args.settings(connection.fleet.clone());
+    // A test can ask for a ledger.
     #[cfg(feature = "chaos")]
-    let config = audited(config);
-    let checked = config.check();
+    let settings =
+        settings.audit(std::env::var_os("BATON_AUDIT").is_some_and(|value| value == "1"));
+    let checked = settings.check();
     checked.map_err(|error| UsageError(error.to_string()))?;
-    Ok(config)
-}
-
-/// The settings of a fleet that keeps a ledger, if a test asks for one.
-#[cfg(feature = "chaos")]
-fn audited(config: Config) -> Config {
-    let is_asked = std::env::var_os("BATON_AUDIT").is_some_and(|value| value == "1");
-    let audit = config.audit || is_asked;
-    Config { audit, ..config }
+    Ok(settings)
 }
 
 /// Listens for requests about this node, and prints where.

@@ -4,14 +4,15 @@ mod table;
 
 use std::process::ExitCode;
 
-use baton::{Seen, Snapshot, Target};
+use baton::Target;
+use baton::inspect::{Snapshot, View};
 use baton_protocol::text;
 use serde_json::Value;
 
 use crate::args::{ConnectionArgs, StatusArgs};
 use crate::shutdown::Shutdown;
 use crate::stdout::{Reader, Stdout};
-use crate::{json, runtime, stdout, store, target, terminal, watch};
+use crate::{client, json, runtime, stdout, target, terminal, watch};
 
 pub(crate) use table::table;
 
@@ -26,8 +27,8 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &StatusArgs) -> anyhow::Res
         return watch(connection, target, args.format.json);
     }
     let snapshot = runtime::block_on(async {
-        let store = store::view(&target, &connection.fleet).await?;
-        Ok(Snapshot::read(&store).await?)
+        let reader = client::reader(&target, &connection.fleet).await?;
+        Ok(reader.snapshot().await?)
     })?;
     let text = match args.format.json {
         true => json_line(&object(&snapshot)?)?,
@@ -47,16 +48,16 @@ fn watch(connection: &ConnectionArgs, target: Target, json: bool) -> anyhow::Res
     let place = target.to_string();
     runtime::block_on(async {
         let watch = watch::start(target, &connection.fleet).await?;
-        let mut changes = watch.subscribe();
+        let mut views = watch.views();
         loop {
             tokio::select! {
                 _ = shutdown.requested() => return Ok(ExitCode::SUCCESS),
                 // It cannot fail: the watch lives as long as this loop.
-                _ = changes.changed() => {}
+                _ = views.next() => {}
             }
             let frame = match json {
-                true => json_frame(&watch.seen())?,
-                false => text_frame(&watch.seen(), &place),
+                true => json_frame(&watch.view())?,
+                false => text_frame(&watch.view(), &place),
             };
             if let Some(frame) = frame
                 && stdout.write(&frame)? == Reader::Gone
@@ -68,8 +69,8 @@ fn watch(connection: &ConnectionArgs, target: Target, json: bool) -> anyhow::Res
 }
 
 /// One frame of a watched fleet as a line of JSON; none before the first reading.
-fn json_frame(seen: &Seen) -> anyhow::Result<Option<Vec<u8>>> {
-    Ok(match (&seen.trouble, &seen.snapshot) {
+fn json_frame(view: &View) -> anyhow::Result<Option<Vec<u8>>> {
+    Ok(match (&view.trouble, &view.snapshot) {
         (Some(trouble), _) => Some(json_line(&serde_json::json!({ "trouble": trouble }))?),
         (None, Some(snapshot)) => Some(json_line(&object(snapshot)?)?),
         (None, None) => None,
@@ -78,9 +79,9 @@ fn json_frame(seen: &Seen) -> anyhow::Result<Option<Vec<u8>>> {
 
 /// One frame of a watched fleet for people. A frame about trouble leaves the last table on the
 /// screen.
-fn text_frame(seen: &Seen, place: &str) -> Option<Vec<u8>> {
+fn text_frame(view: &View, place: &str) -> Option<Vec<u8>> {
     let clear = if terminal::has_screen() { CLEAR } else { "" };
-    let frame = match (&seen.trouble, &seen.snapshot) {
+    let frame = match (&view.trouble, &view.snapshot) {
         (Some(trouble), _) => format!("no newer reading: {}\n", table::escaped(trouble)),
         (None, Some(snapshot)) => format!("{clear}{}\n", table(snapshot, place)),
         (None, None) => return None,

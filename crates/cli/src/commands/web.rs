@@ -23,7 +23,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &WebArgs) -> anyhow::Result
     let shutdown = Shutdown::on_signals()?;
     runtime::block_on(async {
         let watch = match args.allow_actions {
-            true => watch::start_present(target, &connection.fleet).await?,
+            true => watch::start_to_act(target, &connection.fleet).await?,
             false => watch::start(target, &connection.fleet).await?,
         };
         let listener =

@@ -110,12 +110,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_error_rate_is_the_share_of_rejected_messages() {
-        let message = Message {
-            seq: 1,
-            at_ms: 0,
-            attempt: 1,
-            text: b"x",
-        };
+        let message = Message::new(1, b"x");
         for (error_rate, expected) in [(0.0, 0..=0), (1.0, 1000..=1000), (0.3, 200..=400)] {
             let handler = PretendedWork::with(Duration::ZERO, Duration::ZERO, error_rate);
             let mut rejected = 0;

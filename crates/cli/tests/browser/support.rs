@@ -69,14 +69,14 @@ impl Drop for Web {
 
 /// A failed message.
 pub(crate) fn failure(seq: u64, reason: &str, text: &str) -> FailedMessage {
-    FailedMessage {
-        seq,
-        at_ms: 1_700_000_000_000 + seq,
-        node: "worker-1".to_owned(),
-        reason: reason.to_owned(),
-        attempt: 1,
-        text: text.into(),
-    }
+    let mut made = FailedMessage::default();
+    made.seq = seq;
+    made.at_ms = 1_700_000_000_000 + seq;
+    made.node = "worker-1".to_owned();
+    made.reason = reason.to_owned();
+    made.attempt = 1;
+    made.text = text.into();
+    made
 }
 
 /// Puts failed messages into the errors store, the last one as the newest.
@@ -124,8 +124,8 @@ fn redis(server: &PrivateServer) -> redis::Connection {
 pub(crate) fn wait_books(
     server: &PrivateServer,
     what: &str,
-    fits: impl Fn(&baton::Snapshot) -> bool,
-) -> baton::Snapshot {
+    fits: impl Fn(&baton::inspect::Snapshot) -> bool,
+) -> baton::inspect::Snapshot {
     wait_status(&server.url(), "default", PATIENCE, what, fits).unwrap()
 }
 

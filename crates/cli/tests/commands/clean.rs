@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton::Snapshot;
+use baton::Inspector;
 use baton::{FleetName, Target};
 use baton_protocol::{Claim, ClaimCall, Slot, Store};
 
@@ -68,7 +68,9 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
         "{}",
         cleaned.stderr
     );
-    let status = runtime.block_on(Snapshot::read(&living)).unwrap();
+    let status = runtime
+        .block_on(Inspector::over(living.clone()).snapshot())
+        .unwrap();
     assert_eq!(
         (
             status.published,

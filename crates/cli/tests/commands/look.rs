@@ -119,7 +119,7 @@ fn names_from_redis_cannot_write_to_the_terminal() {
             "0 {\"host\":\"\\u001b[31mred\"}",
         ],
     );
-    // Seen just now, on any clock.
+    // View just now, on any clock.
     let seen = &seed.store.keys().seen;
     send(
         &server,

@@ -143,14 +143,14 @@ impl Seed {
 
 /// A failed message as seeded.
 pub(crate) fn record(seq: u64, text: &[u8]) -> FailedMessage {
-    FailedMessage {
-        seq,
-        at_ms: AT_MS,
-        node: "seeder".to_owned(),
-        reason: "no such customer".to_owned(),
-        attempt: 1,
-        text: text.to_vec(),
-    }
+    let mut made = FailedMessage::default();
+    made.seq = seq;
+    made.at_ms = AT_MS;
+    made.node = "seeder".to_owned();
+    made.reason = "no such customer".to_owned();
+    made.attempt = 1;
+    made.text = text.to_vec();
+    made
 }
 
 /// Texts `m1`, `m2` and so on.

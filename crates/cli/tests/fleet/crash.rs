@@ -1,5 +1,6 @@
 //! Every message ends exactly once, whatever crashes.
 
+use baton::inspect::NodeRole;
 use baton_processes::{Fleet, History, status, wait_status};
 use baton_server::PrivateServer;
 
@@ -22,7 +23,7 @@ impl Dice {
 
 /// The copy that holds messages at this moment.
 fn wait_holder(fleet: &Fleet, server: &PrivateServer) -> usize {
-    let holds = |status: &baton::Snapshot| {
+    let holds = |status: &baton::inspect::Snapshot| {
         status
             .nodes
             .iter()
@@ -208,7 +209,7 @@ fn all_nodes_killed_and_started_again_go_on_where_they_were() {
         let status = status(&server.url(), "default").unwrap();
         assert!(status.balanced, "{status:?}");
         assert!(
-            status.nodes.iter().all(|node| node.role == "dead"),
+            status.nodes.iter().all(|node| node.role == NodeRole::Dead),
             "{status:?}"
         );
         for _ in 0..4 {

@@ -1,5 +1,6 @@
 //! Exactly one generator, and another one when it is gone.
 
+use baton::inspect::NodeRole;
 use std::time::{Duration, Instant};
 
 use baton_processes::{History, status, wait_status};
@@ -23,14 +24,14 @@ fn fifty_nodes_starting_at_the_same_moment_elect_exactly_one() {
     let generators: Vec<_> = status
         .nodes
         .iter()
-        .filter(|node| node.role == "generator")
+        .filter(|node| node.role == NodeRole::Generator)
         .collect();
     assert_eq!(generators.len(), 1);
     assert_eq!(
         status
             .nodes
             .iter()
-            .filter(|node| node.role == "worker")
+            .filter(|node| node.role == NodeRole::Worker)
             .count(),
         49
     );

@@ -4,7 +4,9 @@
 mod screen;
 mod terminal;
 
-use baton::{FailedMessage, FleetName, Snapshot};
+use baton::inspect::NodeRole;
+use baton::inspect::Snapshot;
+use baton::{FailedMessage, FleetName};
 use baton_processes::command;
 use baton_protocol::Keys;
 use redis::Commands as _;
@@ -13,7 +15,10 @@ use rustix::process::Signal;
 use terminal::Demo;
 
 fn alive(seen: &Snapshot) -> usize {
-    seen.nodes.iter().filter(|node| node.role != "dead").count()
+    seen.nodes
+        .iter()
+        .filter(|node| node.role != NodeRole::Dead)
+        .count()
 }
 
 #[test]
@@ -134,13 +139,15 @@ fn r_restarts_redis_and_the_fleet_goes_on_with_its_messages() {
 #[test]
 fn g_takes_the_failed_messages_and_shows_them_in_a_window() {
     let demo = Demo::start();
-    let failed = FailedMessage {
-        seq: 4711,
-        at_ms: 1_700_000_000_123,
-        node: "n1".to_owned(),
-        reason: "too \x1b[31mred".to_owned(),
-        attempt: 1,
-        text: b"an old story".to_vec(),
+    let failed = {
+        let mut made = FailedMessage::default();
+        made.seq = 4711;
+        made.at_ms = 1_700_000_000_123;
+        made.node = "n1".to_owned();
+        made.reason = "too \x1b[31mred".to_owned();
+        made.attempt = 1;
+        made.text = b"an old story".to_vec();
+        made
     };
     let keys = Keys::new(&FleetName::new("default").unwrap());
     let mut redis = demo.redis();

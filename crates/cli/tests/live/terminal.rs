@@ -1,5 +1,6 @@
 //! The demo in a terminal of the test's own.
 
+use baton::inspect::NodeRole;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use baton::Snapshot;
+use baton::inspect::Snapshot;
 use baton_processes::{command, status};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
@@ -207,7 +208,7 @@ impl Demo {
     /// Everything that has to go with the demo.
     pub(crate) fn offspring(&self) -> Offspring {
         let seen = status(&self.url, "default").unwrap();
-        let nodes = seen.nodes.iter().filter(|node| node.role != "dead");
+        let nodes = seen.nodes.iter().filter(|node| node.role != NodeRole::Dead);
         let mut processes: Vec<u64> = nodes.map(|node| node.pid).collect();
         assert!(!processes.is_empty(), "no node: {seen:?}");
         for pid in &processes {

@@ -79,13 +79,15 @@ impl Visitor<'_> {
 /// A server with one failed message.
 fn server() -> PrivateServer {
     let server = PrivateServer::builder().start().unwrap();
-    let failed = FailedMessage {
-        seq: 1,
-        at_ms: 1_700_000_000_000,
-        node: "worker-1".to_owned(),
-        reason: "too long".to_owned(),
-        attempt: 1,
-        text: b"text".to_vec(),
+    let failed = {
+        let mut made = FailedMessage::default();
+        made.seq = 1;
+        made.at_ms = 1_700_000_000_000;
+        made.node = "worker-1".to_owned();
+        made.reason = "too long".to_owned();
+        made.attempt = 1;
+        made.text = b"text".to_vec();
+        made
     };
     let keys = Keys::new(&FleetName::new("default").unwrap());
     let client = redis::Client::open(server.url()).unwrap();

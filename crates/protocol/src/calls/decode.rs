@@ -408,10 +408,11 @@ fn foreign_protocol(fleet: &FleetName, theirs: String) -> Error {
 pub fn key_type(key: &str, needed: &str, answer: &Value) -> Result<(), Error> {
     let found = string("TYPE", answer)?;
     if found != "none" && found != needed {
-        return Err(Error::Refused(format!(
-            "the key {key} holds a {found}, but a fleet keeps a {needed} there: \
-             something else uses this name; rename or remove it, or use another --fleet"
-        )));
+        return Err(Error::ForeignKey {
+            key: key.to_owned(),
+            found,
+            needed: needed.to_owned(),
+        });
     }
     Ok(())
 }

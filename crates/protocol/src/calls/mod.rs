@@ -131,16 +131,12 @@ impl Store {
     pub async fn preflight(&self, allow_eviction: bool) -> Result<(), Error> {
         let server = self.server().await?;
         if server.read_only_replica {
-            return Err(Error::Refused(
-                "this server is a read-only replica: point --redis at its primary".to_owned(),
-            ));
+            return Err(Error::ReadOnlyReplica);
         }
         if server.evicts() && !allow_eviction {
-            return Err(Error::Refused(format!(
-                "the server's maxmemory-policy is {}: it may delete messages when its memory is \
-                 full. Set it to noeviction, or insist with --allow-eviction",
-                server.maxmemory_policy
-            )));
+            return Err(Error::Evicts {
+                policy: server.maxmemory_policy,
+            });
         }
         for scratch in &self.keys.preflight {
             let answer = self.eval(&scripts::PREFLIGHT, &[scratch], &[]).await?;

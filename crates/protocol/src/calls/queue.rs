@@ -10,7 +10,7 @@ use super::{Store, decode};
 use crate::encoding::effects::Effects;
 use crate::encoding::pack::{PACK_MESSAGES, Range};
 use crate::error::classify;
-use crate::{Cursor, Digest, Error, scripts};
+use crate::{Cursor, Digest, Error, Setting, scripts};
 
 /// A message that so many workers died with goes to errors instead of killing another.
 const POISON_DEATHS: u64 = 3;
@@ -261,10 +261,9 @@ impl Store {
     pub async fn publish(&self, what: PublishCall<'_>) -> Result<Publish, Error> {
         if what.count > PACK_MESSAGES {
             // The scripts would take it for something that is not ours.
-            return Err(Error::Config(format!(
-                "a pack has at most {PACK_MESSAGES} messages, not {}",
-                what.count
-            )));
+            let count = what.count;
+            let problem = format!("a pack has at most {PACK_MESSAGES} messages, not {count}");
+            return Err(Error::setting(Setting::PackSize, problem));
         }
         let keys = &self.keys;
         let answer = self

@@ -7,7 +7,8 @@ use crate::text;
 
 /// A failed message as the errors store keeps it: a msgpack array
 /// `[sequence number, time in ms, node, reason, attempt, text]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FailedMessage {
     /// Its sequence number; 0 for bytes that were never a message of this fleet.
     pub seq: u64,
@@ -24,7 +25,8 @@ pub struct FailedMessage {
 }
 
 /// A failed message, its text perhaps cut short.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct FailedGlance {
     /// Its sequence number; 0 for bytes that were never a message of this fleet.
     pub seq: u64,

@@ -5,7 +5,8 @@ use serde::Serialize;
 use crate::calls::answer::exact;
 
 /// The lease got a new epoch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Takeover {
     /// The new epoch.
     pub epoch: u64,
@@ -22,10 +23,12 @@ pub struct Takeover {
 }
 
 /// Why the lease got a new epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum How {
     /// Nobody ever had it.
+    #[default]
     First,
     /// Its holder gave it up in good order.
     Resigned,

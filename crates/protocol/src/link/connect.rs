@@ -177,11 +177,12 @@ async fn ask_server(connection: &mut MultiplexedConnection) -> Result<ServerInfo
 /// Sorts an error of connecting: nothing was sent that could matter, so a broken or refused
 /// connection is simply *not available*.
 fn unreachable(error: redis::RedisError) -> Error {
+    let (is_parse, words) = (error.kind() == redis::ErrorKind::Parse, plain(&error));
     match classify(error) {
-        Error::ReplyLost(error) if error.kind() == redis::ErrorKind::Parse => {
+        Error::ReplyLost(_) if is_parse => {
             Error::Refused("what answers there does not speak Redis's protocol".to_owned())
         }
-        Error::ReplyLost(error) => Error::Unavailable(plain(&error)),
+        Error::ReplyLost(_) => Error::Unavailable(words),
         other => other,
     }
 }

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use crate::calls::answer::unexpected;
 use crate::error::{classify, plain};
 use crate::server_info::ServerInfo;
-use crate::{Error, Target};
+use crate::{Error, Target, redis_client};
 pub use backoff::{Backoff, Said};
 use connect::Connector;
 use supervisor::Supervisor;
@@ -143,7 +143,7 @@ impl Link {
     ) -> Result<Self, Error> {
         let (news, heard) = mpsc::unbounded_channel();
         let connector = Connector {
-            client: target.client()?,
+            client: redis_client(target)?,
             channels,
             called: Arc::new(Notify::new()),
             under_way: Arc::default(),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use baton::{Drain, Snapshot};
+use baton::Inspector;
 use baton_protocol::record;
 use baton_protocol::{ErrorsClaim, ErrorsCommit, Failure, Settle, Settled, Slot, Store, Wanted};
 
@@ -114,7 +114,12 @@ async fn with_300_000_failed_messages_no_script_takes_longer_than_5_ms() {
     let retried = bounded(&fleet, "retry in packs", settle(Settle::Retry, &seen)).await;
     assert_eq!(retried, [Settled::Retried; 200]);
 
-    let snapshot = bounded(&fleet, "newest", Snapshot::read(&w.store)).await;
+    let snapshot = bounded(
+        &fleet,
+        "newest",
+        Inspector::over(w.store.clone()).snapshot(),
+    )
+    .await;
     assert_eq!(snapshot.unwrap().newest[0].seq, MANY);
     let claim = bounded(&fleet, "claim of the oldest", w.drain(1, 100, 1 << 20)).await;
     assert_eq!(claim, ErrorsClaim::Claimed((1..=100).collect()));
@@ -216,7 +221,7 @@ async fn cleaning_up_after_very_many_takes_many_short_steps() {
 /// Takes all failed messages, as `baton getErrors` does; returns their numbers.
 async fn take_all(store: Store) -> Vec<u64> {
     let mut taken = Vec::new();
-    let mut drain = Drain::start(store, LONG).await.unwrap();
+    let mut drain = Inspector::over(store).drain(LONG).await.unwrap();
     loop {
         let batch = drain.next().await.unwrap();
         if batch.is_empty() {
@@ -280,7 +285,12 @@ async fn a_record_of_40_mb_keeps_no_script_busy() {
         fleet.fail(&[&huge]).await;
     }
     let w = fleet.lane("w").await;
-    let snapshot = bounded(&fleet, "newest", Snapshot::read(&w.store)).await;
+    let snapshot = bounded(
+        &fleet,
+        "newest",
+        Inspector::over(w.store.clone()).snapshot(),
+    )
+    .await;
     let snapshot = snapshot.unwrap();
     assert_eq!((snapshot.errors, snapshot.newest.len()), (5, 5));
     assert!(snapshot.newest[0].cut);

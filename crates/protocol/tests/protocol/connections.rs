@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use baton::{Snapshot, Target};
+use baton::Inspector;
+use baton::Target;
 use baton_protocol::LinkState;
 use baton_protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, Publish, Store};
 use baton_server::PrivateServer;
@@ -54,7 +55,14 @@ async fn answers_beyond_what_a_subscriber_may_be_sent_arrive() {
     assert_eq!(ended.await, Commit::Done);
     let looked = w.failures().await.remove(0);
     assert!(looked.record == records[0]);
-    assert_eq!(Snapshot::read(&w.store).await.unwrap().errors, 1);
+    assert_eq!(
+        Inspector::over(w.store.clone())
+            .snapshot()
+            .await
+            .unwrap()
+            .errors,
+        1
+    );
     let drained = w.drain(2, 1, u64::from(u32::MAX)).await;
     assert_eq!(drained, ErrorsClaim::Claimed(vec![1]));
 

@@ -1,6 +1,7 @@
 //! A server whose memory is full takes no new messages, and everything that ends them.
 
-use baton::{Effects, Error, Snapshot};
+use baton::Inspector;
+use baton::{Effects, Error};
 use baton_protocol::{
     Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Settle,
     Settled, Store,
@@ -18,7 +19,7 @@ async fn publish_is_refused(fleet: &Fleet, g: &Store, first: u64) {
     let pack = pack_of(&["more"]);
     let error = g.publish(call(first, 1, &pack)).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-    assert!(error.is_passing() && error.to_string().contains("OOM"));
+    assert!(error.is_transient() && error.to_string().contains("OOM"));
     assert_eq!(fleet.dump().await, before);
 }
 
@@ -33,7 +34,7 @@ async fn with_full_memory_only_publish_is_refused() {
 
     publish_is_refused(&fleet, &g, 8).await;
     g.preflight(false).await.unwrap();
-    let snapshot = Snapshot::read(&g).await.unwrap();
+    let snapshot = Inspector::over(g.clone()).snapshot().await.unwrap();
     assert!(snapshot.balanced && snapshot.counted, "{snapshot:?}");
     assert_eq!((snapshot.published, snapshot.pending), (7, 7));
     let born: String = fleet.raw(&["HGET", &fleet.keys.fence, "born"]).await;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use baton::{Effects, Error, Snapshot};
+use baton::Inspector;
+use baton::{Effects, Error};
 use baton_protocol::{Beat, Commit, Outcomes, Publish, Seal};
 
 use crate::support::{Fleet, Lane, beat, publish};
@@ -123,7 +124,13 @@ async fn a_user_with_the_commands_of_the_scripts_and_the_fleet_s_keys_can_run_a_
     assert_eq!(w.take(1, 2).await, "m1 m2");
     assert_eq!(w.commit(1, 1..=2).await, Commit::Done);
     let _ = w.store.reclaim().await.unwrap();
-    assert!(Snapshot::read(&w.store).await.unwrap().balanced);
+    assert!(
+        Inspector::over(w.store.clone())
+            .snapshot()
+            .await
+            .unwrap()
+            .balanced
+    );
 }
 
 #[tokio::test]

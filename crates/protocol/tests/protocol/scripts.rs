@@ -1,6 +1,6 @@
 //! A server that forgets its scripts is told them again, in the middle of anything.
 
-use baton::Snapshot;
+use baton::Inspector;
 use baton_protocol::{
     Beat, Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Publish, Seal, Settle,
     Settled,
@@ -54,7 +54,13 @@ async fn no_call_notices_that_the_scripts_were_flushed() {
     let dropped = g.errors_settle(Settle::Drop, &seen).await.unwrap();
     assert_eq!(dropped, [Settled::Dropped]);
     flush().await;
-    assert!(Snapshot::read(&g).await.unwrap().balanced);
+    assert!(
+        Inspector::over(g.clone())
+            .snapshot()
+            .await
+            .unwrap()
+            .balanced
+    );
     flush().await;
     assert!(g.census().await.unwrap().balanced());
     flush().await;

@@ -1,7 +1,6 @@
 //! errors_settle: drops exactly the failed messages that are named, or gives them to the
 //! workers again.
 
-use baton::FailedMessage;
 use baton_protocol::Digest;
 use baton_protocol::record;
 use baton_protocol::{
@@ -336,9 +335,10 @@ async fn what_is_no_message_of_the_fleet_stays_where_it_is() {
 async fn of_two_records_of_one_message_one_is_retried() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 1).await;
-    let other = baton_protocol::record::encode(&FailedMessage {
-        at_ms: 6,
-        ..record::decode(&records[0])
+    let other = baton_protocol::record::encode(&{
+        let mut made = record::decode(&records[0]);
+        made.at_ms = 6;
+        made
     });
     push(&fleet, &other).await;
     let seen = [at(1, &records[0]), at(2, &other)];

@@ -1,6 +1,8 @@
 //! The snapshot: the whole fleet, read in one atomic step.
 
-use baton::{Error, How, Snapshot};
+use baton::Error;
+use baton::Inspector;
+use baton::inspect::{How, NodeRole};
 use baton_protocol::{Commit, Failure, Publish, Seal, Settle, Settled};
 
 use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish, start};
@@ -8,7 +10,10 @@ use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish, start};
 #[tokio::test]
 async fn a_snapshot_of_no_fleet_at_all_is_empty_and_balanced() {
     let fleet = Fleet::new().await;
-    let snapshot = Snapshot::read(&fleet.node("a").await).await.unwrap();
+    let snapshot = Inspector::over(fleet.node("a").await)
+        .snapshot()
+        .await
+        .unwrap();
     assert_eq!(snapshot.fleet, fleet.name.as_str());
     assert!(snapshot.nodes.is_empty() && snapshot.generator.node.is_none());
     assert!(snapshot.takeovers.is_empty() && snapshot.newest.is_empty());
@@ -40,7 +45,7 @@ async fn a_snapshot_tells_all_there_is_to_know() {
     assert_eq!(retried, [Settled::Retried]);
     let _ = w.take(2, 2).await;
 
-    let it = Snapshot::read(&w.store).await.unwrap();
+    let it = Inspector::over(w.store.clone()).snapshot().await.unwrap();
     let lease = g.roster().await.unwrap().lease;
     assert_eq!(it.generator.node.as_deref(), Some("g"));
     assert_eq!(it.generator.epoch, 1);
@@ -54,9 +59,9 @@ async fn a_snapshot_tells_all_there_is_to_know() {
     assert_eq!(
         nodes,
         [
-            ("dead", "dead", 0),
-            ("g", "generator", 0),
-            ("w", "worker", 2)
+            ("dead", NodeRole::Dead, 0),
+            ("g", NodeRole::Generator, 0),
+            ("w", NodeRole::Worker, 2)
         ]
     );
     let g = &it.nodes[1];
@@ -85,7 +90,7 @@ async fn a_snapshot_shows_the_beginning_of_the_newest_failures_newest_first() {
     let mut records: Vec<Vec<u8>> = (1..30).map(|seq| failed(seq, format!("m{seq}"))).collect();
     records.extend([failed(30, vec![b'x'; 5000]), b"garbage".to_vec()]);
     fleet.fail(&records).await;
-    let snapshot = Snapshot::read(&store).await.unwrap();
+    let snapshot = Inspector::over(store.clone()).snapshot().await.unwrap();
     assert_eq!(snapshot.errors, 31);
     let numbers: Vec<u64> = snapshot.newest.iter().map(|failed| failed.seq).collect();
     let expected: Vec<u64> = [0].into_iter().chain((12..=30).rev()).collect();
@@ -103,8 +108,14 @@ async fn a_server_that_forgot_the_scripts_is_told_them_again() {
     let (g, _w) = fleet.with_messages(3).await;
     for _ in 0..2 {
         let _: () = fleet.raw(&["SCRIPT", "FLUSH"]).await;
-        assert_eq!(Snapshot::read(&g).await.unwrap().pending, 3);
-        assert_eq!(Snapshot::read(&g).await.unwrap().pending, 3);
+        assert_eq!(
+            Inspector::over(g.clone()).snapshot().await.unwrap().pending,
+            3
+        );
+        assert_eq!(
+            Inspector::over(g.clone()).snapshot().await.unwrap().pending,
+            3
+        );
     }
 }
 
@@ -115,7 +126,7 @@ async fn a_fleet_of_another_protocol_is_not_read() {
     let _: () = fleet
         .raw(&["HSET", &fleet.keys.meta, "protocol", "0"])
         .await;
-    let error = Snapshot::read(&g).await.unwrap_err();
+    let error = Inspector::over(g.clone()).snapshot().await.unwrap_err();
     assert!(
         matches!(&error, Error::Protocol { theirs, .. } if theirs == "0"),
         "{error:?}"
@@ -129,7 +140,7 @@ async fn reading_changes_nothing() {
     let _ = beat(&g).await;
     let _ = w.take(1, 2).await;
     let before = fleet.dump().await;
-    let _ = Snapshot::read(&w.store).await.unwrap();
+    let _ = Inspector::over(w.store.clone()).snapshot().await.unwrap();
     assert_eq!(fleet.dump().await, before);
 }
 
@@ -149,9 +160,9 @@ async fn all_of_a_snapshot_is_read_in_one_transaction() {
     let fleet = Fleet::on(&server.url()).await;
     let node = fleet.node("a").await;
     // The first one sends the script.
-    let _ = Snapshot::read(&node).await.unwrap();
+    let _ = Inspector::over(node.clone()).snapshot().await.unwrap();
     let _: () = fleet.raw(&["CONFIG", "RESETSTAT"]).await;
-    let _ = Snapshot::read(&node).await.unwrap();
+    let _ = Inspector::over(node.clone()).snapshot().await.unwrap();
     for (command, times) in [("multi", 1), ("exec", 1), ("hgetall", 2), ("time", 2)] {
         assert_eq!(runs(&fleet, command).await, times, "{command}");
     }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use baton::{Take, Taken};
-use baton_protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, Settle, Settled, Slot};
+use baton::Inspector;
+use baton::inspect::{Failed, FailedId, Take, Taken};
+use baton_protocol::record;
+use baton_protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, Settle, Settled, Slot, Store};
 
 use crate::support::{Fleet, LONG, OVER, failed};
 
@@ -17,6 +19,12 @@ fn failure(seq: u64) -> Failure {
     }
 }
 
+fn taken(set: impl FnOnce(&mut Taken)) -> Taken {
+    let mut taken = Taken::default();
+    set(&mut taken);
+    taken
+}
+
 async fn with_records(count: u64) -> Fleet {
     let fleet = Fleet::new().await;
     let records: Vec<_> = (1..=count).map(|seq| failure(seq).record).collect();
@@ -24,7 +32,27 @@ async fn with_records(count: u64) -> Fleet {
     fleet
 }
 
-async fn read_all(take: &Take) -> Vec<Failure> {
+/// Takes the records with these numbers.
+async fn claim(store: &Store, numbers: &[u64], ttl: Duration) -> Take {
+    let inspector = Inspector::over(store.clone());
+    let page = inspector.failed_messages(None, 500).await.unwrap();
+    let id = |number: &u64| {
+        let known = page.messages.iter().map(|failed| failed.id);
+        let known = known.into_iter().find(|id| id.number() == *number);
+        known.unwrap_or_else(|| format!("{number}-0").parse::<FailedId>().unwrap())
+    };
+    let ids: Vec<FailedId> = numbers.iter().map(id).collect();
+    inspector.take(&ids, ttl).await.unwrap()
+}
+
+/// The numbers of the records that a take has.
+async fn numbers(take: &Take) -> Vec<u64> {
+    let all = read_all(take).await;
+    assert_eq!(all.len() as u64, take.count());
+    all.iter().map(|failed| failed.id.number()).collect()
+}
+
+async fn read_all(take: &Take) -> Vec<Failed> {
     let (mut all, mut from) = (Vec::new(), 0);
     loop {
         let (some, next) = take.read(from).await.unwrap();
@@ -41,20 +69,19 @@ async fn what_is_taken_is_there_until_it_is_removed() {
     let fleet = with_records(250).await;
     let store = fleet.node("page").await;
     let even: Vec<u64> = (2..=250).step_by(2).collect();
-    let take = Take::of(store.clone(), &even, LONG).await.unwrap();
-    assert!(take.ids().eq(even.iter().copied()));
-    let read = read_all(&take).await;
-    assert!(read.into_iter().eq(even.iter().copied().map(failure)));
+    let take = claim(&store, &even, LONG).await;
+    assert_eq!(numbers(&take).await, even);
+    for failed in read_all(&take).await {
+        let number = failed.id.number();
+        assert_eq!(failed.message, record::decode(&failure(number).record));
+    }
     assert_eq!(store.census().await.unwrap().errors, 250);
     assert_eq!(store.errors_len().await.unwrap(), 125);
     assert_eq!(take.extend().await.unwrap(), Extend::Held);
 
-    let all = Taken {
-        removed: 125,
-        ..Taken::default()
-    };
-    assert_eq!(take.commit().await.unwrap(), all);
-    assert_eq!(take.commit().await.unwrap(), all, "asked again");
+    let all = taken(|taken| taken.removed = 125);
+    assert_eq!(take.remove().await.unwrap(), all);
+    assert_eq!(take.remove().await.unwrap(), all, "asked again");
     assert_eq!(store.census().await.unwrap().errors, 125);
     let page = store.errors_page(None, 500).await.unwrap();
     let odd = (1..=249).rev().step_by(2).map(failure);
@@ -66,10 +93,10 @@ async fn what_is_taken_is_there_until_it_is_removed() {
 async fn what_is_taken_nothing_else_gets() {
     let fleet = with_records(4).await;
     let store = fleet.node("page").await;
-    let take = Take::of(store.clone(), &[2, 3, 9, 3], LONG).await.unwrap();
-    assert_eq!(take.ids().collect::<Vec<_>>(), [2, 3]);
-    let other = Take::of(store.clone(), &[1, 2, 3], LONG).await.unwrap();
-    assert_eq!(other.ids().collect::<Vec<_>>(), [1]);
+    let take = claim(&store, &[2, 3, 9, 3], LONG).await;
+    assert_eq!(numbers(&take).await, [2, 3]);
+    let other = claim(&store, &[1, 2, 3], LONG).await;
+    assert_eq!(numbers(&other).await, [1]);
     let d = fleet.lane("d").await;
     assert_eq!(d.drain(1, 9, 9999).await, ErrorsClaim::Claimed(vec![4]));
     let settled = store.errors_settle(Settle::Drop, &[failure(2)]).await;
@@ -83,20 +110,14 @@ async fn what_is_given_back_is_in_the_store_as_before() {
     let before = fleet.dump().await.only(&KEPT);
     let store = fleet.node("page").await;
     let ids: Vec<u64> = (1..=150).rev().collect();
-    let take = Take::of(store.clone(), &ids, LONG).await.unwrap();
-    assert_eq!(take.ids().count(), 150);
-    let back = Taken {
-        put_back: 150,
-        ..Taken::default()
-    };
+    let take = claim(&store, &ids, LONG).await;
+    assert_eq!(take.count(), 150);
+    let back = taken(|taken| taken.put_back = 150);
     assert_eq!(take.give_back().await.unwrap(), back);
     assert_eq!(fleet.dump().await.only(&KEPT), before);
     let _ = take.give_back().await.unwrap();
-    let lost = Taken {
-        lost: 150,
-        ..Taken::default()
-    };
-    assert_eq!(take.commit().await.unwrap(), lost, "it is too late");
+    let lost = taken(|taken| taken.lost = 150);
+    assert_eq!(take.remove().await.unwrap(), lost, "it is too late");
     assert_eq!(fleet.dump().await.only(&KEPT), before);
     let d = fleet.lane("d").await;
     assert_eq!(d.drain(1, 2, 9999).await, ErrorsClaim::Claimed(vec![1, 2]));
@@ -107,9 +128,9 @@ async fn what_the_taker_held_when_it_died_returns() {
     let fleet = with_records(3).await;
     let before = fleet.dump().await.only(&KEPT);
     let store = fleet.node("page").await;
-    let take = Take::of(store, &[1, 2, 3], LONG).await.unwrap();
-    assert_eq!(take.ids().count(), 3);
-    drop(take);
+    let take = claim(&store, &[1, 2, 3], LONG).await;
+    assert_eq!(take.count(), 3);
+    drop((take, store));
     fleet.wait_absent("page").await;
     let other = fleet.node("other").await;
     assert_eq!(other.reclaim().await.unwrap().records, 3);
@@ -121,17 +142,14 @@ async fn what_ran_out_is_not_removed() {
     let fleet = with_records(2).await;
     let before = fleet.dump().await.only(&KEPT);
     let store = fleet.node("page").await;
-    let take = Take::of(store.clone(), &[1, 2], OVER).await.unwrap();
+    let take = claim(&store, &[1, 2], OVER).await;
     assert_eq!(store.reclaim().await.unwrap().records, 2);
     assert_eq!(take.extend().await.unwrap(), Extend::Lost);
-    let lost = Taken {
-        lost: 2,
-        ..Taken::default()
-    };
-    assert_eq!(take.commit().await.unwrap(), lost);
+    let lost = taken(|taken| taken.lost = 2);
+    assert_eq!(take.remove().await.unwrap(), lost);
     assert_eq!(fleet.dump().await.only(&KEPT), before);
-    let again = Take::of(store, &[1, 2], Duration::from_secs(60)).await;
-    assert_eq!(again.unwrap().ids().count(), 2);
+    let again = claim(&store, &[1, 2], Duration::from_secs(60)).await;
+    assert_eq!(again.count(), 2);
 }
 
 #[tokio::test]
@@ -139,7 +157,7 @@ async fn a_removal_that_broke_off_is_told_when_the_rest_is_given_back() {
     let fleet = with_records(150).await;
     let store = fleet.node("page").await;
     let ids: Vec<u64> = (1..=150).collect();
-    let take = Take::of(store.clone(), &ids, LONG).await.unwrap();
+    let take = claim(&store, &ids, LONG).await;
     // The first claim of the take is removed, as by a removal whose answer was lost.
     let claims: Vec<String> = fleet.raw(&["HKEYS", &fleet.keys.claims]).await;
     let number = |slot: &String| slot.rsplit("take").next().unwrap().parse::<u64>().unwrap();
@@ -150,11 +168,7 @@ async fn a_removal_that_broke_off_is_told_when_the_rest_is_given_back() {
     let count = held.split(' ').count() as u64 - 3;
     let removed = store.errors_commit(&slot, 1, count).await.unwrap();
     assert_eq!(removed, ErrorsCommit::Done);
-    let told = Taken {
-        removed: count,
-        put_back: 150 - count,
-        lost: 0,
-    };
+    let told = taken(|taken| (taken.removed, taken.put_back) = (count, 150 - count));
     assert_eq!(take.give_back().await.unwrap(), told);
     assert_eq!(store.errors_len().await.unwrap(), 150 - count);
 }

@@ -1,6 +1,7 @@
 //! takeovers: how the lease changed hands, for people.
 
-use baton::{How, Snapshot, Takeover};
+use baton::Inspector;
+use baton::inspect::{How, Takeover};
 use baton_protocol::{Seal, Store};
 
 use crate::support::{Fleet, LONG, OVER, beat};
@@ -9,7 +10,11 @@ use crate::support::{Fleet, LONG, OVER, beat};
 const SLACK_MS: u64 = 60_000;
 
 async fn takeovers(store: &Store) -> Vec<Takeover> {
-    Snapshot::read(store).await.unwrap().takeovers
+    Inspector::over(store.clone())
+        .snapshot()
+        .await
+        .unwrap()
+        .takeovers
 }
 
 /// The newest takeover without its times: `2 b gone from a`.
@@ -39,13 +44,15 @@ async fn the_first_generator_of_a_fleet_had_no_gap_before_it() {
     assert_eq!(takeovers(&a).await, []);
     let _ = beat(&a).await;
     let at_ms = a.roster().await.unwrap().lease.since_ms;
-    let first = Takeover {
-        epoch: 1,
-        node: "a".to_owned(),
-        at_ms,
-        gap_ms: 0,
-        how: How::First,
-        from: None,
+    let first = {
+        let mut made = Takeover::default();
+        made.epoch = 1;
+        made.node = "a".to_owned();
+        made.at_ms = at_ms;
+        made.gap_ms = 0;
+        made.how = How::First;
+        made.from = None;
+        made
     };
     assert_eq!(takeovers(&a).await, std::slice::from_ref(&first));
     let _ = beat(&a).await;

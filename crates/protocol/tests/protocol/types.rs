@@ -1,6 +1,7 @@
 //! A key of ours that holds another type stops every script before its first write.
 
-use baton::{Effects, Error, Snapshot};
+use baton::Inspector;
+use baton::{Effects, Error};
 use baton_protocol::Digest;
 use baton_protocol::{
     ClaimCall, Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store, Wanted,
@@ -54,6 +55,8 @@ async fn refuses(keys: &[&str], call: impl AsyncFn(&Busy) -> Result<(), Error>) 
         let answer = call(&busy).await;
         assert_eq!(busy.fleet.dump().await, before, "{name} is spoilt");
         match answer {
+            Err(Error::ForeignKey { key: named, .. }) => assert_eq!(named, key),
+            // What a script says itself of a value that it cannot work with.
             Err(Error::Refused(why)) => assert!(why.contains(key), "{why}"),
             other => panic!("{name} is spoilt, yet: {other:?}"),
         }
@@ -282,7 +285,10 @@ async fn a_snapshot_refuses_a_spoilt_key() {
         "errors_held",
         "errors_ids",
     ];
-    refuses(&keys, async |busy| Snapshot::read(&busy.g).await.map(drop)).await;
+    refuses(&keys, async |busy| {
+        Inspector::over(busy.g.clone()).snapshot().await.map(drop)
+    })
+    .await;
 }
 
 #[tokio::test]

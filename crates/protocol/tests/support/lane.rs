@@ -161,12 +161,14 @@ pub(crate) fn text_of<'a>(range: &Range, pack: &Pack<'a>, seq: u64) -> &'a [u8] 
 
 /// The record of a message that its handler rejected.
 pub(crate) fn failed(seq: u64, text: impl AsRef<[u8]>) -> Vec<u8> {
-    baton_protocol::record::encode(&FailedMessage {
-        seq,
-        at_ms: 5,
-        node: "w".to_owned(),
-        reason: "bad".to_owned(),
-        attempt: 1,
-        text: text.as_ref().to_vec(),
+    baton_protocol::record::encode(&{
+        let mut made = FailedMessage::default();
+        made.seq = seq;
+        made.at_ms = 5;
+        made.node = "w".to_owned();
+        made.reason = "bad".to_owned();
+        made.attempt = 1;
+        made.text = text.as_ref().to_vec();
+        made
     })
 }

@@ -1,6 +1,6 @@
 //! Where the messages are: counters with their recent past, and whether they add up.
 
-use baton::{Point, Snapshot};
+use baton::inspect::{Point, Snapshot};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

@@ -1,6 +1,6 @@
 //! The nodes. Only those on the screen are built: there may be a thousand.
 
-use baton::NodeStatus;
+use baton::inspect::{NodeRole, NodeStatus};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -38,7 +38,7 @@ fn fields(width: u16) -> Vec<Field> {
             |_, node| safe(&node.node),
         ),
         ("ROLE", Some(Sort::Role), Column::left(9), |_, node| {
-            node.role.to_owned()
+            node.role.to_string()
         }),
         ("HOST", None, Column::left(host), |_, node| safe(&node.host)),
         ("MSG/S", Some(Sort::Rate), Column::right(7), |app, node| {
@@ -125,9 +125,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
 
 fn style(app: &App, node: &NodeStatus, selected: bool) -> Style {
     let style = match node.role {
-        "generator" if app.is_news() => return app.palette.news(),
-        "generator" => app.palette.generator(),
-        "dead" => app.palette.faint(),
+        NodeRole::Generator if app.is_news() => return app.palette.news(),
+        NodeRole::Generator => app.palette.generator(),
+        NodeRole::Dead => app.palette.faint(),
         _ => Style::new(),
     };
     match selected && app.focus == Panel::Nodes {
@@ -139,7 +139,10 @@ fn style(app: &App, node: &NodeStatus, selected: bool) -> Style {
 fn title(app: &App, rows: &std::ops::Range<usize>) -> String {
     let nodes = app.snapshot().map_or(&[][..], |snapshot| &snapshot.nodes);
     let mut title = format!("Nodes {}", thousands(nodes.len() as u64));
-    let dead = nodes.iter().filter(|node| node.role == "dead").count();
+    let dead = nodes
+        .iter()
+        .filter(|node| node.role == NodeRole::Dead)
+        .count();
     if dead > 0 {
         title.push_str(&format!(", {} dead", thousands(dead as u64)));
     }

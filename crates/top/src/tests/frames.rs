@@ -98,24 +98,24 @@ fn a_takeover_is_news_for_three_seconds() {
     next.now_ms = NOW_MS + 1000;
     next.published += 10;
     next.nodes.remove(0);
-    next.nodes[0].role = "dead";
-    next.nodes[2].role = "generator";
-    next.takeovers.insert(
-        0,
-        Takeover {
-            epoch: 8,
-            node: "n3".to_owned(),
-            at_ms: NOW_MS + 900,
-            gap_ms: 1_520,
-            how: How::Expired,
-            from: Some("n1".to_owned()),
-        },
-    );
+    next.nodes[0].role = NodeRole::Dead;
+    next.nodes[2].role = NodeRole::Generator;
+    next.takeovers.insert(0, {
+        let mut made = Takeover::default();
+        made.epoch = 8;
+        made.node = "n3".to_owned();
+        made.at_ms = NOW_MS + 900;
+        made.gap_ms = 1_520;
+        made.how = How::Expired;
+        made.from = Some("n1".to_owned());
+        made
+    });
     let now = later(&app, 1000);
     app.read(
-        Arc::new(Seen {
-            at: Some(now),
-            ..seen(next)
+        Arc::new({
+            let mut made = seen(next);
+            made.at = Some(now);
+            made
         }),
         now,
     );
@@ -180,21 +180,25 @@ fn what_is_wrong_is_said() {
 fn the_last_known_state_stays_while_redis_is_away() {
     let mut app = view(seen(snapshot()));
     let now = later(&app, 12_000);
-    let away = Seen {
-        trouble: Some("Redis is not available: connection refused".to_owned()),
-        health: Health {
-            troubles: vec!["the fleet could not be read for 11.0 s".to_owned()],
-        },
-        ..Seen::clone(&app.seen)
+    let away = {
+        let mut made = View::clone(&app.seen);
+        made.trouble = Some("Redis is not available: connection refused".to_owned());
+        made.health = {
+            let mut made = Health::default();
+            made.troubles = vec!["the fleet could not be read for 11.0 s".to_owned()];
+            made
+        };
+        made
     };
     app.read(Arc::new(away), now);
     let buffer = assert_frame("away", &mut app, 80, 24);
     assert_eq!(style_of(&buffer, "n1").0, Color::DarkGray);
     assert!(style_of(&buffer, "n3").1.contains(Modifier::DIM));
     assert_eq!(buffer[(4, 0)].fg, Color::Red);
-    let refused = Seen {
-        trouble: Some("NOPERM \u{1b}[31mno".to_owned()),
-        ..Seen::clone(&app.seen)
+    let refused = {
+        let mut made = View::clone(&app.seen);
+        made.trouble = Some("NOPERM \u{1b}[31mno".to_owned());
+        made
     };
     app.read(Arc::new(refused), now);
     assert_eq!(
@@ -235,9 +239,10 @@ fn without_colours_no_cell_has_one() {
         check(&mut app);
         press(&mut app, KeyCode::Esc);
     }
-    let away = Seen {
-        trouble: Some("gone".to_owned()),
-        ..Seen::clone(&app.seen)
+    let away = {
+        let mut made = View::clone(&app.seen);
+        made.trouble = Some("gone".to_owned());
+        made
     };
     let now = app.now;
     app.read(Arc::new(away), now);
@@ -252,10 +257,11 @@ fn hostile_texts_stay_texts() {
     hostile.nodes[2].host = evil.to_owned();
     hostile.nodes[2].version = evil.to_owned();
     hostile.takeovers[0].from = Some(evil.to_owned());
-    hostile.newest = vec![FailedGlance {
-        node: evil.to_owned(),
-        cut: true,
-        ..glance(12_001, evil, evil)
+    hostile.newest = vec![{
+        let mut made = glance(12_001, evil, evil);
+        made.node = evil.to_owned();
+        made.cut = true;
+        made
     }];
     hostile.warnings = vec![evil.to_owned()];
     hostile.server.version = evil.to_owned();
@@ -351,7 +357,7 @@ fn a_filter_shows_what_matches() {
 fn a_thousand_nodes_scroll() {
     let mut many = snapshot();
     many.nodes = (0..1000)
-        .map(|at| node(&format!("node{at:04}"), "worker", at, at * 10))
+        .map(|at| node(&format!("node{at:04}"), NodeRole::Worker, at, at * 10))
         .collect();
     let mut app = view(seen(many));
     for _ in 0..41 {

@@ -66,8 +66,8 @@ fn the_selection_stays_on_its_node_when_others_come_and_go() {
     assert_eq!(selected(&app), Some("n3"));
     let mut next = snapshot();
     next.nodes.remove(0);
-    next.nodes.insert(1, node("n11", "worker", 0, 0));
-    next.nodes.push(node("n9", "worker", 0, 0));
+    next.nodes.insert(1, node("n11", NodeRole::Worker, 0, 0));
+    next.nodes.push(node("n9", NodeRole::Worker, 0, 0));
     let now = app.now;
     app.read(Arc::new(seen(next)), now);
     assert_eq!(names(&app), ["n1", "n11", "n2", "n3", "n9"]);

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use baton::{Config, FailedMessage, FleetName, Limits, Target, Watch};
+use baton::inspect::{Limits, Watch};
+use baton::{FailedMessage, FleetName, Inspector, Target};
 use baton_protocol::Store;
 use baton_server::PrivateServer;
 use ratatui::Terminal;
@@ -14,13 +15,15 @@ use super::*;
 use crate::full::{self, Full};
 
 fn record(seq: u64, text: &[u8]) -> Vec<u8> {
-    baton_protocol::record::encode(&FailedMessage {
-        seq,
-        at_ms: NOW_MS,
-        node: "n2".to_owned(),
-        reason: "too long".to_owned(),
-        attempt: 1,
-        text: text.to_vec(),
+    baton_protocol::record::encode(&{
+        let mut made = FailedMessage::default();
+        made.seq = seq;
+        made.at_ms = NOW_MS;
+        made.node = "n2".to_owned();
+        made.reason = "too long".to_owned();
+        made.attempt = 1;
+        made.text = text.to_vec();
+        made
     })
 }
 
@@ -65,7 +68,8 @@ async fn a_failed_message_is_read_in_full_as_long_as_it_is_there() {
         &server,
         &[record(7, &long), foreign.clone(), another.clone(), short],
     );
-    let snapshot = Snapshot::read(&store).await.unwrap();
+    let inspector = Inspector::over(store);
+    let snapshot = inspector.snapshot().await.unwrap();
     let cut: Vec<bool> = snapshot.newest.iter().map(|glance| glance.cut).collect();
     assert_eq!(cut, [false, true, true, true]);
     // Others come meanwhile.
@@ -76,13 +80,16 @@ async fn a_failed_message_is_read_in_full_as_long_as_it_is_there() {
         .iter()
         .zip([&b"short"[..], &another, &foreign, &long])
     {
-        match full::read(Some(store.clone()), glance).await {
+        match full::read(Some(inspector.clone()), glance).await {
             Full::Text(text) => assert!(text == whole, "another text of {glance:?}"),
             other => panic!("{other:?} of {glance:?}"),
         }
     }
     let other = glance(7, "", "");
-    assert!(matches!(full::read(Some(store), &other).await, Full::Gone));
+    assert!(matches!(
+        full::read(Some(inspector), &other).await,
+        Full::Gone
+    ));
     assert!(matches!(full::read(None, &other).await, Full::Trouble(_)));
 }
 
@@ -93,7 +100,7 @@ async fn it_draws_what_it_reads_until_q() {
     let fleet = FleetName::new("default").unwrap();
     let text = "order 17, and so on ".repeat(200) + "until the end";
     to_errors(&server, &[record(7, text.as_bytes())]);
-    let limits = Limits::from(&Config::new(fleet.clone()));
+    let limits = Limits::default();
     let watch = Watch::start(target, fleet, Duration::from_millis(20), limits);
     let (keys, events) = mpsc::unbounded_channel();
     let (drawn, mut screen) = watch::channel(String::new());
@@ -103,7 +110,7 @@ async fn it_draws_what_it_reads_until_q() {
         drawn.send_replace(terminal.backend().to_string());
         Ok(())
     };
-    let app = view(Seen::clone(&watch.seen()));
+    let app = view(View::clone(&watch.view()));
     let shown = crate::show(draw, events, &watch, app);
     let user = async {
         for (awaited, pressed) in [
@@ -133,17 +140,17 @@ async fn it_draws_what_it_reads_until_q() {
 async fn it_ends_when_the_keyboard_is_gone() {
     let target = Target::parse("redis://127.0.0.1:1").unwrap();
     let fleet = FleetName::new("default").unwrap();
-    let limits = Limits::from(&Config::new(fleet.clone()));
+    let limits = Limits::default();
     let watch = Watch::start(target, fleet, Duration::from_secs(1), limits);
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     let (keys, events) = mpsc::unbounded_channel();
     keys.send(Err(io::Error::other("hung up"))).unwrap();
-    let app = view(Seen::clone(&watch.seen()));
+    let app = view(View::clone(&watch.view()));
     let ended = crate::show(|app| draw_on(&mut terminal, app), events, &watch, app).await;
     assert_eq!(ended.unwrap_err().to_string(), "hung up");
     drop(keys);
     let (_, events) = mpsc::unbounded_channel();
-    let app = view(Seen::clone(&watch.seen()));
+    let app = view(View::clone(&watch.view()));
     assert!(
         crate::show(|app| draw_on(&mut terminal, app), events, &watch, app)
             .await

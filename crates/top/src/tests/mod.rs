@@ -7,12 +7,12 @@ mod live;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton::{
-    FailedGlance, GeneratorStatus, Health, Histogram, How, NodeStatus, Seen, ServerInfo, Snapshot,
-    Takeover, Trend,
+use baton::inspect::{
+    FailedGlance, GeneratorStatus, Health, Histogram, How, NodeRole, NodeStatus, ServerInfo,
+    Snapshot, Takeover, Trend, View,
 };
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use tokio::time::Instant;
+use std::time::Instant;
 
 use crate::Keys;
 use crate::app::App;
@@ -22,21 +22,20 @@ use crate::palette::Palette;
 const NOW_MS: u64 = 1_700_000_000_000;
 const PLACE: &str = "fleet default on redis://localhost:6379";
 
-fn node(name: &str, role: &'static str, claimed: u64, seen_ms_ago: u64) -> NodeStatus {
-    NodeStatus {
-        node: name.to_owned(),
-        role,
-        host: "riverbank".to_owned(),
-        pid: 4711,
-        version: "0.1.0".to_owned(),
-        processed: 1000,
-        failed: 3,
-        claimed,
-        latency: latency(),
-        joined_ms: NOW_MS - 133_000,
-        seen_ms: NOW_MS - seen_ms_ago,
-        ..NodeStatus::default()
-    }
+fn node(name: &str, role: NodeRole, claimed: u64, seen_ms_ago: u64) -> NodeStatus {
+    let mut made = NodeStatus::default();
+    made.node = name.to_owned();
+    made.role = role;
+    made.host = "riverbank".to_owned();
+    made.pid = 4711;
+    made.version = "0.1.0".to_owned();
+    made.processed = 1000;
+    made.failed = 3;
+    made.claimed = claimed;
+    made.latency = latency();
+    made.joined_ms = NOW_MS - 133_000;
+    made.seen_ms = NOW_MS - seen_ms_ago;
+    made
 }
 
 fn latency() -> Histogram {
@@ -44,76 +43,83 @@ fn latency() -> Histogram {
 }
 
 fn glance(seq: u64, reason: &str, text: &str) -> FailedGlance {
-    FailedGlance {
-        seq,
-        at_ms: NOW_MS - 5_000,
-        node: "n2".to_owned(),
-        reason: reason.to_owned(),
-        attempt: 1,
-        text: text.to_owned(),
-        cut: false,
-    }
+    let mut made = FailedGlance::default();
+    made.seq = seq;
+    made.at_ms = NOW_MS - 5_000;
+    made.node = "n2".to_owned();
+    made.reason = reason.to_owned();
+    made.attempt = 1;
+    made.text = text.to_owned();
+    made.cut = false;
+    made
 }
 
 /// Three nodes and a dead one, some seconds after a takeover.
 fn snapshot() -> Snapshot {
-    let mut generator = node("n1", "generator", 0, 200);
+    let mut generator = node("n1", NodeRole::Generator, 0, 200);
     generator.published = 4_000;
     let mut server = ServerInfo::default();
     server.version = "Valkey 9.1.2".to_owned();
-    Snapshot {
-        fleet: "default".to_owned(),
-        generator: GeneratorStatus {
-            node: Some("n1".to_owned()),
-            holder: None,
-            epoch: 7,
-            since_ms: Some(NOW_MS - 133_000),
-            until_ms: NOW_MS + 1_300,
-        },
-        nodes: vec![
-            node("n0", "dead", 0, 134_000),
+    {
+        let mut made = Snapshot::default();
+        made.fleet = "default".to_owned();
+        made.generator = {
+            let mut made = GeneratorStatus::default();
+            made.node = Some("n1".to_owned());
+            made.holder = None;
+            made.epoch = 7;
+            made.since_ms = Some(NOW_MS - 133_000);
+            made.until_ms = NOW_MS + 1_300;
+            made
+        };
+        made.nodes = vec![
+            node("n0", NodeRole::Dead, 0, 134_000),
             generator,
-            node("n2", "worker", 12, 1_400),
-            node("n3", "worker", 3, 50),
-        ],
-        published: 12_345,
-        done: 12_300,
-        failed: 7,
-        pending: 23,
-        claimed: 15,
-        errors: 2,
-        balanced: true,
-        counted: true,
-        now_ms: NOW_MS,
-        takeovers: vec![
-            Takeover {
-                epoch: 7,
-                node: "n1".to_owned(),
-                at_ms: NOW_MS - 133_000,
-                gap_ms: 31,
-                how: How::Gone,
-                from: Some("n0".to_owned()),
+            node("n2", NodeRole::Worker, 12, 1_400),
+            node("n3", NodeRole::Worker, 3, 50),
+        ];
+        made.published = 12_345;
+        made.done = 12_300;
+        made.failed = 7;
+        made.pending = 23;
+        made.claimed = 15;
+        made.errors = 2;
+        made.balanced = true;
+        made.counted = true;
+        made.now_ms = NOW_MS;
+        made.takeovers = vec![
+            {
+                let mut made = Takeover::default();
+                made.epoch = 7;
+                made.node = "n1".to_owned();
+                made.at_ms = NOW_MS - 133_000;
+                made.gap_ms = 31;
+                made.how = How::Gone;
+                made.from = Some("n0".to_owned());
+                made
             },
-            Takeover {
-                epoch: 6,
-                node: "n0".to_owned(),
-                at_ms: NOW_MS - 1_000_000,
-                gap_ms: 0,
-                how: How::First,
-                from: None,
+            {
+                let mut made = Takeover::default();
+                made.epoch = 6;
+                made.node = "n0".to_owned();
+                made.at_ms = NOW_MS - 1_000_000;
+                made.gap_ms = 0;
+                made.how = How::First;
+                made.from = None;
+                made
             },
-        ],
-        newest: vec![
+        ];
+        made.newest = vec![
             glance(12_001, "no such customer", "order 17 of customer 寿司"),
             glance(11_950, "too long", "order 16"),
-        ],
-        server,
-        ..Snapshot::default()
+        ];
+        made.server = server;
+        made
     }
 }
 
 /// What a watch tells after it has read a snapshot: ten readings, the last of them this one.
-fn seen(snapshot: Snapshot) -> Seen {
+fn seen(snapshot: Snapshot) -> View {
     let mut trend = Trend::default();
     for ago in (0..10).rev() {
         let mut then = snapshot.clone();
@@ -127,39 +133,41 @@ fn seen(snapshot: Snapshot) -> Seen {
                 node.latency = Histogram::default();
             }
             match node.role {
-                "worker" => {
+                NodeRole::Worker => {
                     let per_s = 1 + node.claimed;
                     node.processed = node.processed.saturating_sub(ago * per_s);
                 }
-                "generator" => node.published = node.published.saturating_sub(ago * 10),
+                NodeRole::Generator => node.published = node.published.saturating_sub(ago * 10),
                 _ => {}
             }
         }
         trend.add(&Arc::new(then));
     }
-    Seen {
-        fleet: snapshot.fleet.clone(),
-        snapshot: Some(Arc::new(snapshot)),
-        at: Some(Instant::now()),
-        trouble: None,
-        trend: Arc::new(trend),
-        health: Health::default(),
+    {
+        let mut made = View::default();
+        made.fleet = snapshot.fleet.clone();
+        made.snapshot = Some(Arc::new(snapshot));
+        made.at = Some(Instant::now());
+        made.trouble = None;
+        made.trend = Arc::new(trend);
+        made.health = Health::default();
+        made
     }
 }
 
-fn nothing_seen(trouble: Option<&str>) -> Seen {
-    Seen {
-        fleet: "default".to_owned(),
-        snapshot: None,
-        at: None,
-        trouble: trouble.map(str::to_owned),
-        trend: Arc::default(),
-        health: Health::default(),
-    }
+fn nothing_seen(trouble: Option<&str>) -> View {
+    let mut made = View::default();
+    made.fleet = "default".to_owned();
+    made.snapshot = None;
+    made.at = None;
+    made.trouble = trouble.map(str::to_owned);
+    made.trend = Arc::default();
+    made.health = Health::default();
+    made
 }
 
 /// The view of a reading, at its very moment.
-fn view(seen: Seen) -> App {
+fn view(seen: View) -> App {
     let now = seen.at.unwrap_or_else(Instant::now);
     App::new(PLACE, Palette { colour: true }, None, Arc::new(seen), now)
 }

@@ -2,11 +2,9 @@
 
 mod page;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::time::Instant;
-
-use baton::{Counters, Histogram, NodeStatus, Seen, Snapshot};
+use baton::inspect::{Counters, Histogram, NodeRole, NodeStatus, Snapshot, View};
 use page::{LONGEST, Page, labels};
 
 /// Beyond this age the last reading of a fleet is left out. Values that stand still look like a
@@ -19,11 +17,11 @@ const MOST_NODES: usize = 1000;
 /// All metrics: of the fleet, and of each of its nodes. With `own`, a node's name and what it
 /// counts, of that node alone, and straight from its counters: they are newer than its last
 /// beat, and there even if Redis is not.
-pub fn exposition(seen: &Seen, own: Option<(&str, &Counters)>) -> String {
+pub fn exposition(seen: &View, own: Option<(&str, &Counters)>) -> String {
     exposition_at(Instant::now(), seen, own)
 }
 
-fn exposition_at(now: Instant, seen: &Seen, own: Option<(&str, &Counters)>) -> String {
+fn exposition_at(now: Instant, seen: &View, own: Option<(&str, &Counters)>) -> String {
     let mut page = Page::default();
     let fleet = labels(&[("fleet", &seen.fleet)]);
     let age = seen.at.map(|at| now.saturating_duration_since(at));
@@ -172,8 +170,8 @@ fn generator(page: &mut Page, fleet: &str, snapshot: &Snapshot) {
             [(fleet, takeover.gap_ms as f64 / 1000.0)],
         );
     }
-    let roles = ["generator", "worker", "dead"].map(|role| {
-        let labels = labels(&[("fleet", &snapshot.fleet), ("role", role)]);
+    let roles = [NodeRole::Generator, NodeRole::Worker, NodeRole::Dead].map(|role| {
+        let labels = labels(&[("fleet", &snapshot.fleet), ("role", role.as_str())]);
         let nodes = snapshot.nodes.iter().filter(|node| node.role == role);
         (labels, nodes.count())
     });
@@ -255,7 +253,7 @@ fn rows(snapshot: &Snapshot) -> Vec<Row> {
         .collect();
     // Names are unique, but bytes that are no text may be read as one and the same.
     nodes.dedup_by(|a, b| a.node == b.node);
-    nodes.sort_by_key(|node| node.role == "dead");
+    nodes.sort_by_key(|node| node.role == NodeRole::Dead);
     let nodes = nodes.into_iter().take(MOST_NODES);
     nodes.map(|node| Row::listed(snapshot, node)).collect()
 }
@@ -317,31 +315,33 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use baton::{GeneratorStatus, Health};
+    use baton::inspect::{GeneratorStatus, Health};
 
-    fn node(name: &str, role: &'static str) -> NodeStatus {
-        NodeStatus {
-            node: name.to_owned(),
-            role,
-            ..NodeStatus::default()
-        }
+    fn node(name: &str, role: NodeRole) -> NodeStatus {
+        let mut made = NodeStatus::default();
+        made.node = name.to_owned();
+        made.role = role;
+        made
     }
 
     /// A fleet that was read just now.
-    fn seen(nodes: Vec<NodeStatus>) -> Seen {
-        Seen {
-            fleet: "f".to_owned(),
-            snapshot: Some(Arc::new(Snapshot {
-                fleet: "f".to_owned(),
-                published: 7,
-                now_ms: 10_000,
-                nodes,
-                ..Snapshot::default()
-            })),
-            at: Some(Instant::now()),
-            trouble: None,
-            trend: Arc::default(),
-            health: Health::default(),
+    fn seen(nodes: Vec<NodeStatus>) -> View {
+        {
+            let mut made = View::default();
+            made.fleet = "f".to_owned();
+            made.snapshot = Some(Arc::new({
+                let mut made = Snapshot::default();
+                made.fleet = "f".to_owned();
+                made.published = 7;
+                made.now_ms = 10_000;
+                made.nodes = nodes;
+                made
+            }));
+            made.at = Some(Instant::now());
+            made.trouble = None;
+            made.trend = Arc::default();
+            made.health = Health::default();
+            made
         }
     }
 
@@ -359,7 +359,10 @@ mod tests {
 
     #[test]
     fn an_old_reading_is_left_out_and_own_counters_are_not() {
-        let mut seen = seen(vec![node("other", "worker"), node("own", "worker")]);
+        let mut seen = seen(vec![
+            node("other", NodeRole::Worker),
+            node("own", NodeRole::Worker),
+        ]);
         let mut counters = Counters::default();
         (counters.processed, counters.failed) = (5, 1);
         let names = [
@@ -370,7 +373,7 @@ mod tests {
             "baton_node_claimed",
         ];
         let start = seen.at.unwrap();
-        let told = |seen: &Seen, second| {
+        let told = |seen: &View, second| {
             let now = start + Duration::from_secs(second);
             lines(&exposition_at(now, seen, Some(("own", &counters))), &names)
         };
@@ -414,13 +417,16 @@ mod tests {
     #[test]
     fn of_too_many_nodes_the_dead_are_left_out_first() {
         let mut nodes: Vec<_> = (0..600)
-            .map(|n| node(&format!("a{n:03}"), "dead"))
+            .map(|n| node(&format!("a{n:03}"), NodeRole::Dead))
             .collect();
-        nodes.extend((0..700).map(|n| node(&format!("b{n:03}"), "worker")));
-        nodes.push(node("c", "generator"));
+        nodes.extend((0..700).map(|n| node(&format!("b{n:03}"), NodeRole::Worker)));
+        nodes.push(node("c", NodeRole::Generator));
         // Read from different bytes.
-        nodes.extend([node("\u{fffd}", "worker"), node("\u{fffd}", "worker")]);
-        nodes.push(node(&"z".repeat(101), "worker"));
+        nodes.extend([
+            node("\u{fffd}", NodeRole::Worker),
+            node("\u{fffd}", NodeRole::Worker),
+        ]);
+        nodes.push(node(&"z".repeat(101), NodeRole::Worker));
         let text = exposition(&seen(nodes), None);
         let told = lines(&text, &["baton_node_claimed"]);
         let living = told.iter().filter(|line| !line.contains("node=\"a"));
@@ -438,9 +444,10 @@ mod tests {
 
     #[test]
     fn times_are_seconds_on_the_clock_of_redis() {
-        let mut seen = seen(vec![NodeStatus {
-            seen_ms: 9_500,
-            ..node("g", "generator")
+        let mut seen = seen(vec![{
+            let mut made = node("g", NodeRole::Generator);
+            made.seen_ms = 9_500;
+            made
         }]);
         let names = [
             "baton_generator_held_seconds",
@@ -455,10 +462,11 @@ mod tests {
         );
         let snapshot = seen.snapshot.as_ref().unwrap();
         let mut snapshot = Snapshot::clone(snapshot);
-        snapshot.generator = GeneratorStatus {
-            node: Some("g".to_owned()),
-            since_ms: Some(4_000),
-            ..GeneratorStatus::default()
+        snapshot.generator = {
+            let mut made = GeneratorStatus::default();
+            made.node = Some("g".to_owned());
+            made.since_ms = Some(4_000);
+            made
         };
         seen.snapshot = Some(Arc::new(snapshot));
         assert_eq!(

@@ -2,8 +2,8 @@
 
 use std::fmt::{Display, Write};
 
-use baton::BOUNDS;
-use baton::Histogram;
+use baton::inspect::BOUNDS;
+use baton::inspect::Histogram;
 use baton_protocol::text::Shortened;
 
 /// Most characters of a label; names that identify something must have no more.

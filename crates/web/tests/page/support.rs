@@ -8,7 +8,9 @@ use std::sync::{Arc, LazyLock, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use baton::{FailedMessage, FleetName, Limits, Meter, Snapshot, Target, Watch};
+use baton::Inspector;
+use baton::inspect::{Limits, Meter, Snapshot, Watch};
+use baton::{FailedMessage, FleetName, Target};
 use baton_protocol::Keys;
 use baton_protocol::record;
 use baton_server::PrivateServer;
@@ -143,12 +145,8 @@ impl Site {
             runtime.block_on(async {
                 let listener = Listener::bind(addr).unwrap();
                 ready.send(listener.addr().unwrap()).unwrap();
-                let limits = Limits {
-                    lease_ttl,
-                    claim_ttl: Duration::from_secs(1),
-                };
-                // Present, since some of the pages act.
-                let watch = Watch::start_present(target, name, Duration::from_millis(50), limits);
+                let limits = Limits::new(lease_ttl, Duration::from_secs(1));
+                let watch = Watch::start_to_act(target, name, Duration::from_millis(50), limits);
                 tokio::select! {
                     () = serve(listener, watch) => {}
                     _ = stopped => {}
@@ -279,8 +277,8 @@ impl Site {
             .unwrap();
         runtime.block_on(async {
             let target = Target::parse(&self.url).unwrap();
-            let store = baton_protocol::Store::open(&target, &self.fleet, "reader", |_| {});
-            Snapshot::read(&store.await.unwrap()).await.unwrap()
+            let inspector = Inspector::connect_read_only(&target, &self.fleet).await;
+            inspector.unwrap().snapshot().await.unwrap()
         })
     }
 }
@@ -295,13 +293,15 @@ impl Drop for Site {
 }
 
 fn record(seq: u64, reason: &str, text: &[u8]) -> Vec<u8> {
-    let failed = FailedMessage {
-        seq,
-        at_ms: 1_700_000_000_000 + seq,
-        node: "node1".to_owned(),
-        reason: reason.to_owned(),
-        attempt: 1,
-        text: text.to_vec(),
+    let failed = {
+        let mut made = FailedMessage::default();
+        made.seq = seq;
+        made.at_ms = 1_700_000_000_000 + seq;
+        made.node = "node1".to_owned();
+        made.reason = reason.to_owned();
+        made.attempt = 1;
+        made.text = text.to_vec();
+        made
     };
     baton_protocol::record::encode(&failed)
 }
@@ -506,10 +506,7 @@ impl<F: FnMut()> Drop for Defer<F> {
 
 /// A watch of a server that no test needs.
 pub(crate) fn idle_watch() -> Watch {
-    let limits = Limits {
-        lease_ttl: PATIENCE,
-        claim_ttl: PATIENCE,
-    };
+    let limits = Limits::new(PATIENCE, PATIENCE);
     let target = Target::parse("redis://127.0.0.1:1").unwrap();
     Watch::start(target, FleetName::new("idle").unwrap(), PATIENCE, limits)
 }

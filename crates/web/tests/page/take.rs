@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use baton::{Drain, Target};
-use baton_protocol::{ErrorsCommit, Store};
+use baton::Inspector;
+use baton::Target;
+use baton_protocol::ErrorsCommit;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Site, wait_until};
@@ -218,10 +219,8 @@ pub(crate) fn drain(site: &Site) -> Vec<u64> {
         .unwrap();
     runtime.block_on(async {
         let target = Target::parse(&site.url).unwrap();
-        let store = Store::open(&target, &site.fleet, &baton_protocol::new_name(), |_| {})
-            .await
-            .unwrap();
-        let mut drain = Drain::start(store, Duration::from_secs(30)).await.unwrap();
+        let inspector = Inspector::connect(&target, &site.fleet).await.unwrap();
+        let mut drain = inspector.drain(Duration::from_secs(30)).await.unwrap();
         let mut printed = Vec::new();
         loop {
             let failed = drain.next().await.unwrap();

@@ -86,13 +86,15 @@ impl Case {
             self.prints.push(Print {
                 drain: self.drains.len(),
                 at: self.now,
-                failed: FailedMessage {
-                    seq: *seq,
-                    at_ms: 0,
-                    node: "n2".to_owned(),
-                    reason: "r".to_owned(),
-                    attempt: 1,
-                    text: text.as_bytes().to_vec(),
+                failed: {
+                    let mut made = FailedMessage::default();
+                    made.seq = *seq;
+                    made.at_ms = 0;
+                    made.node = "n2".to_owned();
+                    made.reason = "r".to_owned();
+                    made.attempt = 1;
+                    made.text = text.as_bytes().to_vec();
+                    made
                 },
             });
         }

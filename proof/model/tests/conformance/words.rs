@@ -176,13 +176,15 @@ pub(crate) fn digest(first: Seq, last: Seq) -> Digest {
 
 /// The record of a message that was rejected.
 pub(crate) fn record(record: &Record) -> Vec<u8> {
-    baton_protocol::record::encode(&FailedMessage {
-        seq: record.seq,
-        at_ms: MADE_MS,
-        node: node(0),
-        reason: REJECTED.to_owned(),
-        attempt: record.attempt,
-        text: text(record.text).into_bytes(),
+    baton_protocol::record::encode(&{
+        let mut made = FailedMessage::default();
+        made.seq = record.seq;
+        made.at_ms = MADE_MS;
+        made.node = node(0);
+        made.reason = REJECTED.to_owned();
+        made.attempt = record.attempt;
+        made.text = text(record.text).into_bytes();
+        made
     })
 }
 

@@ -92,13 +92,15 @@ impl Pair {
 /// The records of one message in twenty.
 fn failed(text: &[u8], count: u64) -> Vec<Vec<u8>> {
     let record = |seq| {
-        let failed = FailedMessage {
-            seq,
-            at_ms: 1_700_000_000_000,
-            node: "0123456789".to_owned(),
-            reason: "found faulty by chance (5 %)".to_owned(),
-            attempt: 1,
-            text: text.to_vec(),
+        let failed = {
+            let mut made = FailedMessage::default();
+            made.seq = seq;
+            made.at_ms = 1_700_000_000_000;
+            made.node = "0123456789".to_owned();
+            made.reason = "found faulty by chance (5 %)".to_owned();
+            made.attempt = 1;
+            made.text = text.to_vec();
+            made
         };
         baton_protocol::record::encode(&failed)
     };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use baton::{Config, Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
+use baton::{Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
 
 use crate::report::{Report, ms, percentile};
 use crate::{Rounds, server};
@@ -55,9 +55,9 @@ pub(crate) fn publish_to_handler(_: &Path, rounds: Rounds, report: &mut Report) 
         .map(|_| {
             let (url, watch, mut stop) = (server.url(), watch.clone(), stop.subscribe());
             std::thread::spawn(move || -> Result<()> {
-                let mut config = Config::new(FleetName::new("latency")?);
-                config.interval = Duration::from_millis(5);
-                let node = Node::new(Target::parse(&url)?, config, watch.clone(), watch, |_| {})?;
+                let node = Node::builder(FleetName::new("latency")?)
+                    .interval(Duration::from_millis(5))
+                    .build(Target::parse(&url)?, watch.clone(), watch)?;
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()?;

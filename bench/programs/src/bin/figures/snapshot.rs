@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use baton::{FleetName, Snapshot, Target};
+use baton::Inspector;
+use baton::{FleetName, Target};
 use baton_processes::redis_cpu_us;
 use baton_protocol::Store;
 use baton_protocol::{Keys, new_name};
@@ -33,7 +34,7 @@ async fn measure(rounds: Rounds, report: &mut Report) -> Result<()> {
     seed(&mut redis, &Keys::new(&fleet), crowd)?;
     let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
     // The first one sends the scripts.
-    let snapshot = Snapshot::read(&store).await?;
+    let snapshot = Inspector::over(store.clone()).snapshot().await?;
     let (nodes, claimed) = (snapshot.nodes.len(), snapshot.claimed);
     ensure!(
         (nodes, claimed) == (crowd, crowd as u64) && snapshot.balanced,
@@ -46,7 +47,9 @@ async fn measure(rounds: Rounds, report: &mut Report) -> Result<()> {
     for _ in 0..rounds.messages / 10 {
         let began = redis_cpu_us(&mut redis)?;
         for _ in 0..GROUP {
-            waits.push(timed(async || Snapshot::read(&store).await.map(drop)).await?);
+            waits.push(
+                timed(async || Inspector::over(store.clone()).snapshot().await.map(drop)).await?,
+            );
         }
         costs.push((redis_cpu_us(&mut redis)? - began) / GROUP as f64);
         let began = Instant::now();

@@ -1,5 +1,6 @@
 //! A thousand nodes on one server: one generator, little noise, a quick successor.
 
+use baton::inspect::NodeRole;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -105,8 +106,8 @@ fn crowd(program: &Path, url: &str, interval: &str, count: usize) -> Result<Flee
 /// node may believe that it generates.
 fn one_generator(fleet: &Fleet, url: &str, count: usize, report: &mut Report) -> Result<()> {
     let status = status(url, "default")?;
-    let seen = |role: &str| status.nodes.iter().filter(|node| node.role == role).count();
-    let (generators, workers) = (seen("generator"), seen("worker"));
+    let seen = |role: NodeRole| status.nodes.iter().filter(|node| node.role == role).count();
+    let (generators, workers) = (seen(NodeRole::Generator), seen(NodeRole::Worker));
     let told = fleet.told();
     let believes = |copy: &usize| {
         let role = told.iter().rev().find(|told| {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
-use baton::{Event, Node, Source};
+use baton::{Event, Source};
 use tokio::sync::watch;
 
 use super::start_signal;
@@ -27,8 +27,7 @@ pub(crate) struct NodeArgs {
 
 /// Runs a copy until it is killed, or its parent is gone.
 pub(crate) fn run(connection: &ConnectionArgs, args: &NodeArgs) -> anyhow::Result<ExitCode> {
-    let mut config = args.run.config(connection.fleet.clone());
-    config.audit = true;
+    let settings = args.run.settings(connection.fleet.clone()).audit(true);
     let target = target::for_command(connection)?;
     let shutdown = Shutdown::on_signals()?;
     let name = Arc::new(OnceLock::new());
@@ -45,7 +44,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &NodeArgs) -> anyhow::Resul
         texts: RandomText::sized(args.size),
     };
     let handler = PretendedWork::new(&args.run);
-    let node = Node::new(target, config, source, handler, observe)?;
+    let node = settings.on_event(observe).build(target, source, handler)?;
     // Nobody else has the key to this lock.
     let _ = name.set(node.name().to_owned());
     let asked = async move {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use baton::Finding;
+use baton::inspect::Finding;
 use baton_bench::{Course, Run, Usage};
 use serde_json::{Value, json};
 

@@ -17,12 +17,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use baton::{FleetName, Snapshot, Target, Watch};
+use baton::inspect::{Limits, Snapshot, Watch};
+use baton::{FleetName, Target};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
 use crate::shutdown::{Cause, Shutdown};
-use crate::{runtime, stdout, store, watch};
+use crate::{client, runtime, stdout};
 use key_bindings::KeyBindings;
 use notice_board::NoticeBoard;
 use operator::Operator;
@@ -57,9 +58,8 @@ pub(super) fn run(shutdown: &Shutdown, program: PathBuf) -> Result<ExitCode> {
     let target = Target::parse(&server.url())?;
     let board = Arc::new(NoticeBoard::default());
     let (left, operator) = runtime::block_on(async {
-        let limits = watch::limits(&fleet);
-        let watch = Watch::start(target.clone(), fleet.clone(), EVERY, limits);
-        let operator = Operator::new(program, server, watch.subscribe(), Arc::clone(&board));
+        let watch = Watch::start(target.clone(), fleet.clone(), EVERY, Limits::default());
+        let operator = Operator::new(program, server, watch.views(), Arc::clone(&board));
         let (orders, received) = mpsc::sync_channel(MAX_ORDERS);
         let operator = OperatorThread::start(Arc::clone(&board), move || operator.run(&received))?;
         let place = format!("fleet {fleet} on {target}");
@@ -137,8 +137,8 @@ fn end(mut operator: OperatorThread, target: &Target, fleet: &FleetName) -> Resu
     let mut operator = operator.context("the fleet's operator panicked")?;
     let snapshot = runtime::block_on(async {
         let read = async {
-            let store = store::open(target, fleet).await?;
-            Ok(Snapshot::read(&store).await?)
+            let reader = client::reader(target, fleet).await?;
+            Ok(reader.snapshot().await?)
         };
         let read: Result<Result<Snapshot>, _> = tokio::time::timeout(READ_TIMEOUT, read).await;
         read.context("no answer")?

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use baton::inspect::NodeRole;
 use baton_print::outln;
 use baton_processes::{Fleet, History, Told, command, status};
 use baton_server::PrivateServer;
@@ -245,7 +246,7 @@ impl Narrator {
             let holder = status
                 .nodes
                 .iter()
-                .find(|node| node.claimed > 0 && node.role == "worker");
+                .find(|node| node.claimed > 0 && node.role == NodeRole::Worker);
             let told = self.fleet.told();
             let copy = holder.and_then(|node| told.iter().find(|told| told.node() == node.node));
             if let Some(told) = copy {

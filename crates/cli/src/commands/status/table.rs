@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use baton::{How, NodeStatus, Snapshot};
+use baton::inspect::{How, NodeStatus, Snapshot};
 use baton_protocol::text::{self, Escaped, Shortened};
 
 /// Max characters of a text in the table of nodes.
@@ -133,6 +133,7 @@ fn takeover(snapshot: &Snapshot) -> String {
         How::Resigned => format!(", {gap} ms after the last one resigned"),
         How::Gone => format!(", at most {gap} ms after {from} was gone"),
         How::Expired => format!(", {gap} ms after {from} was last heard"),
+        _ => format!(", {gap} ms after {from}"),
     }
 }
 
@@ -208,7 +209,7 @@ fn row(node: &NodeStatus, now_ms: u64) -> [String; COLUMNS.len()] {
     let ago = Duration::from_millis(now_ms.saturating_sub(node.seen_ms));
     [
         cell(&node.node),
-        node.role.to_owned(),
+        node.role.to_string(),
         cell(&node.host),
         node.pid.to_string(),
         cell(&node.version),

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use baton::{NodeStatus, Seen, Snapshot};
+use baton::inspect::{NodeRole, NodeStatus, Snapshot, Views};
 use baton_processes::{Fleet, Own};
-use tokio::sync::watch;
 
 use super::notice_board::NoticeBoard;
 
@@ -35,7 +34,7 @@ const POLL: Duration = Duration::from_millis(10);
 pub(super) struct Nodes {
     fleet: Fleet,
     stderr: PathBuf,
-    seen: watch::Receiver<Arc<Seen>>,
+    views: Views,
     board: Arc<NoticeBoard>,
     paused: Vec<usize>,
     full_speed: bool,
@@ -47,7 +46,7 @@ impl Nodes {
         program: &Path,
         url: &str,
         folder: &Path,
-        seen: watch::Receiver<Arc<Seen>>,
+        views: Views,
         board: Arc<NoticeBoard>,
     ) -> Self {
         // The fleet keeps JSON lines in memory, which they would fill at full speed. It drops text
@@ -56,7 +55,7 @@ impl Nodes {
         Self {
             fleet: Fleet::of(program, args.map(str::to_owned).to_vec()),
             stderr: folder.join("nodes.err"),
-            seen,
+            views,
             board,
             paused: Vec::new(),
             full_speed: false,
@@ -94,7 +93,7 @@ impl Nodes {
             }
             Ok(nodes
                 .node(copy)
-                .is_some_and(|node| node.role != "dead")
+                .is_some_and(|node| node.role != NodeRole::Dead)
                 .then_some(()))
         };
         self.wait(JOIN_TIMEOUT, joined)?
@@ -209,7 +208,7 @@ impl Nodes {
 
     /// The latest snapshot.
     pub(super) fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.seen.borrow().snapshot.clone()
+        self.views.latest().snapshot.clone()
     }
 
     /// Repeats a check until it finds something. `None` at the timeout.

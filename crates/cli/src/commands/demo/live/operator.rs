@@ -7,9 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use baton::Seen;
+use baton::inspect::Views;
 use baton_server::PrivateServer;
-use tokio::sync::watch;
 
 use super::super::COPIES;
 use super::get_errors;
@@ -34,16 +33,16 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// An operator of a fleet on this server, which has no nodes yet. `seen` watches it.
+    /// An operator of a fleet on this server, which has no nodes yet. `views` watches it.
     pub(super) fn new(
         program: PathBuf,
         server: PrivateServer,
-        seen: watch::Receiver<Arc<Seen>>,
+        views: Views,
         board: Arc<NoticeBoard>,
     ) -> Self {
         let (url, folder) = (server.url(), server.folder());
         Self {
-            nodes: Nodes::new(&program, &url, folder, seen, Arc::clone(&board)),
+            nodes: Nodes::new(&program, &url, folder, views, Arc::clone(&board)),
             program,
             server,
             board,

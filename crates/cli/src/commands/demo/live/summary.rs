@@ -1,6 +1,6 @@
 //! The summary that the live demo prints at its end.
 
-use baton::{How, Snapshot};
+use baton::inspect::{How, Snapshot};
 
 /// Counts kills and takeovers while the demo runs: a snapshot has only the latest takeovers.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -51,23 +51,21 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
-    use baton::Takeover;
+    use baton::inspect::Takeover;
 
     use super::*;
 
     fn snapshot(takeovers: &[(u64, u64, How)]) -> Snapshot {
-        let takeovers = takeovers.iter().map(|&(epoch, gap_ms, how)| Takeover {
-            epoch,
-            node: "n1".to_owned(),
-            at_ms: 0,
-            gap_ms,
-            how,
-            from: None,
+        let takeovers = takeovers.iter().map(|&(epoch, gap_ms, how)| {
+            let mut takeover = Takeover::default();
+            takeover.epoch = epoch;
+            takeover.gap_ms = gap_ms;
+            takeover.how = how;
+            takeover
         });
-        Snapshot {
-            takeovers: takeovers.collect(),
-            ..Snapshot::default()
-        }
+        let mut snapshot = Snapshot::default();
+        snapshot.takeovers = takeovers.collect();
+        snapshot
     }
 
     #[test]
@@ -85,10 +83,9 @@ mod tests {
     #[test]
     fn books_that_do_not_balance_are_printed_in_capitals() {
         let text = |balanced| {
-            Summary::default().text(&Snapshot {
-                balanced,
-                ..Snapshot::default()
-            })
+            let mut snapshot = Snapshot::default();
+            snapshot.balanced = balanced;
+            Summary::default().text(&snapshot)
         };
         assert!(text(true).contains("The books balance"));
         assert!(text(false).contains("DO NOT BALANCE"));

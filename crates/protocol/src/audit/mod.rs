@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
 
-use crate::{Digest, Entry, Error, Ledger, record};
-use baton_protocol::record::seq_of;
-use baton_protocol::{Census, Store};
+use crate::record::{self, seq_of};
+use crate::{Census, Digest, Entry, Error, Ledger, Store};
 
 use ends::Ends;
 pub use finding::Finding;
@@ -24,6 +23,7 @@ const PAGES_AHEAD: usize = 3;
 
 /// What an audit found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Audit {
     /// Messages published.
     pub published: u64,
@@ -50,35 +50,35 @@ async fn read(store: &Store, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, 
     Ok(numbered.collect())
 }
 
+/// Audits a fleet that is at rest, from its ledger.
+pub async fn audit(store: &Store, ledger: &Ledger) -> Result<Audit, Error> {
+    let census = store.census().await?;
+    let last = store.errors_last().await?;
+    // The server goes on while a page is read here.
+    let mut pages = stream::iter((1..=last).step_by(PAGE as usize))
+        .map(|from| read(store, from, last.min(from + PAGE - 1)))
+        .buffered(PAGES_AHEAD);
+    let mut records = Vec::new();
+    while let Some(page) = pages.next().await {
+        records.extend(page?);
+    }
+    records.sort_unstable_by_key(|(seq, _)| *seq);
+    Ok(compare(ledger, &census, &records))
+}
+
+/// Compares all that is known. `records` are the error records of all
+/// that failed, taken out of the store or not, sorted by their sequence numbers.
+pub fn compare(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> Audit {
+    let mut audit = Audit::default();
+    let ends = Ends::of(ledger);
+    audit.tile(ledger, &ends);
+    audit.compare_texts(ledger, &ends, records);
+    audit.count(census);
+    audit.match_errors(&ends, records);
+    audit
+}
+
 impl Audit {
-    /// Audits a fleet that is at rest, from its ledger.
-    pub async fn of(store: &Store, ledger: &Ledger) -> Result<Self, Error> {
-        let census = store.census().await?;
-        let last = store.errors_last().await?;
-        // The server goes on while a page is read here.
-        let mut pages = stream::iter((1..=last).step_by(PAGE as usize))
-            .map(|from| read(store, from, last.min(from + PAGE - 1)))
-            .buffered(PAGES_AHEAD);
-        let mut records = Vec::new();
-        while let Some(page) = pages.next().await {
-            records.extend(page?);
-        }
-        records.sort_unstable_by_key(|(seq, _)| *seq);
-        Ok(Self::hold(ledger, &census, &records))
-    }
-
-    /// Holds all that is known against each other. `records` are the error records of all
-    /// that failed, taken out of the store or not, sorted by their sequence numbers.
-    pub fn hold(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> Self {
-        let mut audit = Self::default();
-        let ends = Ends::of(ledger);
-        audit.tile(ledger, &ends);
-        audit.compare_texts(ledger, &ends, records);
-        audit.count(census);
-        audit.match_errors(&ends, records);
-        audit
-    }
-
     /// Published ranges must tile from 1 on, in order; the first ends of messages the same
     /// numbers, in any; and each retry must have come to an end.
     fn tile(&mut self, ledger: &Ledger, ends: &Ends) {

@@ -53,7 +53,7 @@ fn census(published: u64, done: u64, failed: u64) -> Census {
 }
 
 fn findings(entries: Vec<Entry>, census: Census, records: &[(u64, Vec<u8>)]) -> Vec<String> {
-    let audit = Audit::hold(&Ledger { entries }, &census, records);
+    let audit = compare(&Ledger { entries }, &census, records);
     audit.findings.iter().map(Finding::to_string).collect()
 }
 
@@ -68,7 +68,7 @@ fn a_clean_run_in_any_order_of_ends_has_no_finding() {
     ];
     let records = [record(3, "c")];
     let ledger = Ledger { entries };
-    let audit = Audit::hold(&ledger, &census(4, 3, 1), &records);
+    let audit = compare(&ledger, &census(4, 3, 1), &records);
     assert_eq!(
         audit,
         Audit {
@@ -198,7 +198,7 @@ const CLEAN: [&str; 0] = [];
 #[test]
 fn a_message_that_was_retried_and_went_well_is_clean() {
     let entries = with_retries(&[ended(2, 2, &["b"], 0)]);
-    let audit = Audit::hold(&Ledger { entries }, &census_with(1, census(2, 2, 1)), &[]);
+    let audit = compare(&Ledger { entries }, &census_with(1, census(2, 2, 1)), &[]);
     assert_eq!(
         audit,
         Audit {

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Finding {
     /// Published, and never ended.
     Lost {

@@ -1,0 +1,69 @@
+//! Retrying and dropping failed messages.
+
+use baton_protocol::{Failure, Settle, Settled, Store};
+
+use super::FailedId;
+use crate::Error;
+
+/// What became of failed messages that an [`Inspector`](crate::Inspector) retried or dropped.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+#[must_use]
+pub struct Settlement {
+    /// Messages that are gone for good.
+    pub dropped: u64,
+    /// Messages that wait for a worker again.
+    pub retried: u64,
+    /// Messages that were gone, or that a drain or take has claimed.
+    pub missing: u64,
+    /// Records that are no message of this fleet; they are still in the store.
+    pub unfit: u64,
+    /// Why it broke off; the counts say what was done before.
+    pub error: Option<Error>,
+}
+
+impl Settlement {
+    pub(crate) async fn of(store: &Store, settle: Settle, ids: &[FailedId]) -> Self {
+        let mut settlement = Self::default();
+        settlement.error = settlement.settle_all(store, settle, ids).await.err();
+        settlement
+    }
+
+    async fn settle_all(
+        &mut self,
+        store: &Store,
+        settle: Settle,
+        mut ids: &[FailedId],
+    ) -> Result<(), Error> {
+        // Redis does not roll back a script that lacks a permission halfway.
+        store.preflight(true).await?;
+        while !ids.is_empty() {
+            let (failures, done) = FailedId::read(store, ids).await?;
+            self.missing += (done - failures.len()) as u64;
+            ids = &ids[done..];
+            self.settle_some(store, settle, &failures).await?;
+        }
+        Ok(())
+    }
+
+    async fn settle_some(
+        &mut self,
+        store: &Store,
+        settle: Settle,
+        mut failures: &[Failure],
+    ) -> Result<(), Error> {
+        while !failures.is_empty() {
+            let settled = store.errors_settle_some(settle, failures).await?;
+            failures = &failures[settled.len().min(failures.len())..];
+            for one in settled {
+                match one {
+                    Settled::Dropped => self.dropped += 1,
+                    Settled::Retried => self.retried += 1,
+                    Settled::Missing => self.missing += 1,
+                    Settled::Unfit => self.unfit += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! Building a node: every setting by its name, with a default.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::{Config, Missed};
+use super::{Node, Observe};
+use crate::{Error, Event, FleetName, Handler, Source, Target};
+
+/// Settings for a [`Node`]. All copies of one fleet use the same.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use baton::{FleetName, Node};
+/// # fn settings() -> Result<(), baton::Error> {
+/// let settings = Node::builder(FleetName::new("orders")?)
+///     .interval(Duration::from_millis(100))
+///     .concurrency(16);
+/// settings.check()
+/// # }
+/// # settings().unwrap();
+/// ```
+#[must_use]
+#[derive(Clone)]
+pub struct NodeBuilder {
+    config: Config,
+    observe: Observe,
+}
+
+impl NodeBuilder {
+    pub(super) fn new(fleet: FleetName) -> Self {
+        Self {
+            config: Config::new(fleet),
+            observe: Arc::new(|_| {}),
+        }
+    }
+
+    /// Time between two messages; zero is full speed. Half a second unless set.
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.config.interval = interval;
+        self
+    }
+
+    /// The fleet stops generating when it has published this many in all. No limit unless set.
+    pub fn messages(mut self, messages: impl Into<Option<u64>>) -> Self {
+        self.config.messages = messages.into();
+        self
+    }
+
+    /// How long a silent generator keeps the lease. 1.5 s unless set.
+    pub fn lease_ttl(mut self, ttl: Duration) -> Self {
+        self.config.lease_ttl = ttl;
+        self
+    }
+
+    /// How long a silent worker keeps its messages. 5 s unless set.
+    pub fn claim_ttl(mut self, ttl: Duration) -> Self {
+        self.config.claim_ttl = ttl;
+        self
+    }
+
+    /// How many messages a worker handles at the same time. One unless set.
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.config.concurrency = concurrency;
+        self
+    }
+
+    /// What becomes of ticks that passed while no node generated.
+    pub fn missed(mut self, missed: Missed) -> Self {
+        self.config.missed = missed;
+        self
+    }
+
+    /// Backpressure: the generator waits while so many messages wait or are in workers' hands.
+    /// One million unless set.
+    pub fn max_pending(mut self, max: u64) -> Self {
+        self.config.max_pending = max;
+        self
+    }
+
+    /// How many failed messages the errors store may keep. Workers wait while it is full. One
+    /// million unless set.
+    pub fn max_errors(mut self, max: u64) -> Self {
+        self.config.max_errors = max;
+        self
+    }
+
+    /// Keeps a ledger of every publish and commit in Redis, for
+    /// [`Inspector::audit`](crate::Inspector::audit). It grows with every pack. Off unless set.
+    pub fn audit(mut self, audit: bool) -> Self {
+        self.config.audit = audit;
+        self
+    }
+
+    /// Runs even on a server that deletes keys when its memory is full. Off unless set.
+    pub fn allow_eviction(mut self, allow: bool) -> Self {
+        self.config.allow_eviction = allow;
+        self
+    }
+
+    /// Calls `observe` for each event, on the thread that beats and works: while it blocks, the
+    /// node does not renew its lease.
+    pub fn on_event(mut self, observe: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.observe = Arc::new(observe);
+        self
+    }
+
+    /// Says which setting cannot work, if one cannot.
+    pub fn check(&self) -> Result<(), Error> {
+        self.config.check()
+    }
+
+    /// A node with a new name. It connects when it runs.
+    pub fn build<S: Source, H: Handler>(
+        self,
+        target: Target,
+        source: S,
+        handler: H,
+    ) -> Result<Node<S, H>, Error> {
+        self.config.check()?;
+        Ok(Node {
+            target,
+            config: self.config,
+            source,
+            handler,
+            name: baton_protocol::new_name(),
+            meter: Arc::default(),
+            observe: self.observe,
+        })
+    }
+}
+
+impl std::fmt::Debug for NodeBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("NodeBuilder").field(&self.config).finish()
+    }
+}
