@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 # chaos-programs is only for the others.
-.PHONY: chaos-programs help setup build demo test lint figures bench peers model conform chaos points mutants proof fuzz clean
+.PHONY: chaos-programs help setup build demo test lint deny msrv doc package figures bench peers model conform chaos points mutants proof fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,19 @@ lint: ## Check the format, and deny every warning
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-figures: setup build ## Measure again what the documents claim; ARGS=--quick for a short look
+deny: ## Check the dependencies: licenses, duplicates, sources, advisories
+	@scripts/deny
+
+msrv: ## Check that the product compiles with the oldest Rust it promises
+	@scripts/msrv
+
+doc: ## Build the documentation of the libraries, and deny every warning
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib
+
+package: ## Pack each crate of the product as for a registry, and build it from its package
+	cargo package --locked --allow-dirty
+
+figures: setup build ## Measure again what the documents claim; ARGS=--quick for a short run
 	cargo run --release -p baton-figures --bin figures -- $(ARGS)
 
 bench: setup build ## Time and audit a million messages; ARGS="--kill 20", see baton bench --help
@@ -66,11 +78,11 @@ chaos: chaos-programs ## Hurt a real fleet for ten minutes; ARGS="--seed 7 --sec
 points: chaos-programs ## Let a copy die at each named point of the program, and a fleet go on
 	BATON_CHAOS_PROGRAM=$(abspath $(CHAOS)) cargo test -p baton-chaos -- --ignored
 
-mutants: chaos-programs ## Break the source in 33 ways, one by one: who notices? (an hour); ARGS=name
+mutants: chaos-programs ## Break the source in 33 ways, one by one; each must be noticed (an hour); ARGS=name
 	@scripts/setup-servers
 	cargo run --release -p baton-mutants --bin mutants -- $(ARGS)
 
-proof: ## All the proofs, one after the other: do not believe us (more than an hour)
+proof: ## Run all the proofs, one after the other (more than an hour)
 	cargo test -p baton-model --test explore -- --nocapture
 	$(MAKE) conform CALLS=100000
 	$(MAKE) chaos

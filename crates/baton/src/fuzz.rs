@@ -7,7 +7,7 @@
 
 use redis::Value;
 
-use baton_protocol::outcome::Outcomes;
+use baton_protocol::Outcomes;
 use baton_protocol::record::{self, seq_of};
 use baton_protocol::{
     Beat, Census, Claim, ClaimedPack, Entry, ErrorsClaim, Keys, Ledger, Pack, PackBuilder, Publish,

@@ -22,7 +22,6 @@ mod shutdown;
 mod stdout;
 mod target;
 mod terminal;
-mod time;
 mod usage_error;
 mod watch;
 mod workload;

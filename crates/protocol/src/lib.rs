@@ -22,10 +22,10 @@ mod target;
 pub mod text;
 
 pub use calls::{
-    BELL_WAIT, Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit,
-    Extend, Failure, Fence, GiveBack, Lease, Listed, Outcomes, PROTOCOL, Page, Publish,
-    PublishCall, Reading, Reclaimed, Roster, Seal, Settle, Settled, Slot, Store, Wanted, decode,
-    exact, outcome,
+    Beat, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim,
+    ErrorsCommit, Extend, Failure, Fence, GiveBack, Lease, Listed, Outcomes, PROTOCOL, Page,
+    Publish, PublishCall, Reading, Reclaimed, Roster, Seal, Settle, Settled, Slot, Store, Wanted,
+    decode, exact,
 };
 pub use encoding::cursor::Cursor;
 pub use encoding::effects::Effects;
@@ -35,7 +35,7 @@ pub use encoding::record::{self, FailedGlance, FailedMessage};
 pub use encoding::takeover::{How, Takeover};
 pub use error::{Error, Setting};
 pub use keys::{FleetName, Keys};
-pub use link::{Backoff, Link, LinkState, Said};
+pub use link::{Backoff, LinkState, LoggedReasons};
 pub use node_name::new_name;
 pub use server_info::ServerInfo;
 pub use target::{Target, redis_client};

@@ -1,7 +1,7 @@
 //! Redis's clock as a node knows it, and what a node does when that clock is set.
 //!
-//! Each beat brings a reading: Redis said a time somewhere between the moment the node sent the
-//! call and the moment it had the answer, both on the node's monotonic clock. So a reading is
+//! Each beat brings a reading: Redis read its clock at some moment between the node's call and
+//! its answer, and the node knows both on its own monotonic clock. So a reading is
 //! not a point but two bounds for *Redis's clock − own clock*, as far apart as the round trip
 //! was long. Bounds that overlap the ones before agree with them: a server or a node that was
 //! paused in the middle of a call makes the bounds wide and moves nothing. Bounds that lie
@@ -49,8 +49,8 @@ impl Clock {
         self.readings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a reading: Redis said `now_ms` somewhere between the two local moments. Returns
-    /// by how much the clock was set since the last one, if it was.
+    /// Takes a reading: Redis's clock showed `now_ms` at some moment between the two local ones.
+    /// Returns by how much the clock was set since the last reading, if it was.
     pub(crate) fn set(&self, now_ms: u64, sent: Instant, answered: Instant) -> Option<i64> {
         let (sent, answered) = (self.own_ms(sent), self.own_ms(answered));
         self.readings().take(now_ms, sent, answered)
@@ -82,7 +82,7 @@ impl Clock {
     }
 }
 
-/// Once, Redis's clock was set.
+/// One time that Redis's clock was set.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     /// Between which times of the clock before it: the last reading, and the one that showed it.
@@ -91,13 +91,13 @@ struct Step {
     jump: i64,
 }
 
-/// What the readings tell together. All in ms; the own clock counts from any moment.
+/// What the readings say together. All in ms; the own clock counts from any moment.
 #[derive(Debug, Default)]
 struct Readings {
     /// Bounds of Redis's clock − own clock.
     bounds: Option<(i64, i64)>,
-    /// The own clock at the last reading.
-    heard: i64,
+    /// What the own clock showed at the last reading.
+    read_at: i64,
     /// All steps together, remembered ones and others.
     shift: i64,
     steps: VecDeque<Step>,
@@ -108,9 +108,9 @@ impl Readings {
         // Redis cuts its time off to a millisecond, and so does `own_ms`.
         let now = i64::try_from(now_ms).unwrap_or(i64::MAX / 2);
         let fresh = (now - answered - 1, now - sent + 1);
-        let since = answered - self.heard;
-        let previous = self.heard;
-        self.heard = answered;
+        let since = answered - self.read_at;
+        let previous = self.read_at;
+        self.read_at = answered;
         let known = self.bounds.replace(fresh)?;
         let both = (known.0.max(fresh.0), known.1.min(fresh.1));
         if both.0 <= both.1 {
@@ -172,15 +172,15 @@ impl Readings {
 }
 
 impl Step {
-    /// Whether a time was told after this step; the newest that can have been told since is
-    /// given. After a step back the clock shows some times twice: they count as the later ones,
-    /// because a generator tells the time with every tick.
-    fn is_before(&self, told: i64, newest: i64) -> bool {
+    /// Whether the clock showed `time` after this step; `newest` is the latest that it can have
+    /// shown since. After a step back the clock shows some times twice. They count as the later
+    /// ones, because a generator writes the time with every tick.
+    fn is_before(&self, time: i64, newest: i64) -> bool {
         let (earliest, latest) = self.between;
         let first_after = earliest + self.jump;
         match self.jump > 0 {
-            true => told >= middle((latest.min(first_after), first_after.max(latest))),
-            false => (first_after - DISAGREEMENT_MS..=newest + DISAGREEMENT_MS).contains(&told),
+            true => time >= middle((latest.min(first_after), first_after.max(latest))),
+            false => (first_after - DISAGREEMENT_MS..=newest + DISAGREEMENT_MS).contains(&time),
         }
     }
 }

@@ -1,80 +1,100 @@
 //! What the parts of a running node share.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
 use crate::node::config::Config;
 use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
 use crate::node::witness::Witness;
 use crate::{Error, Event};
-use baton_protocol::{Slot, Store};
+use baton_protocol::Store;
 
-/// Pause before a call is repeated that the server could not take.
+/// Pause before a call is repeated that the server did not execute.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a node is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It does not know: it has not beaten yet, or Redis was away for too long.
+    /// The node does not know: no beat was answered yet, or none for too long.
     Unknown,
+    /// Another node holds the lease.
     Worker,
-    /// It holds the lease and may believe so until then, on its own clock.
+    /// This node holds the lease.
     Generator {
+        /// The lease's fencing number.
         epoch: u64,
+        /// Until when the node trusts its lease, on its own clock.
         until: Instant,
     },
 }
 
 impl Role {
+    /// The epoch under which the node generates; none if it does not.
     pub(crate) fn epoch(self) -> Option<u64> {
         match self {
             Self::Generator { epoch, .. } => Some(epoch),
             _ => None,
         }
     }
+
+    /// The role that is left at `now`: a generator whose trust has ended does not know.
+    pub(crate) fn trusted_at(self, now: Instant) -> Self {
+        match self {
+            Self::Generator { until, .. } if until <= now => Self::Unknown,
+            role => role,
+        }
+    }
 }
 
+/// What the parts of a running node share.
 pub(crate) struct Context {
     pub(crate) store: Store,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) witness: Witness,
     pub(crate) role: watch::Sender<Role>,
-    /// Since when the node is to stop.
+    /// Since when the node stops; none while it runs.
     pub(crate) stop: watch::Sender<Option<Instant>>,
     /// Wakes the election before its next beat is due.
     pub(crate) beat_now: Notify,
-    /// An epoch that was seen at the fence; the lease must exceed it.
+    /// The highest epoch that a reign of this node saw at the fence; its next lease must exceed it.
     pub(crate) above: AtomicU64,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
-    /// Slots with a claim, its number and when it was made or extended.
-    pub(crate) in_hand: Mutex<HashMap<String, (Slot, u64, Instant)>>,
+    pub(crate) held_claims: HeldClaims,
     pub(crate) observe: Arc<dyn Fn(&Event) + Send + Sync>,
 }
 
 impl Context {
+    /// Hands an event to the observer of this node.
     pub(crate) fn emit(&self, event: Event) {
-        self.witness.saw(&event);
+        self.witness.remember(&event);
         (self.observe)(&event);
     }
 
+    /// Logs a warning.
     pub(crate) fn warn(&self, text: String) {
         self.emit(Event::Warning { text });
     }
 
-    /// Takes Redis's time from a beat of which this node now knows who holds the lease.
-    pub(crate) fn heard(&self, now_ms: u64, sent: Instant, holder: &str) {
+    /// Tells the parts of the node which role it has.
+    pub(crate) fn set_role(&self, role: Role) {
+        self.role
+            .send_if_modified(|before| std::mem::replace(before, role) != role);
+    }
+
+    /// Takes Redis's time from the answer to a beat that was sent at `sent`.
+    pub(crate) fn set_clock(&self, now_ms: u64, sent: Instant, generates: bool) {
         let step_ms = self.clock.set(now_ms, sent, Instant::now());
-        // The whole fleet sees it; the generator says it.
-        if let Some(step_ms) = step_ms.filter(|_| holder == self.store.node()) {
+        // Every node of the fleet sees a step; the generator logs it.
+        if let Some(step_ms) = step_ms.filter(|_| generates) {
             let by = words(step_ms.unsigned_abs());
             let way = if step_ms > 0 { "forward" } else { "back" };
             self.warn(format!(
@@ -83,16 +103,16 @@ impl Context {
         }
     }
 
-    /// Says so if Redis has less than it confirmed to this node. A seal of this node's own is
+    /// Warns if Redis has less than it confirmed to this node. A seal of this node's own is
     /// evidence, too: the fence only rises, and never passes to another node of the same epoch.
-    pub(crate) async fn look_for_loss(&self, sealed: Option<u64>) -> Result<(), Error> {
+    pub(crate) async fn check_for_loss(&self, sealed: Option<u64>) -> Result<(), Error> {
         let fence = loop {
             match self.store.fence().await {
                 Ok(fence) => break fence,
                 Err(error) if error.is_transient() && sealed.is_some() => {
                     self.pause_after(&error).await;
                 }
-                // A worker looks again at the next change of the lease, and with its census.
+                // A worker checks again at the next change of the lease, and with its census.
                 Err(error) if error.is_transient() => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -100,13 +120,13 @@ impl Context {
         let fell = sealed.is_some_and(|epoch| {
             fence.epoch < epoch || (fence.epoch == epoch && fence.node != self.store.node())
         });
-        self.compare(fence.last, fell);
+        self.compare_last(fence.last, fell);
         Ok(())
     }
 
-    /// Says so if Redis's last number is lower than one that it confirmed to this node, or if it
-    /// is known that it lost its data.
-    pub(crate) fn compare(&self, last: u64, lost: bool) {
+    /// Warns if Redis's last number is lower than one that it confirmed to this node, or if the
+    /// caller knows that Redis lost its data.
+    pub(crate) fn compare_last(&self, last: u64, lost: bool) {
         if let Some(highest) = self.witness.notice(last, lost) {
             self.warn(format!(
                 "Redis lost its data: it had confirmed messages up to #{highest} to this node and \
@@ -116,11 +136,12 @@ impl Context {
         }
     }
 
+    /// Whether the node stops.
     pub(crate) fn stopping(&self) -> bool {
         self.stop.borrow().is_some()
     }
 
-    /// Resolves when the node is to stop.
+    /// Resolves when the node stops.
     pub(crate) async fn stopped(&self) {
         // An error would mean that the sender is gone, which `self` keeps alive.
         let _ = self.stop.subscribe().wait_for(Option::is_some).await;
@@ -133,26 +154,18 @@ impl Context {
         tokio::time::sleep_until(since + grace).await;
     }
 
-    /// Resolves when the role is one that fits.
+    /// Resolves when the node has a role that fits.
     pub(crate) async fn role_is(&self, fits: impl Fn(Role) -> bool) {
         let _ = self.role.subscribe().wait_for(|role| fits(*role)).await;
     }
 
-    /// Waits before a call is repeated whose error is passing: for the connection, and a
-    /// moment more, so that a server that is back but full is not flooded.
+    /// Waits before the caller repeats a call that failed with a transient error: for the
+    /// connection, and a moment more if the server answered, so that a full server is not flooded.
     pub(crate) async fn pause_after(&self, error: &Error) {
         if matches!(error, Error::Unavailable(_)) {
             tokio::time::sleep(RETRY_PAUSE).await;
         }
         self.store.wait_up().await;
-    }
-
-    pub(crate) fn in_hand(
-        &self,
-    ) -> std::sync::MutexGuard<'_, HashMap<String, (Slot, u64, Instant)>> {
-        self.in_hand
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -161,4 +174,23 @@ pub(crate) fn words(ms: u64) -> String {
     let exact = Duration::from_millis(ms);
     let whole = Duration::from_secs(exact.as_secs());
     humantime::format_duration(if ms < 1000 { exact } else { whole }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generator_whose_trust_has_ended_does_not_know_its_role() {
+        let (now, ms) = (Instant::now(), Duration::from_millis(1));
+        let generator = Role::Generator {
+            epoch: 1,
+            until: now,
+        };
+        assert_eq!(generator.trusted_at(now - ms), generator);
+        assert_eq!(generator.trusted_at(now), Role::Unknown);
+        for role in [Role::Worker, Role::Unknown] {
+            assert_eq!(role.trusted_at(now), role);
+        }
+    }
 }

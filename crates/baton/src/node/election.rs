@@ -1,17 +1,40 @@
-//! Who generates.
+//! The election: which node of the fleet generates.
 //!
-//! The lease is one hash in Redis with a time to live on Redis's clock. Every node beats:
-//! the holder's beat renews the lease, anybody's beat takes it when it is free. It is free
-//! when nobody has it, when its time has run out, or at once when its holder is gone from
-//! its presence channel: a killed process loses its sockets within milliseconds, and Redis
-//! sees that. Standbys queue up in the order they joined; the first two beat every 50 ms and
-//! notice a death, the others beat at the pace of the time to live, so that a thousand nodes
-//! are not a thousand polls per tick. When one of the first two moves up or dies, the beat
-//! that finds out calls the next in line to beat at once.
+//! # The lease
 //!
-//! A node's trust in its own lease ends at *attempt start + time to live − margin* on its own
-//! monotonic clock. That is politeness, not safety: what makes two generators harmless is
-//! the fence, which Redis checks with every publish.
+//! Redis decides. It has one lease: a holder, an epoch, and an end on Redis's clock. Every node
+//! beats. The holder's beat renews the lease. Any other node's beat takes the lease, under the next
+//! epoch, if the lease is free. It is free when
+//!
+//! - no node holds it,
+//! - its end has passed, or
+//! - its holder is absent from its presence channel: a killed process loses its sockets within
+//!   milliseconds, and Redis sees that.
+//!
+//! # Roles
+//!
+//! ```text
+//!              another node holds the lease         this node holds it
+//!   Unknown ──────────────────────────────▶ Worker ────────────────────▶ Generator
+//!      ▲                                      ▲                              │ │
+//!      │                                      └── another node holds it ─────┘ │
+//!      └───────────── no beat was answered until the trust ended ──────────────┘
+//! ```
+//!
+//! # Trust
+//!
+//! A generator trusts its lease until *start of the beat + time to live − margin* on its own
+//! monotonic clock. The window begins with the start, so a slow round trip does not stretch it, and
+//! it ends before the lease does. The window makes a generator that lost Redis stop early. Safety
+//! does not depend on it: two generators are harmless because Redis checks the fence with every
+//! publish.
+//!
+//! # Standbys
+//!
+//! Standbys queue up in the order in which they joined. The first two beat every 50 ms, so they
+//! notice a death. The others beat at the pace of the time to live: a thousand nodes are not a
+//! thousand polls per tick. When one of the first two moves up or dies, the beat that finds out
+//! calls the next standby to beat at once.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,107 +42,33 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::node::context::{Context, Role};
+use crate::node::meter::Meter;
 use crate::observe::snapshot::About;
 use crate::{Error, Event};
 use baton_protocol::crash;
 use baton_protocol::{Beat, Reclaimed};
 
-/// The share of the time to live that is kept as a margin.
+/// The share of the time to live that a generator keeps as a margin.
 const MARGIN_SHARE: u32 = 10;
-/// Most calls that return what the dead held, with one beat.
-const RECLAIMS: usize = 32;
-/// Longest wait for a lost connection before the role is looked at again.
+/// Max calls that return what the dead held, with one beat. A node of many lanes leaves more claims
+/// than one call looks at.
+const MAX_RECLAIMS: usize = 32;
+/// Longest wait for a lost connection before a generator checks its trust again.
 const LOST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Beats until the node stops. Ends early only with an error that needs help.
+/// Beats until the node stops. Ends early only with an error that needs an operator.
 pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
-    let ttl = ctx.config.lease_ttl;
+    let mut election = Election::default();
     let mut about = About {
         host: crate::node::host_name(),
         pid: u64::from(std::process::id()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..About::default()
     };
-    let mut generator_seen = None;
-    let mut epoch_seen = 0;
-    let mut looks_after_claims = false;
     while !ctx.stopping() {
-        about.published = ctx.meter.published();
-        about.processed = ctx.meter.processed();
-        about.failed = ctx.meter.failed();
-        about.latency = ctx.meter.latency();
-        // Serializing strings and numbers cannot fail.
-        let text = serde_json::to_string(&about).unwrap_or_default();
-        let above = ctx.above.load(Ordering::Relaxed);
-        let sent = Instant::now();
-        let (beat, reclaimed) = tokio::join!(ctx.store.beat(ttl, &text, above), async {
-            match looks_after_claims {
-                true => reclaim(ctx).await,
-                false => Ok(Reclaimed::default()),
-            }
-        });
-        match reclaimed {
-            Ok(Reclaimed { messages: 0, .. }) => {}
-            Ok(Reclaimed {
-                messages, nodes, ..
-            }) => {
-                crash::point("after-reclaim");
-                ctx.emit(Event::Reclaimed {
-                    count: messages,
-                    nodes,
-                });
-            }
-            Err(error) if error.is_transient() => {}
-            Err(error) => return Err(error),
-        }
-        let pause = match beat {
-            Ok(Beat::Generator {
-                epoch,
-                next,
-                now_ms,
-            }) => {
-                if ctx.role.borrow().epoch().is_none() {
-                    crash::point("after-beat-took-lease");
-                }
-                ctx.heard(now_ms, sent, ctx.store.node());
-                let until = sent + ttl - ttl / MARGIN_SHARE;
-                ctx.role.send_replace(Role::Generator { epoch, until });
-                generator_seen = None;
-                looks_after_claims = true;
-                next
-            }
-            Ok(Beat::Worker {
-                generator,
-                epoch,
-                next,
-                now_ms,
-                place,
-            }) => {
-                ctx.heard(now_ms, sent, &generator);
-                ctx.role
-                    .send_if_modified(|role| std::mem::replace(role, Role::Worker) != Role::Worker);
-                if generator_seen.as_ref() != Some(&generator) {
-                    ctx.emit(Event::Worker {
-                        generator: generator.clone(),
-                    });
-                    generator_seen = Some(generator);
-                }
-                // A server that lost its data has a new lease.
-                if std::mem::replace(&mut epoch_seen, epoch) != epoch {
-                    ctx.look_for_loss(None).await?;
-                }
-                // One standby is enough; the second in line is first as soon as that one dies.
-                looks_after_claims = place == 1;
-                next.mul_f64(rand::random_range(0.8..1.2))
-            }
-            Err(error) if error.is_transient() => {
-                doubt(ctx);
-                // Until the connection is back, or the lease ran out meanwhile.
-                let _ = tokio::time::timeout(LOST_PAUSE, ctx.pause_after(&error)).await;
-                Duration::ZERO
-            }
-            Err(error) => return Err(error),
-        };
+        let pause = election
+            .beat(ctx, &describe(&mut about, &ctx.meter))
+            .await?;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = ctx.beat_now.notified() => {}
@@ -130,33 +79,245 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns what the dead held. A node of many lanes leaves more claims than one call looks at.
-async fn reclaim(ctx: &Context) -> Result<Reclaimed, Error> {
-    let mut all = ctx.store.reclaim().await?;
-    for _ in 1..RECLAIMS {
-        let some = match all.nodes.is_empty() {
-            true => break,
-            false => ctx.store.reclaim().await?,
+/// What the node says about itself with a beat, as JSON.
+fn describe(about: &mut About, meter: &Meter) -> String {
+    about.published = meter.published();
+    about.processed = meter.processed();
+    about.failed = meter.failed();
+    about.latency = meter.latency();
+    // Serializing strings and numbers cannot fail.
+    serde_json::to_string(about).unwrap_or_default()
+}
+
+/// What the election remembers from one beat to the next.
+#[derive(Debug, Default)]
+struct Election {
+    /// The generator that the log named last; none while this node generates.
+    announced: Option<String>,
+    /// The epoch of the last lease that another node held.
+    epoch: u64,
+    /// Whether this node returns what the dead held, along with its beats.
+    reclaims: bool,
+}
+
+/// What a node does after the answer to a beat.
+#[derive(Debug, PartialEq)]
+struct Step {
+    role: Role,
+    /// The generator that the log names.
+    announce: Option<String>,
+    /// Whether the lease is new to this node: a server that lost its data has a new lease.
+    new_lease: bool,
+    /// When to beat again.
+    next: Duration,
+}
+
+impl Election {
+    /// Decides what to do after the answer to a beat. As a generator, this node may trust its lease
+    /// until `trusted_until`.
+    fn step(&mut self, beat: Beat, trusted_until: Instant) -> Step {
+        match beat {
+            Beat::Generator { epoch, next, .. } => {
+                self.announced = None;
+                self.reclaims = true;
+                Step {
+                    role: Role::Generator {
+                        epoch,
+                        until: trusted_until,
+                    },
+                    announce: None,
+                    new_lease: false,
+                    next,
+                }
+            }
+            Beat::Worker {
+                generator,
+                epoch,
+                next,
+                place,
+                ..
+            } => {
+                // One standby is enough; the second is the first as soon as that one dies.
+                self.reclaims = place == 1;
+                let announce = (self.announced.as_ref() != Some(&generator)).then_some(generator);
+                if announce.is_some() {
+                    self.announced.clone_from(&announce);
+                }
+                Step {
+                    role: Role::Worker,
+                    announce,
+                    new_lease: std::mem::replace(&mut self.epoch, epoch) != epoch,
+                    next,
+                }
+            }
+        }
+    }
+
+    /// Beats once, and reclaims if that is this node's part. Returns how long to pause.
+    async fn beat(&mut self, ctx: &Context, about: &str) -> Result<Duration, Error> {
+        let above = ctx.above.load(Ordering::Relaxed);
+        let sent = Instant::now();
+        let beat = ctx.store.beat(ctx.config.lease_ttl, about, above);
+        let (beat, reclaimed) = match self.reclaims {
+            true => tokio::join!(beat, reclaim(ctx)),
+            false => (beat.await, Ok(Reclaimed::default())),
         };
+        report(ctx, reclaimed)?;
+        match beat {
+            Ok(beat) => {
+                let generates = matches!(beat, Beat::Generator { .. });
+                ctx.set_clock(beat.now_ms(), sent, generates);
+                let step = self.step(beat, trusted_until(sent, ctx.config.lease_ttl));
+                take(ctx, step).await
+            }
+            Err(error) if error.is_transient() => {
+                let role = *ctx.role.borrow();
+                ctx.set_role(role.trusted_at(Instant::now()));
+                // Until the connection is back, or the trust may have ended.
+                let _ = tokio::time::timeout(LOST_PAUSE, ctx.pause_after(&error)).await;
+                Ok(Duration::ZERO)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Until when a generator trusts a lease for which it beat at `sent`.
+fn trusted_until(sent: Instant, lease_ttl: Duration) -> Instant {
+    sent + lease_ttl - lease_ttl / MARGIN_SHARE
+}
+
+/// Takes a step. Returns how long to pause.
+async fn take(ctx: &Context, step: Step) -> Result<Duration, Error> {
+    let generates = step.role.epoch().is_some();
+    if generates && ctx.role.borrow().epoch().is_none() {
+        crash::point("after-beat-took-lease");
+    }
+    ctx.set_role(step.role);
+    if let Some(generator) = step.announce {
+        ctx.emit(Event::Worker { generator });
+    }
+    if step.new_lease {
+        ctx.check_for_loss(None).await?;
+    }
+    Ok(match generates {
+        true => step.next,
+        // So that standbys do not beat in step.
+        false => step.next.mul_f64(rand::random_range(0.8..1.2)),
+    })
+}
+
+/// Returns what the dead held.
+async fn reclaim(ctx: &Context) -> Result<Reclaimed, Error> {
+    let mut all = Reclaimed::default();
+    for _ in 0..MAX_RECLAIMS {
+        let some = ctx.store.reclaim().await?;
         if some.nodes.is_empty() {
             break;
         }
-        all.messages += some.messages;
-        all.records += some.records;
-        let new = some.nodes.into_iter();
-        let new: Vec<String> = new.filter(|node| !all.nodes.contains(node)).collect();
-        all.nodes.extend(new);
+        all.add(some);
     }
     Ok(all)
 }
 
-/// Gives up a lease whose time has run out on this node's clock.
-fn doubt(ctx: &Context) {
-    ctx.role.send_if_modified(|role| match *role {
-        Role::Generator { until, .. } if until <= Instant::now() => {
-            *role = Role::Unknown;
-            true
+/// Logs what was returned. A reclaim that a transient error cut short goes on with the next beat.
+fn report(ctx: &Context, reclaimed: Result<Reclaimed, Error>) -> Result<(), Error> {
+    match reclaimed {
+        Ok(Reclaimed { messages: 0, .. }) => Ok(()),
+        Ok(Reclaimed {
+            messages, nodes, ..
+        }) => {
+            crash::point("after-reclaim");
+            ctx.emit(Event::Reclaimed {
+                count: messages,
+                nodes,
+            });
+            Ok(())
         }
-        _ => false,
-    });
+        Err(error) if error.is_transient() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEXT: Duration = Duration::from_millis(70);
+
+    fn generator(epoch: u64) -> Beat {
+        Beat::Generator {
+            epoch,
+            next: NEXT,
+            now_ms: 1,
+        }
+    }
+
+    fn worker(generator: &str, epoch: u64, place: u64) -> Beat {
+        Beat::Worker {
+            generator: generator.to_owned(),
+            epoch,
+            next: NEXT,
+            now_ms: 1,
+            place,
+        }
+    }
+
+    fn works(announce: Option<&str>, new_lease: bool) -> Step {
+        Step {
+            role: Role::Worker,
+            announce: announce.map(str::to_owned),
+            new_lease,
+            next: NEXT,
+        }
+    }
+
+    #[test]
+    fn a_node_with_the_lease_generates_while_it_may_trust_it_and_reclaims() {
+        let (mut election, until) = (Election::default(), Instant::now());
+        let generates = Step {
+            role: Role::Generator { epoch: 3, until },
+            announce: None,
+            new_lease: false,
+            next: NEXT,
+        };
+        assert_eq!(election.step(generator(3), until), generates);
+        assert!(election.reclaims);
+    }
+
+    #[test]
+    fn a_worker_names_each_generator_once_and_checks_each_new_lease() {
+        let (mut election, now) = (Election::default(), Instant::now());
+        let mut step = |generator, epoch| election.step(worker(generator, epoch, 0), now);
+        assert_eq!(step("a", 1), works(Some("a"), true));
+        assert_eq!(step("a", 1), works(None, false));
+        assert_eq!(step("b", 2), works(Some("b"), true));
+        assert_eq!(step("b", 3), works(None, true));
+    }
+
+    #[test]
+    fn a_node_that_generated_meanwhile_names_the_same_generator_again() {
+        let (mut election, now) = (Election::default(), Instant::now());
+        let _ = election.step(worker("a", 1, 0), now);
+        let _ = election.step(generator(2), now);
+        assert_eq!(
+            election.step(worker("a", 3, 0), now),
+            works(Some("a"), true)
+        );
+    }
+
+    #[test]
+    fn only_the_first_standby_reclaims_beside_the_generator() {
+        let (mut election, now) = (Election::default(), Instant::now());
+        for (place, reclaims) in [(1, true), (2, false), (1, true), (0, false)] {
+            let _ = election.step(worker("a", 1, place), now);
+            assert_eq!(election.reclaims, reclaims, "place {place}");
+        }
+    }
+
+    #[test]
+    fn trust_counts_from_the_start_of_the_beat_and_ends_before_the_lease() {
+        let (sent, ms) = (Instant::now(), Duration::from_millis);
+        assert_eq!(trusted_until(sent, ms(1500)), sent + ms(1350));
+    }
 }

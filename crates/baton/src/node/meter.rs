@@ -1,4 +1,4 @@
-//! What a node counts about itself: for its beats, for `/metrics`, for whoever asks.
+//! What a node counts about itself: for its beats, for `/metrics` and for the program it runs in.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -84,7 +84,7 @@ impl Histogram {
     }
 }
 
-/// A histogram that grows.
+/// A histogram to which several tasks add.
 #[derive(Debug, Default)]
 pub(crate) struct Clocked {
     counts: [AtomicU64; BUCKETS],
@@ -92,7 +92,7 @@ pub(crate) struct Clocked {
 }
 
 impl Clocked {
-    /// So many things took so long each.
+    /// Adds `times` events that took that long each.
     pub(crate) fn add(&self, took: Duration, times: u64) {
         let seconds = took.as_secs_f64();
         let bucket = BOUNDS.iter().take_while(|bound| seconds > **bound).count();
@@ -115,7 +115,7 @@ impl Clocked {
     }
 }
 
-/// What a node has done since it started. Shared with whoever shows it.
+/// What a node has done since it started.
 #[derive(Debug, Default)]
 pub struct Meter {
     published: AtomicU64,

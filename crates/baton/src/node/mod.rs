@@ -1,7 +1,8 @@
 //! One running copy: beats, generates or works, and stops in good order.
 
-mod bell;
+mod batch_size;
 pub(crate) mod builder;
+mod claim_keeper;
 mod clock;
 pub(crate) mod config;
 mod context;
@@ -9,28 +10,24 @@ mod election;
 pub(crate) mod event;
 mod generator;
 pub(crate) mod handler;
-mod held;
-mod keep;
 pub(crate) mod meter;
 mod outbox;
-mod pace;
 mod pack_cache;
 mod schedule;
 mod witness;
 mod worker;
 
-use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::node::bell::Bell;
 use crate::node::builder::NodeBuilder;
+use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
 use crate::node::config::Config;
 use crate::node::context::{Context, Role};
@@ -41,14 +38,15 @@ use crate::node::worker::Lane;
 use crate::{Error, Event, FleetName, Handler, Source, Target};
 use baton_protocol::Store;
 use baton_protocol::crash;
-use baton_protocol::{Backoff, LinkState, Said};
+
+use baton_protocol::{Backoff, LinkState, LoggedReasons};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// How often a node tells how things are.
+/// How often a node logs how things are.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(10);
-/// How long a stopping node tries to say goodbye.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// Timeout of the last call of a stopping node.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Observe = Arc<dyn Fn(&Event) + Send + Sync>;
 
@@ -104,18 +102,17 @@ impl<S: Source, H: Handler> Node<S, H> {
             above: AtomicU64::new(0),
             meter: self.meter,
             packs: PackCache::default(),
-            in_hand: Mutex::new(HashMap::new()),
+            held_claims: HeldClaims::default(),
             observe: self.observe,
         });
 
         // What must end in good order, and what serves it until then.
         let mut duties = JoinSet::new();
         let mut services = JoinSet::new();
-        let bell = Arc::new(Bell::default());
         let handler = Arc::new(self.handler);
         for lane in 0..ctx.config.concurrency {
             let (ctx, handler) = (Arc::clone(&ctx), Arc::clone(&handler));
-            duties.spawn(Lane::new(ctx, handler, Arc::clone(&bell), lane).run());
+            duties.spawn(Lane::new(ctx, handler, lane).run());
         }
         let own = Arc::clone(&ctx);
         let source = self.source;
@@ -123,9 +120,9 @@ impl<S: Source, H: Handler> Node<S, H> {
         let own = Arc::clone(&ctx);
         duties.spawn(async move { election::run(&own).await });
         let own = Arc::clone(&ctx);
-        services.spawn(async move { keep::run(&own).await });
+        services.spawn(async move { claim_keeper::run(&own).await });
         let own = Arc::clone(&ctx);
-        services.spawn(async move { snapshots(&own).await });
+        services.spawn(async move { log_snapshots(&own).await });
 
         let ended = tokio::select! {
             () = stop => Ok(()),
@@ -136,8 +133,8 @@ impl<S: Source, H: Handler> Node<S, H> {
         let finished = first_error(&mut duties).await;
         services.shutdown().await;
         crash::point("before-leave");
-        // A node that cannot say goodbye is noticed by its absence.
-        let _ = tokio::time::timeout(GOODBYE, ctx.store.leave()).await;
+        // Other nodes notice the absence of a node that could not leave.
+        let _ = tokio::time::timeout(LEAVE_TIMEOUT, ctx.store.leave()).await;
         ctx.emit(Event::Stopped);
         ended.and(finished)
     }
@@ -145,10 +142,10 @@ impl<S: Source, H: Handler> Node<S, H> {
     /// Connects, however long it takes, and makes sure that a fleet can live here.
     async fn join(&self) -> Result<Store, Error> {
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
-        let mut said = Said::default();
+        let mut logged = LoggedReasons::default();
         loop {
             let (observe, meter) = (Arc::clone(&self.observe), Arc::clone(&self.meter));
-            let observe = move |state| hear(&observe, &meter, state);
+            let observe = move |state| report_link(&observe, &meter, state);
             let joined = async {
                 let store =
                     Store::open(&self.target, &self.config.fleet, &self.name, observe).await?;
@@ -157,15 +154,15 @@ impl<S: Source, H: Handler> Node<S, H> {
             };
             match joined.await {
                 Ok(store) => {
-                    if !said.is_empty() {
-                        hear(&self.observe, &self.meter, LinkState::Regained);
+                    if !logged.is_empty() {
+                        report_link(&self.observe, &self.meter, LinkState::Regained);
                     }
                     return Ok(store);
                 }
                 Err(error) if error.is_transient() => {
                     let reason = format!("{}: {error}", self.target);
-                    if said.is_new(&reason) {
-                        hear(&self.observe, &self.meter, LinkState::Lost(reason));
+                    if logged.is_new(&reason) {
+                        report_link(&self.observe, &self.meter, LinkState::Lost(reason));
                     }
                     tokio::time::sleep(backoff.pause()).await;
                 }
@@ -175,8 +172,8 @@ impl<S: Source, H: Handler> Node<S, H> {
     }
 }
 
-/// Reports what happened to the connections, and keeps the reason for the node's health.
-fn hear(observe: &Observe, meter: &Meter, state: LinkState) {
+/// Logs what happened to the connections, and keeps the reason for the node's health.
+fn report_link(observe: &Observe, meter: &Meter, state: LinkState) {
     meter.set_redis_trouble(match &state {
         LinkState::Lost(reason) => Some(reason.clone()),
         LinkState::Regained => None,
@@ -203,7 +200,7 @@ async fn first_error(tasks: &mut JoinSet<Result<(), Error>>) -> Result<(), Error
         match ended {
             Ok(result) => result?,
             Err(error) => match error.try_into_panic() {
-                // Ours or the source's; the handler's are caught.
+                // A panic of this library or of the source; a lane catches the handler's.
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_cancelled) => {}
             },
@@ -212,8 +209,8 @@ async fn first_error(tasks: &mut JoinSet<Result<(), Error>>) -> Result<(), Error
     Ok(())
 }
 
-/// Tells how things are, every ten seconds.
-async fn snapshots(ctx: &Context) -> Result<(), Error> {
+/// Logs how things are, every ten seconds.
+async fn log_snapshots(ctx: &Context) -> Result<(), Error> {
     let mut before = (Instant::now(), 0, 0);
     loop {
         tokio::time::sleep(SNAPSHOT_EVERY).await;
@@ -222,8 +219,8 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
             Err(error) if error.is_transient() => continue,
             Err(error) => return Err(error),
         };
-        // A worker may hear of lost data from nothing else.
-        ctx.compare(census.published, false);
+        // A worker may learn of lost data in no other way.
+        ctx.compare_last(census.published, false);
         let (at, published, processed) = before;
         before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
         let seconds = (before.0 - at).as_secs_f64();
@@ -238,7 +235,7 @@ async fn snapshots(ctx: &Context) -> Result<(), Error> {
     }
 }
 
-/// The name of this machine, for people; empty if the system does not tell.
+/// The name of this machine, for people; empty if the system has none.
 pub(crate) fn host_name() -> String {
     rustix::system::uname()
         .nodename()

@@ -1,8 +1,8 @@
-//! What a generator has sent, or is about to send, and under which numbers.
+//! The outbox: the packs that a generator sends, and their numbers.
 //!
-//! Redis's last number tells the generator what became of its packs, if it is the generator's
-//! own doing. The outbox knows which numbers it has sent, so it can tell a last number that is
-//! not: one that Redis fell back to because it lost writes, or one that another hand wrote.
+//! Redis's last number says what became of the packs, if this generator wrote that number. The
+//! outbox knows which numbers it sent. So it recognizes a last number that this generator did not
+//! write: one that Redis fell back to because it lost writes, or one that another program wrote.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use baton_protocol::{Cursor, Digest};
 
-/// What is kept after Redis confirmed it: bytes and time.
+/// How much of the confirmed packs is kept, and for how long.
 const KEPT: (usize, Duration) = (8 << 20, Duration::from_secs(3));
 
 /// A pack on its way.
@@ -24,7 +24,7 @@ pub(crate) struct Prepared {
     /// The text of a single message, for the log.
     pub(crate) text: Option<Vec<u8>>,
     pub(crate) announced: bool,
-    /// Whether it may be in Redis under its numbers: it was sent, and the answer was lost.
+    /// Whether Redis may have it under its numbers: it was sent, and the answer was lost.
     pub(crate) maybe_there: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Outbox {
     sent: u64,
     /// The highest number that Redis confirmed.
     confirmed: u64,
-    /// Refused or unanswered, to be sent (again).
+    /// Refused or unanswered: the next to send.
     unsent: VecDeque<Prepared>,
     /// Confirmed a moment ago.
     kept: VecDeque<(Instant, Prepared)>,
@@ -82,9 +82,9 @@ impl Outbox {
         first
     }
 
-    /// Whether Redis has this very pack, of which it said that its numbers are taken up to
-    /// `last`. That is true only of a pack that was sent before, and only if Redis knows no
-    /// number that this generator never sent.
+    /// Whether Redis has this very pack when it answers that all numbers up to `last` are taken.
+    /// That is so only if the pack was sent before, and if Redis has no number that this generator
+    /// never sent.
     pub(crate) fn is_there(&self, prepared: &Prepared, last: u64) -> bool {
         prepared.maybe_there && last <= self.sent
     }
@@ -93,11 +93,11 @@ impl Outbox {
     pub(crate) fn confirm(&mut self, mut prepared: Prepared) {
         self.confirmed = self.confirmed.max(prepared.last());
         prepared.maybe_there = true;
-        let (most_bytes, longest) = KEPT;
+        let (max_bytes, max_age) = KEPT;
         self.kept_bytes += prepared.pack.len();
         self.kept.push_back((Instant::now(), prepared));
         while let Some((at, oldest)) = self.kept.front() {
-            if self.kept_bytes <= most_bytes && at.elapsed() <= longest {
+            if self.kept_bytes <= max_bytes && at.elapsed() <= max_age {
                 break;
             }
             self.kept_bytes -= oldest.pack.len();
@@ -125,7 +125,8 @@ impl Outbox {
         (oldest > last + 1).then_some((last + 1, oldest - 1))
     }
 
-    /// The server's last number is none of ours: goes on after it with all that was not accepted.
+    /// This generator did not write the server's last number: goes on after it with all that was
+    /// not accepted.
     pub(crate) fn go_on_after(&mut self, last: u64) {
         self.confirmed = self.confirmed.max(last);
         self.sent = self.sent.max(last);

@@ -1,9 +1,9 @@
-//! The packs that a node has in memory, so that it reads each of them once for all its lanes.
+//! The packs that a node has in memory: it reads each pack once for all its lanes.
 //!
-//! A slow handler takes a few messages of a pack at a time, and a node may have thousands of
-//! lanes. If each claim brought the pack along, the same texts would travel thousands of times.
-//! So a claim that takes a part of a large pack brings none; the first lane that needs the pack
-//! reads it, the others wait for that one answer.
+//! A lane with a slow handler claims a few messages of a pack at a time, and a node may have
+//! thousands of lanes. If each claim brought the pack along, the same texts would travel thousands
+//! of times. So a claim on a part of a large pack brings no texts. The first lane that needs the
+//! pack reads it, and the others wait for that one answer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,17 @@ use tokio::time::Instant;
 use crate::Error;
 use baton_protocol::OwnedPack;
 
-/// Most packs that are kept.
-const MOST_PACKS: usize = 16;
+/// Max packs in memory.
+const MAX_PACKS: usize = 16;
 /// How long a pack is kept that no lane asks for.
 const UNUSED: Duration = Duration::from_secs(10);
 
-/// What a pack is kept under. Numbers begin anew when the server loses data, so the first number
-/// alone does not tell which pack it is.
+/// Which pack it is. Numbers begin anew when the server loses data, so the first number alone does
+/// not say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackId {
-    /// The run of the server that the claim was sent to: another one may lack the last writes.
-    pub(crate) run: String,
+    /// The server's process that the claim was sent to: another one may lack the last writes.
+    pub(crate) run_id: String,
     /// The name of the data, see [`ClaimedPack`](baton_protocol::ClaimedPack).
     pub(crate) born: String,
     /// The first message.
@@ -81,7 +81,7 @@ impl PackCache {
         entry.used = Instant::now();
         let cell = Arc::clone(&entry.pack);
         entries.push_back(entry);
-        if entries.len() > MOST_PACKS {
+        if entries.len() > MAX_PACKS {
             entries.pop_front();
         }
         cell
@@ -105,7 +105,7 @@ mod tests {
 
     fn id(first: u64) -> PackId {
         PackId {
-            run: "r".to_owned(),
+            run_id: "r".to_owned(),
             born: "b".to_owned(),
             first,
         }
@@ -142,10 +142,10 @@ mod tests {
         for first in 0..100 {
             let _ = cache.get(&id(first), async { Ok(Some(vec![1])) }).await;
         }
-        assert_eq!(cache.entries().len(), MOST_PACKS);
+        assert_eq!(cache.entries().len(), MAX_PACKS);
         let long_ago = Instant::now() - UNUSED;
         cache.entries()[3].used = long_ago;
         cache.drop_unused();
-        assert_eq!(cache.entries().len(), MOST_PACKS - 1);
+        assert_eq!(cache.entries().len(), MAX_PACKS - 1);
     }
 }

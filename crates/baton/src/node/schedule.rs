@@ -1,7 +1,8 @@
 //! When messages are due.
 //!
-//! A schedule has a tick every interval. It counts in steady time (see [`crate::node::clock`]), so it
-//! knows of no clock that is set: whatever lies between a tick and now has really passed.
+//! A schedule has a tick every interval. It counts in steady time (see
+//! [`crate::node::clock`]), which does not jump when Redis's clock is set: the time between a tick
+//! and now has really passed.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::Missed;
 pub(crate) struct Due {
     /// To be made now.
     pub(crate) count: u64,
-    /// Missed for so long that they are left out, although missed ones are made up for.
+    /// Left out, because the generator makes up for a limited time only.
     pub(crate) left_out: u64,
 }
 
@@ -27,7 +28,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule that begins with the first look at it.
+    /// A schedule whose first tick is the first call of [`Schedule::due`].
     pub(crate) fn new(interval: Duration, missed: Missed) -> Self {
         Self {
             interval: i64::try_from(interval.as_millis()).unwrap_or(i64::MAX),
@@ -41,7 +42,7 @@ impl Schedule {
         self.next = next.filter(|_| self.interval > 0);
     }
 
-    /// Begins anew with the next look: the time until then is not missed.
+    /// Begins anew with the next call of [`Schedule::due`]: no tick is missed until then.
     pub(crate) fn begin_anew(&mut self) {
         self.next = None;
     }
@@ -60,8 +61,8 @@ impl Schedule {
                 left_out: 0,
             };
         }
-        // A tick further ahead than one interval is of a schedule with longer ones, or was
-        // written before the clock was set back, which this node did not see.
+        // A tick further ahead than one interval comes from a schedule with a longer one, or from
+        // before the clock was set back, unseen by this node.
         let latest = now.saturating_add(self.interval);
         let next = self.next.unwrap_or(now).min(latest);
         self.next = Some(next);
@@ -70,10 +71,10 @@ impl Schedule {
             return Due::default();
         }
         let missed = late / self.interval;
-        let (made_up, told) = match self.missed {
+        let (made_up, counted) = match self.missed {
             Missed::CatchUp { at_most } => {
-                let most = i64::try_from(at_most.as_millis()).unwrap_or(i64::MAX);
-                (missed.min(most / self.interval), true)
+                let max = i64::try_from(at_most.as_millis()).unwrap_or(i64::MAX);
+                (missed.min(max / self.interval), true)
             }
             Missed::Skip => (0, false),
         };
@@ -81,11 +82,11 @@ impl Schedule {
         self.next = Some(next.saturating_add(passed_over * self.interval));
         Due {
             count: (made_up as u64) + 1,
-            left_out: if told { passed_over as u64 } else { 0 },
+            left_out: if counted { passed_over as u64 } else { 0 },
         }
     }
 
-    /// So many messages were made.
+    /// Passes over the ticks of messages that were made.
     pub(crate) fn advance(&mut self, count: u64) {
         let by = i64::try_from(count).unwrap_or(i64::MAX);
         let by = by.saturating_mul(self.interval);

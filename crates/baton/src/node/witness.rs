@@ -1,9 +1,9 @@
-//! What this node knows that Redis had: so that data which Redis loses is not lost silently.
+//! The witness: notices that Redis lost data, so that no data is lost silently.
 //!
-//! A server without an append-only file that restarts, a `FLUSHALL`, a failover to an older
-//! copy: the fleet simply begins anew, and Redis itself remembers nothing. But its nodes do.
-//! Each remembers the highest number that Redis confirmed to it. When Redis falls behind that,
-//! the node says what it knew, once.
+//! After a restart without an append-only file, a `FLUSHALL`, or a failover to an older copy, the
+//! fleet simply begins anew, and Redis itself remembers nothing. But the nodes do. Each node
+//! remembers the highest number that Redis confirmed to it. When Redis falls behind that number,
+//! the node warns once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use crate::Event;
 
-/// What was under way when a loss was noticed may still be confirmed; within this time it is the
-/// same loss.
+/// Redis may still confirm calls that were under way when the node noticed a loss. A loss within
+/// this time is the same loss.
 const SAME_LOSS: Duration = Duration::from_secs(1);
 
 /// The memory of one node.
@@ -24,7 +24,7 @@ pub(crate) struct Witness(Mutex<Memory>);
 struct Memory {
     /// The highest number that Redis confirmed to this node; 0 for none.
     highest: u64,
-    /// When a loss was noticed.
+    /// When the node last noticed a loss.
     noticed: Option<Instant>,
 }
 
@@ -33,17 +33,17 @@ impl Witness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what an event says that Redis confirmed.
-    pub(crate) fn saw(&self, event: &Event) {
+    /// Remembers what Redis confirmed, if the event says that it did.
+    pub(crate) fn remember(&self, event: &Event) {
         if let Event::Published { last, .. } | Event::Processed { last, .. } = event {
             let mut memory = self.memory();
             memory.highest = memory.highest.max(*last);
         }
     }
 
-    /// Compares Redis's last number with what it confirmed. Returns the highest number that was
-    /// known if Redis has less, or if it lost its data anyhow; but nothing if this node knew of
-    /// no number, or has noticed that loss before.
+    /// Compares Redis's last number with what it confirmed. If Redis has less, or if the caller
+    /// knows that it lost its data, returns the highest number that the node knew. Returns none if
+    /// the node knew of no number, or has noticed that loss before.
     pub(crate) fn notice(&self, last: u64, lost: bool) -> Option<u64> {
         let mut memory = self.memory();
         if memory.highest == last || (memory.highest < last && !lost) {
@@ -51,11 +51,11 @@ impl Witness {
         }
         let highest = std::mem::replace(&mut memory.highest, last);
         let same = memory.noticed.is_some_and(|at| at.elapsed() < SAME_LOSS);
-        let told = highest > 0 && !same;
-        if told {
+        let new = highest > 0 && !same;
+        if new {
             memory.noticed = Some(Instant::now());
         }
-        told.then_some(highest)
+        new.then_some(highest)
     }
 }
 
@@ -77,21 +77,21 @@ mod tests {
         let witness = Witness::default();
         assert_eq!(witness.notice(0, true), None, "nothing was known");
         let witness = Witness::default();
-        witness.saw(&published(7));
-        witness.saw(&published(5));
+        witness.remember(&published(7));
+        witness.remember(&published(5));
         assert_eq!(witness.notice(7, false), None, "nothing is missing");
         assert_eq!(witness.notice(2, false), Some(7));
-        // A part of the node that was a little late.
-        witness.saw(&published(7));
+        // An answer that came a little late.
+        witness.remember(&published(7));
         assert_eq!(witness.notice(2, true), None);
     }
 
     #[test]
-    fn data_that_is_known_to_be_lost_is_told_whatever_the_numbers_are() {
+    fn data_that_is_known_to_be_lost_is_noticed_whatever_the_numbers_are() {
         let witness = Witness::default();
-        witness.saw(&published(7));
+        witness.remember(&published(7));
         assert_eq!(witness.notice(100, true), Some(7));
-        witness.saw(&published(101));
+        witness.remember(&published(101));
         assert_eq!(witness.notice(101, false), None);
         assert_eq!(witness.notice(101, true), None, "all of it is there");
     }

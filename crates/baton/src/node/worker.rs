@@ -1,65 +1,52 @@
-//! The worker's work: each lane claims messages, handles them one by one and commits.
+//! The worker: each of its lanes claims messages, handles them one by one and commits.
 //!
-//! A lane takes about a slice of work at a time ([`Pace`]), judged by its own measured handling
-//! time. When that lasts longer, the lane commits what it has handled and gives back the rest,
-//! so that nobody is idle while another sits on work. In the steady case the
-//! commit and the next claim share one round trip.
+//! A lane claims about as many messages as it handles in 40 ms ([`BatchSize`]). When they take
+//! longer, it commits what it has handled and gives back the rest, so that no lane idles while
+//! another holds messages that it has not begun. In the steady case the commit and the next claim
+//! share one round trip.
+//!
+//! Here is a lane's loop and how it claims. `batch` handles what a claim holds, `commit` ends it.
 
-use std::panic::AssertUnwindSafe;
+mod batch;
+mod claim;
+mod commit;
+
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use crate::node::bell::Bell;
+use self::claim::{Answered, Asked, ClaimNumbers, HeldClaim};
+use crate::node::batch_size::BatchSize;
 use crate::node::context::{Context, Role};
-use crate::node::held::Held;
-use crate::node::pace::Pace;
 use crate::node::pack_cache::PackId;
-use crate::{Effects, Error, Event, Handler, Message, Rejected};
-use baton_protocol::OwnedPack;
-use baton_protocol::outcome::{Ended, Outcomes};
-use baton_protocol::{Claim, ClaimCall, ClaimedPack, Commit, GiveBack, Slot};
-use baton_protocol::{Digest, Range, crash};
+use crate::{Error, Handler};
+use baton_protocol::{Claim, ClaimCall, ClaimedPack, GiveBack, OwnedPack, Slot};
+use baton_protocol::{Range, crash};
 
-/// How long a lane may go on when the node is to stop.
+/// How long a lane goes on after the node was told to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-/// Pause after a sleep that failed, or a claim that cannot be given back.
+/// Pause after a wait at the bell that failed, or a claim that cannot be given back.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// After how many messages that took no time a lane looks at the clock.
-const LOOK_EVERY: u64 = 16;
-/// Pause before a commit is repeated for which the errors store had no room.
-const FULL_PAUSE: Duration = Duration::from_millis(500);
 
-/// One lane of a worker.
+/// One lane of a worker. It holds at most one claim at a time.
 pub(crate) struct Lane<H> {
     ctx: Arc<Context>,
     handler: Arc<H>,
-    bell: Arc<Bell>,
     slot: Slot,
-    /// Number of the claim that is held or was asked for last.
-    number: u64,
-    pace: Pace,
-    /// The run of the server when the last claim was sent. The answer may be read much later.
-    asked: String,
-    /// Messages of the claim at hand that failed because their effects were refused.
-    refused: Vec<u64>,
+    numbers: ClaimNumbers,
+    batch_size: BatchSize,
 }
 
 impl<H: Handler> Lane<H> {
-    pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, bell: Arc<Bell>, lane: usize) -> Self {
+    pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, lane: usize) -> Self {
         let slot = Slot::new(ctx.store.node(), lane);
         Self {
             ctx,
             handler,
-            bell,
             slot,
-            number: 0,
-            pace: Pace::default(),
-            asked: String::new(),
-            refused: Vec::new(),
+            numbers: ClaimNumbers::default(),
+            batch_size: BatchSize::default(),
         }
     }
 
@@ -71,14 +58,13 @@ impl<H: Handler> Lane<H> {
                 () = self.ctx.stopped() => return Ok(()),
                 () = self.ctx.role_is(|role| role == Role::Worker) => {}
             }
-            self.number += 1;
-            let mut held = self.claim().await?;
+            let mut next = self.claim(None).await?;
             loop {
-                held = match held {
-                    // When interrupted, this gives back what was not begun.
-                    Some(holding) => {
-                        let outcomes = self.handle(&holding).await;
-                        self.settle(&holding, outcomes).await?
+                next = match next {
+                    // When the lane is interrupted, it gives back what it has not begun.
+                    Some(held) => {
+                        let outcomes = self.handle(&held).await;
+                        self.end(&held, &outcomes).await?
                     }
                     None if self.interrupted() => break,
                     None => self.sleep().await?,
@@ -87,130 +73,184 @@ impl<H: Handler> Lane<H> {
         }
     }
 
-    /// Sleeps until the bell rings or it is time to look, and claims under the current
-    /// number: a claim that found nothing has not used it up.
-    async fn sleep(&mut self) -> Result<Option<Held>, Error> {
-        let sent = self.about_to_ask();
-        let (ctx, bell) = (Arc::clone(&self.ctx), Arc::clone(&self.bell));
+    /// Whether the lane ends its batch early: the node stops, or has become the generator.
+    fn interrupted(&self) -> bool {
+        self.ctx.stopping() || self.ctx.role.borrow().epoch().is_some()
+    }
+
+    /// Sleeps until the bell rings or it is time to claim anyway.
+    async fn sleep(&mut self) -> Result<Option<HeldClaim>, Error> {
+        let asked = self.asked_now();
         let answer = tokio::select! {
-            answer = bell.wait(&ctx, self.call()) => answer,
-            () = ctx.stopped() => {
-                // The claim that was sent ahead may have met a token on its way out.
-                self.give_back().await?;
+            answer = self.wait_and_claim() => answer,
+            () = self.ctx.stopped() => {
+                // The claim that was sent ahead may have taken messages on its way out.
+                self.give_back(self.numbers.next()).await?;
                 return Ok(None);
             }
         };
         match answer {
-            Ok(claim) => self.accept(claim, sent).await,
+            Ok(claim) => self.claim(Some(Answered { claim, asked })).await,
             Err(error) if error.is_transient() => {
-                // It may be the second connection alone that fails.
+                // It may be the blocking connection alone that fails.
                 tokio::time::sleep(RETRY_PAUSE).await;
-                match self.patience(&error).await {
-                    Some(()) => self.claim().await,
-                    None => Ok(None),
+                match self.may_retry_after(&error).await {
+                    true => self.claim(None).await,
+                    false => Ok(None),
                 }
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Claims under the current number, repeating the call until it is answered.
-    async fn claim(&mut self) -> Result<Option<Held>, Error> {
+    /// Blocks on the bell and claims, unless the node is no worker when the lane's turn comes.
+    async fn wait_and_claim(&self) -> Result<Claim, Error> {
+        let turn = self.ctx.store.bell_turn().await;
+        if *self.ctx.role.borrow() != Role::Worker {
+            return Ok(Claim::Empty);
+        }
+        turn.wait_and_claim(self.call()).await
+    }
+
+    /// Claims until Redis gives messages or has none. `answer` is the answer to a first call.
+    async fn claim(&mut self, mut answer: Option<Answered>) -> Result<Option<HeldClaim>, Error> {
         loop {
-            let sent = self.about_to_ask();
-            match self.ask().await {
-                Ok(claim) => {
-                    self.pace.answered(sent.elapsed());
-                    return self.accept(claim, sent).await;
-                }
-                Err(error) if error.is_transient() => {
-                    if self.patience(&error).await.is_none() {
-                        return Ok(None);
+            let answered = match answer.take() {
+                Some(answered) => answered,
+                None => match self.ask().await? {
+                    Some(answered) => answered,
+                    None => return Ok(None),
+                },
+            };
+            match answered.claim {
+                Claim::Empty => return Ok(None),
+                Claim::Claimed { range, pack } => {
+                    let held = self.hold(range, pack, answered.asked).await?;
+                    if held.is_some() {
+                        return Ok(held);
                     }
                 }
-                Err(error) => return Err(error),
+                // A late twin of an earlier call used up the number.
+                Claim::Stale => self.numbers.use_up(self.numbers.next()),
+                Claim::Held { number } => self.give_back_unknown(number).await?,
+            }
+            if self.ctx.stopping() {
+                return Ok(None);
             }
         }
     }
 
-    /// Notes when, and which run of the server, is asked.
-    fn about_to_ask(&mut self) -> Instant {
-        self.asked = self.ctx.store.link().run();
-        Instant::now()
+    /// Sends a claim until it is answered. None if the node has been stopping for too long.
+    async fn ask(&mut self) -> Result<Option<Answered>, Error> {
+        let ask = || async {
+            let asked = self.asked_now();
+            let claim = self.ctx.store.claim(self.call()).await?;
+            Ok(Answered { claim, asked })
+        };
+        let answered = self.insist(ask).await?;
+        if let Some(answered) = &answered {
+            self.batch_size.answered(answered.asked.at.elapsed());
+        }
+        Ok(answered)
     }
 
-    async fn ask(&self) -> Result<Claim, Error> {
-        self.ctx.store.claim(self.call()).await
+    fn asked_now(&self) -> Asked {
+        Asked {
+            run_id: self.ctx.store.run_id(),
+            at: Instant::now(),
+        }
     }
 
     fn call(&self) -> ClaimCall<'_> {
         ClaimCall {
             slot: &self.slot,
-            number: self.number,
-            want: self.pace.want(),
+            number: self.numbers.next(),
+            want: self.batch_size.want(),
             ttl: self.ctx.config.claim_ttl,
         }
     }
 
-    /// Takes the answer to a claim; asks again under a new number if it was no answer to this.
-    async fn accept(&mut self, claim: Claim, sent: Instant) -> Result<Option<Held>, Error> {
-        match claim {
-            Claim::Claimed { range, pack } => {
-                crash::point("after-claim");
-                let name = self.slot.name().to_owned();
-                let in_hand = (self.slot.clone(), self.number, sent);
-                self.ctx.in_hand().insert(name, in_hand);
-                if let Some(pack) = self.pack_of(range, pack).await? {
-                    return Ok(Some(Held { range, pack }));
-                }
-                // The claim was lost meanwhile, or the pack is missing: then the next claim
-                // finds that out.
-                self.give_back().await?;
-                self.let_go();
-                self.number += 1;
-            }
-            Claim::Empty => return Ok(None),
-            // A late twin of an earlier call got ahead of this one.
-            Claim::Stale => self.number += 1,
-            Claim::Held { number } => {
-                self.number = self.number.max(number + 1);
-                match self.ctx.store.give_back(&self.slot, number).await {
-                    Ok(GiveBack::Ok) => {}
-                    // Not a claim that a script of ours wrote: wait for somebody to look.
-                    Ok(GiveBack::Lost) => tokio::time::sleep(RETRY_PAUSE).await,
-                    Err(error) if error.is_transient() => {}
-                    Err(error) => return Err(error),
-                }
-            }
+    /// Takes what a claim brought. None if the pack cannot be had: then the claim is lost, or the
+    /// next claim finds out that its pack is missing.
+    async fn hold(
+        &mut self,
+        range: Range,
+        pack: ClaimedPack,
+        asked: Asked,
+    ) -> Result<Option<HeldClaim>, Error> {
+        crash::point("after-claim");
+        let number = self.numbers.next();
+        self.numbers.use_up(number);
+        self.ctx.held_claims.insert(&self.slot, number, asked.at);
+        let pack = self.pack_of(range, pack, asked.run_id).await?;
+        if let Some(pack) = pack {
+            return Ok(Some(HeldClaim {
+                number,
+                range,
+                pack,
+            }));
         }
-        if self.ctx.stopping() {
-            return Ok(None);
-        }
-        Box::pin(self.claim()).await
+        self.give_back(number).await?;
+        self.ctx.held_claims.remove(&self.slot);
+        Ok(None)
     }
 
-    /// The pack of a claim: as it came, or read for all lanes. None if it is not there, or if
-    /// the node stops before it is.
+    /// The pack of a claim: as it came, or read once for all lanes. None if Redis does not have
+    /// it, or if the node stops before it comes.
     async fn pack_of(
         &self,
         range: Range,
         pack: ClaimedPack,
+        run_id: String,
     ) -> Result<Option<Arc<OwnedPack>>, Error> {
         let born = match pack {
             ClaimedPack::Sent(bytes) => return Ok(Some(Arc::new(OwnedPack::new(bytes)))),
             ClaimedPack::Kept { born } => born,
         };
         let id = PackId {
-            run: self.asked.clone(),
+            run_id,
             born,
             first: range.pack,
         };
         let Context { store, packs, .. } = &*self.ctx;
+        let read = || packs.get(&id, store.pack(&id.born, id.first));
+        Ok(self.insist(read).await?.flatten())
+    }
+
+    /// Gives back what a claim still holds.
+    async fn give_back(&self, number: u64) -> Result<(), Error> {
+        let give_back = || self.ctx.store.give_back(&self.slot, number);
+        // A claim that is lost holds nothing.
+        let (Some(GiveBack::Ok | GiveBack::Lost) | None) = self.insist(give_back).await?;
+        Ok(())
+    }
+
+    /// Gives back a claim of this slot that the lane does not know: a late twin of an earlier call
+    /// took messages.
+    async fn give_back_unknown(&mut self, number: u64) -> Result<(), Error> {
+        self.numbers.use_up(number);
+        match self.ctx.store.give_back(&self.slot, number).await {
+            Ok(GiveBack::Ok) => Ok(()),
+            // Not a claim that a script of ours wrote: a reclaim removes it at its deadline.
+            Ok(GiveBack::Lost) => {
+                tokio::time::sleep(RETRY_PAUSE).await;
+                Ok(())
+            }
+            Err(error) if error.is_transient() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Repeats a call until Redis answers. None if the node has been stopping for too long.
+    async fn insist<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        call: impl Fn() -> F,
+    ) -> Result<Option<T>, Error> {
         loop {
-            match packs.get(&id, store.pack(&id.born, id.first)).await {
-                Ok(pack) => return Ok(pack),
+            match call().await {
+                Ok(answer) => return Ok(Some(answer)),
                 Err(error) if error.is_transient() => {
-                    if self.patience(&error).await.is_none() {
+                    if !self.may_retry_after(&error).await {
                         return Ok(None);
                     }
                 }
@@ -219,301 +259,11 @@ impl<H: Handler> Lane<H> {
         }
     }
 
-    /// Handles what is held, message by message, for about a slice.
-    async fn handle(&mut self, held: &Held) -> Outcomes {
-        let Range {
-            pack: base,
-            first,
-            last,
-            returns,
-            ..
-        } = held.range;
-        let node = self.ctx.store.node();
-        let mut outcomes = Outcomes::new(node, first, returns + 1);
-        outcomes.digest = self.ctx.config.audit.then(Digest::default);
-        let Some(at_ms) = held
-            .pack
-            .at_ms()
-            .filter(|_| last - base < held.pack.count())
-        else {
-            outcomes.fail_unreadable(last, held.pack.bytes(), self.ctx.clock.now_ms());
-            return outcomes;
-        };
-        outcomes.published_ms = Some(at_ms);
-        let began = Instant::now();
-        // Locks and clocks cost more than a quick handler: such a one is asked about now and
-        // then, one that waited or is slow after every message.
-        let slow = self.pace.is_slow();
-        let mut look = true;
-        for seq in first..=last {
-            let text = held.text(seq);
-            if (look || slow || (seq - first).is_multiple_of(LOOK_EVERY))
-                && (self.interrupted()
-                    || self
-                        .pace
-                        .is_over(began.elapsed(), seq - first, last - seq + 1))
-            {
-                break;
-            }
-            if seq > first {
-                crash::point("mid-handling");
-            }
-            let message = Message {
-                seq,
-                at_ms,
-                attempt: returns + 1,
-                text,
-            };
-            let mut effects = Effects::default();
-            let Some((ended, waited)) = self.handle_one(message, &mut effects).await else {
-                break;
-            };
-            look = waited;
-            match ended {
-                Ok(()) => outcomes.done(effects),
-                Err(rejected) => {
-                    outcomes.failed(rejected.reason(), text, self.ctx.clock.now_ms());
-                }
-            }
-            if let Some(digest) = &mut outcomes.digest {
-                digest.add(seq - base, text);
-            }
-        }
-        let (count, took) = (outcomes.count(), began.elapsed());
-        self.pace.measure(count, took);
-        if let Ok(handled @ 1..) = u32::try_from(count) {
-            self.ctx.meter.handled(took / handled, count);
-        }
-        outcomes
-    }
-
-    /// Runs the handler; says also whether it had to wait. `None` when the node stops and the
-    /// handler does not end in time.
-    async fn handle_one(
-        &self,
-        message: Message<'_>,
-        effects: &mut Effects,
-    ) -> Option<(Result<(), Rejected>, bool)> {
-        let handling = AssertUnwindSafe(self.handler.handle(message, effects)).catch_unwind();
-        let mut handling = std::pin::pin!(handling);
-        let first_poll = std::future::poll_fn(|cx| Poll::Ready(handling.as_mut().poll(cx))).await;
-        let waited = first_poll.is_pending();
-        let ended = match first_poll {
-            Poll::Ready(ended) => ended,
-            Poll::Pending => tokio::select! {
-                ended = handling => ended,
-                () = self.out_of_time() => return None,
-            },
-        };
-        let ended = ended.unwrap_or_else(|_| Err("the handler panicked".into()));
-        Some((ended, waited))
-    }
-
-    async fn out_of_time(&self) {
-        self.ctx.stopped_for(STOP_GRACE).await;
-    }
-
-    /// Whether the lane should rather stop: the node does, or has become the generator.
-    fn interrupted(&self) -> bool {
-        self.ctx.stopping() || self.ctx.role.borrow().epoch().is_some()
-    }
-
-    /// Commits, gives back what was not handled, and claims the next messages if there are
-    /// to be any.
-    async fn settle(&mut self, held: &Held, outcomes: Outcomes) -> Result<Option<Held>, Error> {
-        let whole = outcomes.last() == held.range.last;
-        if outcomes.count() > 0 {
-            crash::point("before-commit");
-        }
-        if whole && !self.interrupted() {
-            return self.commit_and_claim(held, &outcomes).await;
-        }
-        let mut committed = Ended::Kept;
-        if outcomes.count() > 0 {
-            committed = self.commit(held, &outcomes, None).await?;
-            self.tell(&outcomes, committed);
-        }
-        if !whole && committed == Ended::Kept {
-            crash::point("before-give-back");
-            self.give_back().await?;
-            crash::point("after-give-back");
-        }
-        self.let_go();
-        if self.interrupted() {
-            return Ok(None);
-        }
-        self.number += 1;
-        self.claim().await
-    }
-
-    /// Commit and next claim in one round trip. If the commit has to be repeated, the claim
-    /// that overtook it was answered *held* and is repeated after it.
-    async fn commit_and_claim(
-        &mut self,
-        held: &Held,
-        outcomes: &Outcomes,
-    ) -> Result<Option<Held>, Error> {
-        let number = self.number;
-        let sent = self.about_to_ask();
-        let next = ClaimCall {
-            number: number + 1,
-            ..self.call()
-        };
-        let call = outcomes.call(self.ctx.config.max_errors);
-        let store = &self.ctx.store;
-        let both = store.commit_and_claim(&self.slot, number, call, next).await;
-        let (commit, claim) = match both {
-            Ok((commit, claim)) => {
-                self.pace.answered(sent.elapsed());
-                (commit, Some(claim))
-            }
-            Err(error) => (Err(error), None),
-        };
-        let settled = matches!(commit, Ok(Commit::Done | Commit::Already | Commit::Lost));
-        let ended = self.commit(held, outcomes, Some(commit)).await?;
-        self.tell(outcomes, ended);
-        self.let_go();
-        self.number += 1;
-        match claim {
-            // It overtook the commit, whose script the server had to be sent first.
-            Some(Ok(Claim::Held { number: held })) if held == number => self.claim().await,
-            Some(Ok(claim)) if settled => self.accept(claim, sent).await,
-            _ => self.claim().await,
-        }
-    }
-
-    /// Commits all outcomes, repeating the call until it is answered. `answer` is the answer
-    /// to a first try.
-    async fn commit(
-        &mut self,
-        held: &Held,
-        outcomes: &Outcomes,
-        mut answer: Option<Result<Commit, Error>>,
-    ) -> Result<Ended, Error> {
-        let mut warned = false;
-        loop {
-            let max_errors = self.ctx.config.max_errors;
-            let answered = match answer.take() {
-                Some(answered) => answered,
-                None => {
-                    let call = outcomes.call(max_errors);
-                    self.ctx.store.commit(&self.slot, self.number, call).await
-                }
-            };
-            // An effect on a key that the user may not touch is refused before the script runs.
-            let answered = match answered {
-                Err(Error::Refused(reason)) if outcomes.has_effects() => {
-                    Ok(Commit::Refused { reason })
-                }
-                answered => answered,
-            };
-            match answered {
-                Ok(Commit::Done | Commit::Already) => return Ok(Ended::Kept),
-                Ok(Commit::Lost) => return Ok(Ended::Lost),
-                Ok(Commit::Refused { .. }) if outcomes.count() > 1 => {
-                    return self.commit_one_by_one(held, outcomes).await;
-                }
-                Ok(Commit::Refused { reason }) => {
-                    self.refused.push(outcomes.first());
-                    let text = held.text(outcomes.first());
-                    let failed = outcomes.refused(&reason, text, self.ctx.clock.now_ms());
-                    return Box::pin(self.commit(held, &failed, None)).await;
-                }
-                Ok(Commit::Full { records }) => {
-                    if !std::mem::replace(&mut warned, true) {
-                        self.ctx.emit(Event::Warning {
-                            text: format!(
-                                "the errors store is full ({records} failed messages): take them \
-                                 with `baton getErrors`, or raise --max-errors"
-                            ),
-                        });
-                    }
-                    if self.ctx.stopping() {
-                        self.give_back().await?;
-                        return Ok(Ended::Lost);
-                    }
-                    tokio::time::sleep(FULL_PAUSE).await;
-                }
-                Err(error) if error.is_transient() => {
-                    if self.patience(&error).await.is_none() {
-                        return Ok(Ended::Lost);
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// An effect was refused: the message it belongs to fails, its neighbours do not.
-    async fn commit_one_by_one(
-        &mut self,
-        held: &Held,
-        outcomes: &Outcomes,
-    ) -> Result<Ended, Error> {
-        for mut single in outcomes.singles() {
-            if self.ctx.config.audit {
-                let seq = single.first();
-                single.digest = Some(Digest::of(seq - held.range.pack, held.text(seq)));
-            }
-            if Box::pin(self.commit(held, &single, None)).await? == Ended::Lost {
-                return Ok(Ended::Lost);
-            }
-        }
-        Ok(Ended::Kept)
-    }
-
-    async fn give_back(&mut self) -> Result<(), Error> {
-        loop {
-            match self.ctx.store.give_back(&self.slot, self.number).await {
-                Ok(GiveBack::Ok | GiveBack::Lost) => return Ok(()),
-                Err(error) if error.is_transient() => {
-                    if self.patience(&error).await.is_none() {
-                        return Ok(());
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Waits until a call may be repeated; `None` when the node has been stopping for too long.
-    async fn patience(&self, error: &Error) -> Option<()> {
+    /// Waits until a call may be repeated. False if the node has been stopping for too long.
+    async fn may_retry_after(&self, error: &Error) -> bool {
         tokio::select! {
-            () = self.ctx.pause_after(error) => Some(()),
-            () = self.out_of_time() => None,
-        }
-    }
-
-    fn let_go(&self) {
-        self.ctx.in_hand().remove(self.slot.name());
-    }
-
-    /// Tells what became of the messages.
-    fn tell(&mut self, outcomes: &Outcomes, ended: Ended) {
-        let (first, last) = (outcomes.first(), outcomes.last());
-        let mut failed = outcomes.failed_numbers();
-        failed.append(&mut self.refused);
-        failed.sort_unstable();
-        match ended {
-            Ended::Kept => {
-                crash::point("after-commit");
-                let meter = &self.ctx.meter;
-                meter.has_processed(outcomes.count(), failed.len() as u64);
-                if let Some(at_ms) = outcomes.published_ms {
-                    let ms = self.ctx.clock.now_ms().saturating_sub(at_ms);
-                    meter.took(Duration::from_millis(ms), outcomes.count());
-                }
-                self.ctx.emit(Event::Processed {
-                    first,
-                    last,
-                    failed,
-                    attempt: outcomes.attempt(),
-                });
-            }
-            Ended::Lost => {
-                self.ctx.meter.has_lost(outcomes.count());
-                self.ctx.emit(Event::Lost { first, last });
-            }
+            () = self.ctx.pause_after(error) => true,
+            () = self.ctx.stopped_for(STOP_GRACE) => false,
         }
     }
 }

@@ -2,19 +2,19 @@
 
 use std::fmt::{self, Display};
 use std::io::Write;
+use std::time::SystemTime;
 
 use baton::Event;
-use humantime::Rfc3339Timestamp;
-
 use baton_protocol::text::{Escaped, Excerpt};
 
 use super::Entry;
 
-/// Longest excerpt of a text.
+/// The most characters of a message's text in a line.
 const EXCERPT_CHARS: usize = 60;
 
 /// Appends a line.
-pub(crate) fn write(to: &mut Vec<u8>, at: Rfc3339Timestamp, node: &str, entry: &Entry<'_>) {
+pub(crate) fn write(to: &mut Vec<u8>, at: SystemTime, node: &str, entry: &Entry<'_>) {
+    let at = humantime::format_rfc3339_millis(at);
     // Writing to a vector cannot fail.
     let _ = match entry {
         Entry::Event(event) => writeln!(to, "{at} {node:10}  {}", Words(event)),
@@ -110,7 +110,7 @@ impl Display for Words<'_> {
                 if *generator { "generator" } else { "worker" }
             ),
             Event::Stopped => f.write_str("stopped"),
-            // A newer library may tell more.
+            // A newer library may have more events.
             other => write!(f, "{other:?}"),
         }
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use baton::{Effects, FailedMessage, FleetName, Target};
 use baton_protocol::PackBuilder;
 use baton_protocol::record;
-use baton_protocol::{Claim, ClaimCall, Commit, Outcomes, Publish, PublishCall, Seal, Slot, Store};
+use baton_protocol::{
+    Claim, ClaimCall, Commit, CommitCall, Publish, PublishCall, Seal, Slot, Store,
+};
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;
 
@@ -109,7 +111,7 @@ impl Seed {
             let commit = self.store.commit(
                 &slot,
                 self.claim,
-                Outcomes {
+                CommitCall {
                     first,
                     last,
                     failed: &failed,

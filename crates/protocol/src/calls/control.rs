@@ -39,6 +39,15 @@ pub enum Beat {
     },
 }
 
+impl Beat {
+    /// Redis's clock in ms.
+    pub fn now_ms(&self) -> u64 {
+        match self {
+            Self::Generator { now_ms, .. } | Self::Worker { now_ms, .. } => *now_ms,
+        }
+    }
+}
+
 impl Store {
     /// Says "I am here"; renews or takes the lease. `about` is a JSON object for people,
     /// `above` an epoch that the lease must exceed (0: any).
@@ -57,7 +66,7 @@ impl Store {
                 ],
                 &[
                     self.node.as_bytes(),
-                    self.link.run().as_bytes(),
+                    self.link.run_id().as_bytes(),
                     lease_ttl.as_millis().to_string().as_bytes(),
                     PROTOCOL.as_bytes(),
                     keys.presence.as_bytes(),

@@ -166,14 +166,15 @@ impl Store {
         static SLOTS: AtomicU64 = AtomicU64::new(1);
         let lane = format!("settle{}", SLOTS.fetch_add(1, Ordering::Relaxed));
         let (slot, number) = (Slot::new(&self.node, lane), 1);
-        let wanted = Wanted::Exactly(&[long.id]);
+        let ids = [long.id];
+        let wanted = Wanted::Exactly(&ids);
         let claim = self
             .errors_claim(&slot, number, wanted, COMPARE_TTL)
             .await?;
         if !matches!(claim, ErrorsClaim::Claimed(_)) {
             return Ok(Settled::Missing);
         }
-        let (stored, _) = self.errors_read(&[long.id]).await?;
+        let (stored, _) = self.errors_read(&ids).await?;
         let settled = match stored.first() == Some(long) {
             true if settle == Settle::Drop => Settled::Dropped,
             true => Settled::Unfit,
@@ -197,7 +198,7 @@ impl Store {
         let mut args = vec![
             slot.name().to_owned(),
             claim.to_string(),
-            self.link.run(),
+            self.link.run_id(),
             ttl.as_millis().to_string(),
         ];
         match wanted {

@@ -4,23 +4,25 @@
 //! it with the same arguments, and the answer tells what became of it.
 
 pub(crate) mod answer;
+mod bell;
 mod control;
 pub mod decode;
 mod errors;
 mod errors_page;
-pub mod outcome;
+mod outcomes;
 mod queue;
 mod reading;
 mod upkeep;
 
 pub use answer::exact;
+pub use bell::BellTurn;
 pub use control::Beat;
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};
-pub use queue::BELL_WAIT;
+pub use outcomes::Outcomes;
 pub use queue::{
-    Claim, ClaimCall, ClaimedPack, Commit, Extend, Fence, GiveBack, Outcomes, Publish, PublishCall,
-    Seal, Slot,
+    Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Extend, Fence, GiveBack, Publish,
+    PublishCall, Seal, Slot,
 };
 pub use reading::Reading;
 pub use reading::{Census, Lease, Listed, Roster};
@@ -31,6 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::Value;
 
+use self::bell::Bell;
 use crate::keys::{FleetName, Keys};
 use crate::link::{Channels, Link, LinkState, Over};
 use crate::new_name;
@@ -48,6 +51,7 @@ pub struct Store {
     node: String,
     keys: Keys,
     link: Link,
+    bell: Arc<Bell>,
     loads: Arc<Loads>,
 }
 
@@ -79,6 +83,7 @@ impl Store {
             node: node.to_owned(),
             keys,
             link,
+            bell: Arc::default(),
             loads: Arc::default(),
         })
     }
@@ -92,6 +97,7 @@ impl Store {
             node: new_name(),
             keys: Keys::new(fleet),
             link: Link::open(target, None, |_| {}).await?,
+            bell: Arc::default(),
             loads: Arc::default(),
         })
     }
@@ -121,9 +127,10 @@ impl Store {
         self.link.called().await;
     }
 
-    /// The connections.
-    pub fn link(&self) -> &Link {
-        &self.link
+    /// The server's process, in the short form that claims carry; empty while there is no
+    /// connection.
+    pub fn run_id(&self) -> String {
+        self.link.run_id()
     }
 
     /// Makes sure that a fleet can live here: a server that takes writes and keeps keys, a
@@ -146,14 +153,6 @@ impl Store {
         self.check_asking().await?;
         self.check_types().await?;
         self.check_protocol().await
-    }
-
-    /// Tries the one command that no script sends: idle workers block on the bell.
-    async fn check_bell(&self) -> Result<(), Error> {
-        let mut command = redis::cmd("BLPOP");
-        // Not one millisecond: Redis 6.2 rounds that down to none, and none is for ever.
-        command.arg(&self.keys.preflight[1]).arg(0.002);
-        self.link.call(&command).await.map(drop)
     }
 
     /// Makes sure that the fleet, if there is one, speaks this protocol.

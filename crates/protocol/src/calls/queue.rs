@@ -1,25 +1,17 @@
-//! The way of a message: seal, publish, claim, extend, commit, give back.
+//! The calls that carry a message: seal, publish, claim, extend, commit, give back.
 
 use std::time::Duration;
 
-use redis::Value;
-use redis::aio::MultiplexedConnection;
-
-use super::answer::unexpected;
 use super::{Store, decode};
 use crate::encoding::effects::Effects;
 use crate::encoding::pack::{PACK_MESSAGES, Range};
-use crate::error::classify;
 use crate::{Cursor, Digest, Error, Setting, scripts};
 
-/// A message that so many workers died with goes to errors instead of killing another.
+/// A message with which so many workers died goes to errors instead of killing another worker.
 const POISON_DEATHS: u64 = 3;
 
-/// How long an idle worker blocks on the bell before it looks by itself.
-pub const BELL_WAIT: Duration = Duration::from_secs(5);
-
 /// One lane of a worker. It holds at most one claim at a time; its claims are numbered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slot {
     name: String,
 }
@@ -46,7 +38,7 @@ pub enum Seal {
     Sealed {
         /// The fleet's last sequence number.
         last: u64,
-        /// Where the schedule stands; none if what Redis has is no cursor.
+        /// Where the schedule stands; none if Redis has something else there.
         cursor: Option<Cursor>,
     },
     /// A newer generator, or another of the same epoch, sealed before.
@@ -80,9 +72,9 @@ pub struct PublishCall<'a> {
     pub count: u64,
     /// Where the schedule stands afterwards.
     pub cursor: Cursor,
-    /// Backpressure: most messages that may wait or be in hand.
+    /// Backpressure: max messages that may wait or be claimed.
     pub max_pending: u64,
-    /// Digest of its texts, if a ledger is kept.
+    /// Digest of its texts, if the fleet keeps a ledger.
     pub digest: Option<Digest>,
     /// The pack.
     pub pack: &'a [u8],
@@ -95,7 +87,7 @@ pub enum Publish {
     /// Written.
     Ok,
     /// Nothing written: the fleet has these numbers. An earlier try of this very call wrote
-    /// them, if there was one and if the caller knows the fleet's last number for its own.
+    /// them, if there was one and if the caller sent the fleet's last number.
     Already {
         /// The fleet's last sequence number.
         last: u64,
@@ -105,9 +97,9 @@ pub enum Publish {
         /// The fleet's last sequence number.
         last: u64,
     },
-    /// Nothing written: somebody else is the generator.
+    /// Nothing written: another node is the generator.
     Fenced {
-        /// Who.
+        /// That node.
         node: String,
         /// Its epoch.
         epoch: u64,
@@ -126,7 +118,7 @@ pub struct ClaimCall<'a> {
     pub slot: &'a Slot,
     /// The number of the claim; grows per slot.
     pub number: u64,
-    /// Most messages wanted.
+    /// Max messages wanted.
     pub want: u64,
     /// How long the claim holds.
     pub ttl: Duration,
@@ -177,9 +169,9 @@ pub enum Extend {
     Lost,
 }
 
-/// What became of messages `first..=last`.
+/// What to commit: how messages `first..=last` ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Outcomes<'a> {
+pub struct CommitCall<'a> {
     /// The first message of the claim that has not ended.
     pub first: u64,
     /// The last message that ends now.
@@ -188,9 +180,9 @@ pub struct Outcomes<'a> {
     pub failed: &'a [Vec<u8>],
     /// What the handlers of the others staged.
     pub effects: &'a Effects,
-    /// Most error records the store may keep.
+    /// Max error records that the store may keep.
     pub max_errors: u64,
-    /// Digest of the texts, if a ledger is kept.
+    /// Digest of the texts, if the fleet keeps a ledger.
     pub digest: Option<Digest>,
 }
 
@@ -232,7 +224,7 @@ fn words(digest: Option<Digest>) -> String {
 }
 
 impl Store {
-    /// Raises the fence: nothing of an older generator is accepted any more.
+    /// Raises the fence: Redis refuses what an older generator publishes from here on.
     pub async fn seal(&self, epoch: u64) -> Result<Seal, Error> {
         let keys = &self.keys;
         let answer = self
@@ -293,43 +285,11 @@ impl Store {
         decode::publish(&answer)
     }
 
-    /// Takes at most `want` messages into a slot's hands.
+    /// Claims at most `want` messages for a slot.
     pub async fn claim(&self, call: ClaimCall<'_>) -> Result<Claim, Error> {
         let (keys, args) = self.claim_words(call);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         decode::claim(&self.eval(&scripts::CLAIM, &keys, &args).await?)
-    }
-
-    /// Blocks on the bell for up to [`BELL_WAIT`], then claims. The claim is sent behind the
-    /// blocking call, so that the server runs it the moment the bell rings.
-    pub async fn claim_when_rung(
-        &self,
-        connection: &mut MultiplexedConnection,
-        call: ClaimCall<'_>,
-    ) -> Result<Claim, Error> {
-        let (keys, args) = self.claim_words(call);
-        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
-        let mut block = redis::cmd("BLPOP");
-        block.arg(&self.keys.bell).arg(BELL_WAIT.as_secs());
-        let mut pipeline = redis::pipe();
-        pipeline.add_command(block);
-        pipeline.add_command(super::command("EVALSHA", &scripts::CLAIM.sha, &keys, &args));
-        let answers = connection
-            .send_packed_commands(&pipeline, 0, 2)
-            .await
-            .map_err(classify)?;
-        let mut answers = answers
-            .into_iter()
-            .map(|answer| answer.extract_error().map_err(classify));
-        let (Some(rung), Some(claim)) = (answers.next(), answers.next()) else {
-            return Err(unexpected(scripts::CLAIM.name, &Value::Nil));
-        };
-        rung?;
-        match claim {
-            // The token is spent: ask again, with the whole script.
-            Err(Error::Refused(why)) if why.starts_with("NOSCRIPT") => self.claim(call).await,
-            claim => decode::claim(&claim?),
-        }
     }
 
     /// Reads the pack that begins with message `first`; none if it is gone, or if the data is
@@ -347,7 +307,7 @@ impl Store {
         decode::pack(born, self.ask(&questions).await?)
     }
 
-    fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
+    pub(super) fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -366,7 +326,7 @@ impl Store {
         let args = [
             call.slot.name.clone(),
             call.number.to_string(),
-            self.link.run(),
+            self.link.run_id(),
             call.want.to_string(),
             call.ttl.as_millis().to_string(),
             POISON_DEATHS.to_string(),
@@ -402,9 +362,9 @@ impl Store {
         &self,
         slot: &Slot,
         claim: u64,
-        outcomes: Outcomes<'_>,
+        call: CommitCall<'_>,
     ) -> Result<Commit, Error> {
-        let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, outcomes);
+        let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
         let (script, loads) = (&scripts::COMMIT, self.loads());
         let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
         decode::commit(&self.insist(script, loads, answer, command).await?)
@@ -416,10 +376,10 @@ impl Store {
         &self,
         slot: &Slot,
         claim: u64,
-        outcomes: Outcomes<'_>,
+        call: CommitCall<'_>,
         next: ClaimCall<'_>,
     ) -> Result<(Result<Commit, Error>, Result<Claim, Error>), Error> {
-        let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, outcomes);
+        let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
         let (keys, args) = self.claim_words(next);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         let begin = |verb: &str, text: &str| super::command(verb, text, &keys, &args);
@@ -445,26 +405,26 @@ impl Store {
         text: &str,
         slot: &Slot,
         claim: u64,
-        outcomes: Outcomes<'_>,
+        call: CommitCall<'_>,
     ) -> redis::Cmd {
         let keys = &self.keys;
         let head = [
             slot.name.clone(),
             claim.to_string(),
-            outcomes.first.to_string(),
-            outcomes.last.to_string(),
-            outcomes.max_errors.to_string(),
-            words(outcomes.digest),
-            outcomes.failed.len().to_string(),
+            call.first.to_string(),
+            call.last.to_string(),
+            call.max_errors.to_string(),
+            words(call.digest),
+            call.failed.len().to_string(),
         ];
-        let effects = &outcomes.effects.staged;
+        let effects = &call.effects.staged;
         let count = effects.len().to_string();
         let sizes: Vec<String> = effects
             .iter()
             .map(|effect| effect.args.len().to_string())
             .collect();
         let mut args: Vec<&[u8]> = head.iter().map(String::as_bytes).collect();
-        args.extend(outcomes.failed.iter().map(Vec::as_slice));
+        args.extend(call.failed.iter().map(Vec::as_slice));
         args.push(count.as_bytes());
         for (effect, size) in effects.iter().zip(&sizes) {
             args.push(effect.verb.as_bytes());

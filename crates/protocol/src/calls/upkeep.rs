@@ -26,10 +26,22 @@ pub struct Reclaimed {
     pub nodes: Vec<String>,
 }
 
+impl Reclaimed {
+    /// Adds what another call returned; each node is named once.
+    pub fn add(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.records += other.records;
+        let known: HashSet<&str> = self.nodes.iter().map(String::as_str).collect();
+        let mut new = other.nodes;
+        new.retain(|node| !known.contains(node.as_str()));
+        self.nodes.append(&mut new);
+    }
+}
+
 impl Store {
     /// Returns the claims of dead workers and drains.
     pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from(&self.link.run(), 0, RECLAIM_LOOKS.0)
+        self.reclaim_from(&self.link.run_id(), 0, RECLAIM_LOOKS.0)
             .await
     }
 
@@ -37,17 +49,12 @@ impl Store {
     /// since.
     pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
         let mut all = self.reclaim_from("", 0, RECLAIM_LOOKS.1).await?;
-        let mut known: HashSet<String> = all.nodes.iter().cloned().collect();
         let (mut skip, mut claims) = (0, self.claims_len().await?);
         loop {
             let some = self.reclaim_from("", skip, RECLAIM_LOOKS.0).await?;
             let cut_short = some.records >= RECLAIM_RECORDS;
             let none = some.nodes.is_empty();
-            all.messages += some.messages;
-            all.records += some.records;
-            let new = some.nodes.into_iter();
-            all.nodes
-                .extend(new.filter(|node| known.insert(node.clone())));
+            all.add(some);
             if claims <= skip + RECLAIM_CLAIMS && !cut_short {
                 return Ok(all);
             }
@@ -99,5 +106,26 @@ impl Store {
             }
             entries.extend(page);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reclaimed(messages: u64, records: u64, nodes: &[&str]) -> Reclaimed {
+        Reclaimed {
+            messages,
+            records,
+            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn what_several_calls_returned_adds_up_and_names_each_node_once() {
+        let mut all = reclaimed(3, 0, &["b", "a"]);
+        all.add(reclaimed(2, 5, &["a", "c", "b"]));
+        all.add(reclaimed(1, 1, &["c"]));
+        assert_eq!(all, reclaimed(6, 6, &["b", "a", "c"]));
     }
 }

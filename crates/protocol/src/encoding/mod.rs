@@ -5,4 +5,5 @@ pub(crate) mod effects;
 pub(crate) mod ledger;
 pub(crate) mod pack;
 pub mod record;
+mod record_json;
 pub(crate) mod takeover;

@@ -1,9 +1,6 @@
 //! Failed messages: what the errors store keeps of them.
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
-
 use crate::encoding::pack::{read_cut_text, read_text, write, write_text};
-use crate::text;
 
 /// A failed message as the errors store keeps it: a msgpack array
 /// `[sequence number, time in ms, node, reason, attempt, text]`.
@@ -113,23 +110,6 @@ pub fn seq_of(mut bytes: &[u8]) -> u64 {
     match rmp::decode::read_array_len(&mut bytes) {
         Ok(6) => rmp::decode::read_int(&mut bytes).unwrap_or_default(),
         _ => 0,
-    }
-}
-
-/// As `baton getErrors --json` prints it: readable time, all bytes of a text that is none.
-impl Serialize for FailedMessage {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("seq", &self.seq)?;
-        object.serialize_entry("at", &text::moment(self.at_ms))?;
-        object.serialize_entry("node", &self.node)?;
-        object.serialize_entry("reason", &self.reason)?;
-        object.serialize_entry("attempt", &self.attempt)?;
-        object.serialize_entry("text", &String::from_utf8_lossy(&self.text))?;
-        if std::str::from_utf8(&self.text).is_err() {
-            object.serialize_entry("text_hex", &text::hex(&self.text))?;
-        }
-        object.end()
     }
 }
 

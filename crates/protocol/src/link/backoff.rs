@@ -1,4 +1,4 @@
-//! How long to wait between attempts, and which reasons the log has heard.
+//! How long to wait between attempts, and which reasons the log has.
 
 use std::time::Duration;
 
@@ -34,29 +34,29 @@ impl Backoff {
     }
 }
 
-/// Most reasons that are remembered. A server whose every reason differs is reported each time.
-const MOST_REASONS: usize = 16;
+/// Max reasons that are remembered. A server whose every reason differs is reported each time.
+const MAX_REASONS: usize = 16;
 
-/// The reasons that the log has heard since all was well.
+/// The reasons that the log has since all was well.
 #[derive(Debug, Default)]
-pub struct Said {
+pub struct LoggedReasons {
     reasons: Vec<String>,
 }
 
-impl Said {
+impl LoggedReasons {
     /// Whether this reason is new. It is not the next time.
     pub fn is_new(&mut self, reason: &str) -> bool {
-        if self.reasons.iter().any(|said| said == reason) {
+        if self.reasons.iter().any(|logged| logged == reason) {
             return false;
         }
-        if self.reasons.len() == MOST_REASONS {
+        if self.reasons.len() == MAX_REASONS {
             self.reasons.remove(0);
         }
         self.reasons.push(reason.to_owned());
         true
     }
 
-    /// Whether anything was said.
+    /// Whether the log has any.
     pub fn is_empty(&self) -> bool {
         self.reasons.is_empty()
     }
@@ -85,13 +85,15 @@ mod tests {
 
     #[test]
     fn each_reason_is_new_once_until_all_is_well() {
-        let mut said = Said::default();
-        assert!(said.is_new("a") && said.is_new("b") && !said.is_new("a") && !said.is_new("b"));
-        said.clear();
-        assert!(said.is_empty() && said.is_new("a"));
+        let mut logged = LoggedReasons::default();
+        assert!(
+            logged.is_new("a") && logged.is_new("b") && !logged.is_new("a") && !logged.is_new("b")
+        );
+        logged.clear();
+        assert!(logged.is_empty() && logged.is_new("a"));
         for i in 0..100 {
-            assert!(said.is_new(&i.to_string()));
+            assert!(logged.is_new(&i.to_string()));
         }
-        assert!(said.reasons.len() <= MOST_REASONS);
+        assert!(logged.reasons.len() <= MAX_REASONS);
     }
 }

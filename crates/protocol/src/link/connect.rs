@@ -130,11 +130,14 @@ impl Connector {
         })
     }
 
-    /// A connection of its own for calls that block on the server for up to `longest`.
-    pub(super) async fn blocking(&self, longest: Duration) -> Result<MultiplexedConnection, Error> {
+    /// A connection of its own for calls that block on the server for up to `max_wait`.
+    pub(super) async fn blocking(
+        &self,
+        max_wait: Duration,
+    ) -> Result<MultiplexedConnection, Error> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(longest + ANSWER_TIMEOUT));
+            .set_response_timeout(Some(max_wait + ANSWER_TIMEOUT));
         self.open(&config).await
     }
 

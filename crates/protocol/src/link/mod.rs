@@ -21,19 +21,16 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
-use tokio::sync::{Mutex, Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use crate::calls::answer::unexpected;
 use crate::error::{classify, plain};
 use crate::server_info::ServerInfo;
 use crate::{Error, Target, redis_client};
-pub use backoff::{Backoff, Said};
+pub use backoff::{Backoff, LoggedReasons};
 use connect::Connector;
 use supervisor::Supervisor;
-
-/// Pauses between attempts to open a blocking connection: the first, and the longest.
-const BLOCKING_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// What happened to the connections, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +92,7 @@ enum State {
     Down(Arc<str>),
 }
 
-/// What the supervisor hears.
+/// What the connections report to the supervisor.
 enum News {
     /// A connection broke.
     Broke {
@@ -115,12 +112,11 @@ struct Shared {
     state: watch::Sender<State>,
     /// Whether the last call about this process's presence was not executed.
     unwilling: AtomicBool,
-    blocking_backoff: Mutex<Option<Backoff>>,
 }
 
 /// Connections that come back. Clones share them; they close when the last is dropped.
 #[derive(Clone)]
-pub struct Link {
+pub(crate) struct Link {
     shared: Arc<Shared>,
     _supervisor: Arc<AbortOnDrop>,
 }
@@ -141,7 +137,7 @@ impl Link {
         channels: Option<Channels>,
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
-        let (news, heard) = mpsc::unbounded_channel();
+        let (news, receiver) = mpsc::unbounded_channel();
         let connector = Connector {
             client: redis_client(target)?,
             channels,
@@ -154,9 +150,8 @@ impl Link {
             connector,
             state: watch::Sender::new(State::Up(first)),
             unwilling: AtomicBool::new(false),
-            blocking_backoff: Mutex::new(None),
         });
-        let supervisor = Supervisor::new(Arc::clone(&shared), heard, observe, 0);
+        let supervisor = Supervisor::new(Arc::clone(&shared), receiver, observe, 0);
         Ok(Self {
             shared,
             _supervisor: Arc::new(AbortOnDrop(tokio::spawn(supervisor.run()).abort_handle())),
@@ -172,7 +167,7 @@ impl Link {
     }
 
     /// The run of the server, in the short form that claims carry; empty while there is none.
-    pub fn run(&self) -> String {
+    pub(crate) fn run_id(&self) -> String {
         self.server()
             .map(|server| server.run.clone())
             .unwrap_or_default()
@@ -287,33 +282,14 @@ impl Link {
         }
     }
 
-    /// One more connection, for calls that block on the server for up to `longest`. While such
-    /// connections cannot be had, attempts are spaced out.
-    pub async fn blocking(&self, longest: Duration) -> Result<MultiplexedConnection, Error> {
-        let mut backoff = self.shared.blocking_backoff.lock().await;
-        if let Some(backoff) = &mut *backoff {
-            tokio::time::sleep(backoff.pause()).await;
-        }
-        match self.shared.connector.blocking(longest).await {
-            Ok(connection) => {
-                *backoff = None;
-                Ok(connection)
-            }
-            // The link is up with the same credentials: a refusal may pass.
-            Err(Error::Refused(why)) => {
-                backoff.get_or_insert_with(new_blocking_backoff);
-                Err(Error::Unavailable(why))
-            }
-            Err(error) => {
-                backoff.get_or_insert_with(new_blocking_backoff);
-                Err(error)
-            }
-        }
+    /// One more connection, for calls that block on the server for up to `max_wait`. It does not
+    /// come back when it breaks: its owner opens another.
+    pub(crate) async fn open_blocking(
+        &self,
+        max_wait: Duration,
+    ) -> Result<MultiplexedConnection, Error> {
+        self.shared.connector.blocking(max_wait).await
     }
-}
-
-fn new_blocking_backoff() -> Backoff {
-    Backoff::new(BLOCKING_BACKOFF.0, BLOCKING_BACKOFF.1)
 }
 
 impl Shared {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::backoff::{Backoff, Said};
+use super::backoff::{Backoff, LoggedReasons};
 use super::{LinkState, News, Shared, State, Up};
 use crate::Error;
 
@@ -35,7 +35,7 @@ pub(super) struct Supervisor<O> {
     news: mpsc::UnboundedReceiver<News>,
     observe: O,
     backoff: Backoff,
-    said: Said,
+    logged: LoggedReasons,
     /// Number of the next connection.
     next_id: u64,
     /// Whether the last call about this process's presence was refused by a server that may
@@ -55,7 +55,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
             news,
             observe,
             backoff: Backoff::new(BACKOFF.0, BACKOFF.1),
-            said: Said::default(),
+            logged: LoggedReasons::default(),
             next_id,
             unwilling: false,
         }
@@ -63,7 +63,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
 
     pub(super) async fn run(mut self) {
         loop {
-            let quiet = self.said.is_empty() || self.unwilling;
+            let quiet = self.logged.is_empty() || self.unwilling;
             let proven_at = self.up().map(|up| up.since + PROVEN_AFTER);
             let check_at = proven_at.map(|at| at.max(Instant::now() + BACKOFF.0));
             let news = tokio::select! {
@@ -161,14 +161,14 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
     }
 
     fn say(&mut self, why: &str) {
-        if self.said.is_new(why) {
+        if self.logged.is_new(why) {
             (self.observe)(LinkState::Lost(why.to_owned()));
         }
     }
 
     fn say_regained(&mut self) {
-        if !self.said.is_empty() {
-            self.said.clear();
+        if !self.logged.is_empty() {
+            self.logged.clear();
             (self.observe)(LinkState::Regained);
         }
     }

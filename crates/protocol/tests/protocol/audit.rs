@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use baton::Effects;
 use baton::inspect::{Audit, Finding};
-use baton_protocol::{Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store};
+use baton_protocol::{Commit, CommitCall, Failure, Publish, PublishCall, Settle, Settled, Store};
 use baton_protocol::{Digest, Ledger};
 
 use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack};
@@ -36,7 +36,7 @@ async fn commit(
     failed: &[Vec<u8>],
     effects: &Effects,
 ) -> Commit {
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: *ended.start(),
         last: *ended.end(),
         failed,
@@ -199,7 +199,7 @@ async fn a_message_that_is_retried_ends_once_more() {
         "before its second end"
     );
     assert_eq!(w.take(4, 1).await, "m3");
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: 3,
         last: 3,
         failed: &[],

@@ -1,7 +1,7 @@
 //! commit: each message ends once, by the slot that holds exactly it.
 
 use baton::Effects;
-use baton_protocol::{Commit, Outcomes, Publish};
+use baton_protocol::{Commit, CommitCall, Publish};
 
 use crate::support::{Fleet, NO_EFFECTS, failed, publish};
 
@@ -243,7 +243,7 @@ async fn however_many_fail_at_once_each_has_its_record_in_order() {
     let records: Vec<Vec<u8>> = (1..=count)
         .map(|seq| failed(seq, format!("m{seq}")))
         .collect();
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: 1,
         last: count,
         failed: &records,

@@ -103,7 +103,7 @@ async fn refused(seed: &[&[&str]], stage: impl Fn(&mut Effects, &dyn Fn(&str) ->
     stage(&mut effects, &|name| fleet.app(name));
     effects.rpush(fleet.app("later"), "1");
     let records = [failed(2, "m2")];
-    let outcomes = baton_protocol::Outcomes {
+    let outcomes = baton_protocol::CommitCall {
         first: 1,
         last: 2,
         failed: &records,

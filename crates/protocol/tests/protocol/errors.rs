@@ -1,7 +1,7 @@
 //! The errors store: a record is gone only when the drain that holds it says so.
 
 use baton_protocol::{
-    Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Outcomes, Reclaimed, Settle,
+    Commit, CommitCall, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Reclaimed, Settle,
 };
 
 use crate::support::{Fleet, Lane, NO_EFFECTS, OVER, failed};
@@ -230,7 +230,7 @@ async fn ids_that_would_overwrite_a_record_or_are_no_numbers_stop_a_commit() {
         }
         let before = fleet.dump().await;
         let records = [failed(1, "m1")];
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: 1,
             last: 2,
             failed: &records,

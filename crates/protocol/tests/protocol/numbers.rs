@@ -61,7 +61,7 @@ async fn refuses<T: std::fmt::Debug>(
 
 async fn commit(spoilt: &Spoilt, failures: u64) -> Result<Commit, Error> {
     let records: Vec<Vec<u8>> = (2..2 + failures).map(|seq| failed(seq, "m")).collect();
-    let outcomes = baton_protocol::Outcomes {
+    let outcomes = baton_protocol::CommitCall {
         first: 2,
         last: 3,
         failed: &records,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use baton::Inspector;
 use baton::{Effects, Error};
-use baton_protocol::{Beat, Commit, Outcomes, Publish, Seal};
+use baton_protocol::{Beat, Commit, CommitCall, Publish, Seal};
 
 use crate::support::{Fleet, Lane, beat, publish};
 
@@ -154,7 +154,7 @@ async fn refused_effect(fleet: &Fleet, rules: &[&str]) -> String {
     let mut effects = Effects::default();
     effects.incr_by(fleet.app("count"), 1);
     effects.sadd(fleet.app("set"), "member");
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: 1,
         last: 1,
         failed: &[],

@@ -4,7 +4,7 @@
 use baton_protocol::Digest;
 use baton_protocol::record;
 use baton_protocol::{
-    Commit, ErrorsClaim, Failure, Outcomes, Publish, PublishCall, Settle, Settled,
+    Commit, CommitCall, ErrorsClaim, Failure, Publish, PublishCall, Settle, Settled,
 };
 
 use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack, publish};
@@ -373,7 +373,7 @@ async fn a_thousand_records_are_settled() {
     let records: Vec<_> = (1..=1000)
         .map(|seq| failed(seq, format!("m{seq}")))
         .collect();
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: 1,
         last: 1000,
         failed: &records,
@@ -409,7 +409,7 @@ async fn the_ledger_tells_of_a_retry_and_not_of_a_drop() {
     assert_eq!(g.publish(call).await.unwrap(), Publish::Ok);
     let _ = w.take(1, 2).await;
     let records = [failed(1, "m1"), failed(2, "m2")];
-    let outcomes = Outcomes {
+    let outcomes = CommitCall {
         first: 1,
         last: 2,
         failed: &records,

@@ -4,7 +4,7 @@ use baton::Inspector;
 use baton::{Effects, Error};
 use baton_protocol::Digest;
 use baton_protocol::{
-    ClaimCall, Commit, Failure, Outcomes, Publish, PublishCall, Settle, Settled, Store, Wanted,
+    ClaimCall, Commit, CommitCall, Failure, Publish, PublishCall, Settle, Settled, Store, Wanted,
 };
 
 use crate::support::{Fleet, LONG, Lane, NO_EFFECTS, OVER, beat, call, failed, pack, publish};
@@ -197,7 +197,7 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
         let mut effects = Effects::default();
         effects.set(busy.fleet.app("x"), "1");
         let records = [failed(2, "m2")];
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: 2,
             last: 2,
             failed: &records,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use baton::{Effects, FailedMessage};
 use baton_protocol::{
-    Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, Extend, Failure, GiveBack, Outcomes, Slot,
-    Store, Wanted,
+    Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim, Extend, Failure, GiveBack,
+    Slot, Store, Wanted,
 };
 use baton_protocol::{Pack, Range};
 
@@ -77,7 +77,7 @@ impl Lane {
         failed: &[Vec<u8>],
         effects: &Effects,
     ) -> Commit {
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: *ended.start(),
             last: *ended.end(),
             failed,
@@ -88,7 +88,7 @@ impl Lane {
         self.commit_outcomes(number, outcomes).await
     }
 
-    pub(crate) async fn commit_outcomes(&self, number: u64, outcomes: Outcomes<'_>) -> Commit {
+    pub(crate) async fn commit_outcomes(&self, number: u64, outcomes: CommitCall<'_>) -> Commit {
         let commit = self.store.commit(&self.slot, number, outcomes).await;
         commit.unwrap()
     }

@@ -7,8 +7,8 @@ use baton_model::call::{self, Call, Effect, Reply};
 use baton_model::state::{Ms, Node};
 use baton_protocol::Cursor;
 use baton_protocol::{
-    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend,
-    Failure, GiveBack, Outcomes, Publish, PublishCall, Reclaimed, Seal, Settle, Settled, Store,
+    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim, ErrorsCommit,
+    Extend, Failure, GiveBack, Publish, PublishCall, Reclaimed, Seal, Settle, Settled, Store,
     Wanted,
 };
 
@@ -147,7 +147,7 @@ impl Real {
                 effects.incr_by(&self.app().list, 1);
             }
         }
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: *first,
             last: *last,
             failed: &failed,

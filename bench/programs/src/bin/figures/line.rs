@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use baton::{Effects, FleetName, Target};
 use baton_processes::redis_cpu_us;
-use baton_protocol::{Claim, ClaimCall, Commit, Outcomes, Publish, PublishCall, Seal, Slot, Store};
+use baton_protocol::{
+    Claim, ClaimCall, Commit, CommitCall, Publish, PublishCall, Seal, Slot, Store,
+};
 use baton_protocol::{PackBuilder, new_name};
 use baton_server::PrivateServer;
 
@@ -99,7 +101,7 @@ impl Line {
             let Claim::Claimed { range, .. } = self.store.claim(call).await? else {
                 bail!("nothing was claimed");
             };
-            let outcomes = Outcomes {
+            let outcomes = CommitCall {
                 first: range.first,
                 last: range.last,
                 failed,

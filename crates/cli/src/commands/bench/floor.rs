@@ -1,8 +1,10 @@
 //! One copy of a bench's unsafe queue: pushes or pops, whichever it is told.
 
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use baton_bench::floor::{Queue, consume, produce};
+use baton_log::{Line, LogEvent};
 use baton_print::outln;
 
 use super::start_signal;
@@ -35,7 +37,15 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &FloorArgs) -> anyhow::Resu
     let target = target::for_command(connection)?;
     let queue = Queue::new(&args.queue);
     let mut signal = start_signal::listen();
-    outln!(r#"{{"event":"worker"}}"#);
+    // The bench waits until every copy has logged its role.
+    let ready = Line {
+        at: SystemTime::now(),
+        node: "".into(),
+        event: LogEvent::Worker {
+            generator: "".into(),
+        },
+    };
+    outln!("{}", serde_json::to_string(&ready)?);
     runtime::block_on(async {
         let line = signal.wait_for(Option::is_some).await?.clone();
         if line.as_deref() == Some("produce") {

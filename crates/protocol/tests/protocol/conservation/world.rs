@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use baton::Effects;
 use baton_protocol::Pack;
 use baton_protocol::{
-    Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Outcomes, Publish,
+    Claim, ClaimedPack, Commit, CommitCall, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish,
     PublishCall, Seal, Store,
 };
 
@@ -288,7 +288,7 @@ impl World {
 
     async fn send_commit(&mut self, l: usize, sent: Sent) -> Commit {
         let lane = &self.workers[l].lane;
-        let outcomes = Outcomes {
+        let outcomes = CommitCall {
             first: *sent.ended.start(),
             last: *sent.ended.end(),
             failed: &sent.records,

@@ -1,4 +1,4 @@
-//! Looking at a fleet from outside, for code that is not async.
+//! Snapshots of a fleet for code that is not async.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use baton::{FleetName, Target};
 use baton_protocol::Store;
 use baton_protocol::new_name;
 
-/// Reads a fleet's status.
+/// Reads a snapshot of a fleet.
 pub fn status(url: &str, fleet: &str) -> Result<Snapshot> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -21,21 +21,21 @@ pub fn status(url: &str, fleet: &str) -> Result<Snapshot> {
     })
 }
 
-/// Reads the status again and again until it fits.
+/// Reads snapshots until one fits.
 pub fn wait_status(
     url: &str,
     fleet: &str,
-    longest: Duration,
+    timeout: Duration,
     what: &str,
     fits: impl Fn(&Snapshot) -> bool,
 ) -> Result<Snapshot> {
-    let deadline = Instant::now() + longest;
+    let deadline = Instant::now() + timeout;
     loop {
         let last = status(url, fleet);
         match &last {
             Ok(status) if fits(status) => return last,
             _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
-            _ => bail!("waited {longest:?} for {what}; the last status: {last:?}"),
+            _ => bail!("waited {timeout:?} for {what}; the last status: {last:?}"),
         }
     }
 }

@@ -1,18 +1,18 @@
-//! What every timed run shares: copies that wait for a word to start, a clock, and what the
-//! copies and the server use.
+//! A fleet whose run is timed: its copies wait for a word to start, and the time and resources
+//! that they use are measured.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::gauge::Gauge;
+use crate::server_probe::ServerProbe;
 use baton_processes::Fleet;
 use baton_processes::{peak_rss_mb, process_cpu_us};
 
 /// Longest wait for copies to be ready, and for any progress.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Shortest and longest pause between two looks at a run.
-const LOOK: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(20));
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Shortest and longest pause between two probes of a run.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(20));
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,53 +25,53 @@ pub struct Progress {
     pub ended: u64,
 }
 
-/// What a run used up.
+/// What a run used.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
     /// Processor time of the server's main thread, in µs.
     pub redis_cpu_us: f64,
-    /// Processor time of all copies, in µs; none where the system does not tell.
+    /// Processor time of all copies, in µs. `None` if the system does not measure it.
     pub client_cpu_us: Option<f64>,
-    /// The most memory that one copy had, in MB; none where the system does not tell.
+    /// The peak memory of the largest copy, in MB. `None` if the system does not measure it.
     pub node_rss_mb: Option<f64>,
-    /// The most memory that one of those had that do not generate.
+    /// The peak memory of the largest worker, in MB.
     pub worker_rss_mb: Option<f64>,
 }
 
-/// Copies under way.
-pub(super) struct Race<'a> {
+/// A fleet under way.
+pub(super) struct TimedFleet<'a> {
     pub(super) fleet: Fleet,
-    pub(super) gauge: &'a mut Gauge,
+    pub(super) probe: &'a mut ServerProbe,
     began: Instant,
-    /// When it began, on the server's clock.
+    /// When the run began, on the server's clock.
     pub(super) began_us: u64,
     redis_cpu_us: f64,
-    /// Processor time that each copy had used before.
+    /// Processor time that each copy had used before the run.
     before: Vec<f64>,
-    /// What copies that are gone had used.
+    /// What the killed copies had used.
     gone: Usage,
 }
 
-impl<'a> Race<'a> {
-    /// Starts copies, waits until every one of them is ready, and tells each its word.
+impl<'a> TimedFleet<'a> {
+    /// Starts copies, waits until all of them are ready, and gives each its word.
     pub(super) fn start(
         mut fleet: Fleet,
         copies: usize,
         word: impl Fn(usize) -> &'static str,
-        gauge: &'a mut Gauge,
+        probe: &'a mut ServerProbe,
     ) -> Result<Self> {
-        fleet.start_many(copies, PATIENCE)?;
+        fleet.start_many(copies, TIMEOUT)?;
         let cpu = |copy| process_cpu_us(fleet.pid(copy)).unwrap_or_default();
         let before = (0..copies).map(cpu).collect();
-        let redis_cpu_us = gauge.cpu_us()?;
-        let began_us = gauge.now_us()?;
+        let redis_cpu_us = probe.cpu_us()?;
+        let began_us = probe.now_us()?;
         let began = Instant::now();
         for copy in 0..copies {
             fleet.say(copy, word(copy))?;
         }
         Ok(Self {
             fleet,
-            gauge,
+            probe,
             began,
             began_us,
             redis_cpu_us,
@@ -84,7 +84,7 @@ impl<'a> Race<'a> {
         self.began.elapsed()
     }
 
-    /// Kills a copy with -9 and starts another.
+    /// Kills a copy with -9 and starts another one.
     pub(super) fn replace(&mut self, copy: usize, word: &str) -> Result<()> {
         self.gone = self.add(self.gone, copy);
         self.fleet.kill9(copy)?;
@@ -93,17 +93,17 @@ impl<'a> Race<'a> {
         self.fleet.say(next, word)
     }
 
-    /// Looks again and again until all messages have ended. `look` reads how far the run has
-    /// come; `show` hears it and may do something about it.
+    /// Waits until all messages have ended. `progress` reads how far the run has come, and
+    /// `react` may act on it.
     pub(super) fn watch(
         &mut self,
-        mut look: impl FnMut(&mut Gauge) -> Result<Progress>,
-        mut show: impl FnMut(&mut Self, Progress) -> Result<()>,
+        mut progress: impl FnMut(&mut ServerProbe) -> Result<Progress>,
+        mut react: impl FnMut(&mut Self, Progress) -> Result<()>,
     ) -> Result<()> {
         let mut moved = (Instant::now(), 0);
         loop {
-            let now = look(self.gauge)?;
-            show(self, now)?;
+            let now = progress(self.probe)?;
+            react(self, now)?;
             if now.ended >= now.messages {
                 return Ok(());
             }
@@ -111,23 +111,23 @@ impl<'a> Race<'a> {
             if sum != moved.1 {
                 moved = (Instant::now(), sum);
             }
-            if moved.0.elapsed() > PATIENCE {
+            if moved.0.elapsed() > TIMEOUT {
                 bail!(
-                    "nothing has moved for {PATIENCE:?}: {} published, {} of {} ended",
+                    "nothing has moved for {TIMEOUT:?}: {} published, {} of {} ended",
                     now.published,
                     now.ended,
                     now.messages
                 );
             }
-            // Half of the time that is left, so that the end is seen when it comes and the
-            // looks do not slow down the run.
+            // Half of the expected rest: the end is noticed at once, and the probes do not slow
+            // down the run.
             let rate = now.ended as f64 / self.elapsed().as_secs_f64();
             let left = match now.ended {
                 0 => 0.0,
                 ended => (now.messages - ended) as f64 / rate,
             };
             let pause = Duration::from_secs_f64(left.min(1.0) / 2.0);
-            std::thread::sleep(pause.clamp(LOOK.0, LOOK.1));
+            std::thread::sleep(pause.clamp(PAUSE.0, PAUSE.1));
         }
     }
 
@@ -137,7 +137,7 @@ impl<'a> Race<'a> {
         for copy in self.fleet.alive() {
             usage = self.add(usage, copy);
         }
-        usage.redis_cpu_us = self.gauge.cpu_us()? - self.redis_cpu_us;
+        usage.redis_cpu_us = self.probe.cpu_us()? - self.redis_cpu_us;
         Ok(usage)
     }
 
@@ -147,12 +147,12 @@ impl<'a> Race<'a> {
         let cpu = process_cpu_us(pid).map(|cpu| cpu - before);
         let sum = |a: Option<f64>, b: Option<f64>| Some(a.unwrap_or_default() + b?);
         let rss = peak_rss_mb(pid);
-        let most = |a: Option<f64>, b: Option<f64>| [a, b].into_iter().flatten().reduce(f64::max);
+        let max = |a: Option<f64>, b: Option<f64>| [a, b].into_iter().flatten().reduce(f64::max);
         let works = self.fleet.generator() != Some(copy);
         Usage {
             client_cpu_us: sum(usage.client_cpu_us, cpu).or(usage.client_cpu_us),
-            node_rss_mb: most(usage.node_rss_mb, rss),
-            worker_rss_mb: most(usage.worker_rss_mb, rss.filter(|_| works)),
+            node_rss_mb: max(usage.node_rss_mb, rss),
+            worker_rss_mb: max(usage.worker_rss_mb, rss.filter(|_| works)),
             ..usage
         }
     }

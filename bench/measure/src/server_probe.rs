@@ -1,4 +1,4 @@
-//! What the server and the processes have used.
+//! Reads what the server used and how far a fleet has come.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use baton_protocol::Keys;
 use baton_processes::{Info, redis_cpu_us};
 
 /// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads the server's own figures, on a connection of its own.
-pub struct Gauge {
+/// A connection that reads figures of the server.
+pub struct ServerProbe {
     redis: redis::Connection,
 }
 
 /// Bytes of memory that the server uses.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
-    /// Allocated for data and all else.
+    /// Allocated now.
     pub used: u64,
-    /// The most that was allocated so far.
+    /// The most so far.
     pub peak: u64,
 }
 
-impl Gauge {
+impl ServerProbe {
     /// Connects.
     pub fn open(target: &Target) -> Result<Self> {
         let client = baton_protocol::redis_client(target)?;
         let redis = client
-            .get_connection_with_timeout(PATIENCE)
+            .get_connection_with_timeout(TIMEOUT)
             .with_context(|| format!("cannot use {target}"))?;
-        redis.set_read_timeout(Some(PATIENCE))?;
+        redis.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self { redis })
     }
 
-    /// The connection, for commands of one's own.
+    /// The connection, for other commands.
     pub fn redis(&mut self) -> &mut redis::Connection {
         &mut self.redis
     }
@@ -55,7 +55,7 @@ impl Gauge {
         redis_cpu_us(&mut self.redis)
     }
 
-    /// Memory in use.
+    /// The memory that the server uses.
     pub fn memory(&mut self) -> Result<Memory> {
         let info = Info::read(&mut self.redis, "memory")?;
         Ok(Memory {
@@ -70,7 +70,7 @@ impl Gauge {
         Ok(seconds * 1_000_000 + us)
     }
 
-    /// How many messages of a fleet were published and how many ended, from its counters.
+    /// How many messages of a fleet were published, and how many ended.
     pub fn counts(&mut self, keys: &Keys) -> Result<(u64, u64)> {
         type Counts = (Option<u64>, (Option<u64>, Option<u64>));
         let (published, (done, failed)): Counts = redis::pipe()
@@ -86,7 +86,7 @@ impl Gauge {
         Ok((published.unwrap_or_default(), ended))
     }
 
-    /// Whether nothing of a fleet waits or is in hand.
+    /// Whether no message of a fleet waits and no worker holds one.
     pub fn at_rest(&mut self, keys: &Keys) -> Result<bool> {
         let (waiting, claimed): (u64, u64) = redis::pipe()
             .cmd("LLEN")

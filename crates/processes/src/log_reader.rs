@@ -1,4 +1,4 @@
-//! A copy's log: a pipe whose reader can stand still, or a file whose disk can be full.
+//! Reads the log of a copy: a pipe whose reader can stall, or a file whose disk can be full.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,10 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a file is asked for more.
-const LOOK: Duration = Duration::from_millis(10);
-/// What a pipe is made to hold when its reader stands still: the least there is, so that the
-/// writer finds it full soon.
+/// Pause between two reads of a file that has not grown.
+const FILE_PAUSE: Duration = Duration::from_millis(10);
+/// The capacity of a pipe whose reader stalls: the smallest possible, so that the pipe is full
+/// soon.
 #[cfg(target_os = "linux")]
 const STALLED_PIPE_BYTES: usize = 4096;
 
@@ -21,12 +21,12 @@ const STALLED_PIPE_BYTES: usize = 4096;
 pub(crate) enum Place {
     /// A pipe.
     Pipe,
-    /// This file, which is created.
+    /// This file. The fleet creates it.
     File(PathBuf),
 }
 
 impl Place {
-    /// What the copy gets as its stdout.
+    /// The stdout of the copy.
     pub(crate) fn stdio(&self) -> io::Result<Stdio> {
         match self {
             Self::Pipe => Ok(Stdio::piped()),
@@ -42,20 +42,20 @@ impl Place {
 struct Shared {
     stalled: Mutex<bool>,
     moved: Condvar,
-    /// Whether the copy has ended: a file then has no more to come.
+    /// Whether the copy has ended. Its file grows no more then.
     ended: AtomicBool,
 }
 
-/// Reads a copy's log on a thread of its own.
+/// The thread that reads the log of one copy.
 pub(crate) struct LogReader {
     shared: Arc<Shared>,
-    /// The end of the pipe that is read.
+    /// The end of the pipe that the thread reads.
     pipe: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LogReader {
-    /// Reads line by line until the copy has ended.
+    /// Starts the thread. It gives every line to `hear` until the copy has ended.
     pub(crate) fn start(
         place: &Place,
         stdout: Option<ChildStdout>,
@@ -79,17 +79,17 @@ impl LogReader {
         })
     }
 
-    /// Stands still, or goes on.
+    /// Stops reading, or resumes.
     pub(crate) fn stall(&self, stalled: bool) {
         self.shared.stall(stalled);
         #[cfg(target_os = "linux")]
         if let (true, Some(pipe)) = (stalled, &self.pipe) {
-            // It may hold more than that already; then it stays as it is.
+            // This fails if the pipe holds more already. The pipe is nearly full then anyway.
             let _ = rustix::pipe::fcntl_setpipe_size(pipe, STALLED_PIPE_BYTES);
         }
     }
 
-    /// Reads the rest of a copy that has ended.
+    /// Reads the rest of the log of a copy that has ended.
     pub(crate) fn finish(&mut self) {
         self.shared.stall(false);
         self.shared.ended.store(true, Ordering::Relaxed);
@@ -111,7 +111,6 @@ impl Shared {
         loop {
             let stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
             drop(self.moved.wait_while(stalled, |stalled| *stalled));
-            // A line cut off by a kill, or by a full disk, is not a line.
             match lines.next() {
                 Some(Ok(line)) => hear(&String::from_utf8_lossy(&line)),
                 Some(Err(_)) | None => return,
@@ -120,7 +119,7 @@ impl Shared {
     }
 }
 
-/// A file that grows while its writer lives.
+/// A file that grows while the copy lives.
 struct Tail {
     file: File,
     shared: Arc<Shared>,
@@ -137,13 +136,13 @@ impl Tail {
 impl Read for Tail {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            // Asked before the read: what it wrote before its end is not missed.
+            // Before the read, so that the last lines are not missed.
             let ended = self.shared.ended.load(Ordering::Relaxed);
             let bytes = self.file.read(buffer)?;
             if bytes > 0 || ended {
                 return Ok(bytes);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(FILE_PAUSE);
         }
     }
 }

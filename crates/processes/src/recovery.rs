@@ -1,40 +1,42 @@
-//! Hurting a worker that has a message in hand.
+//! How long a message waits when its worker fails.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use baton::FleetName;
+use baton_log::LogEvent;
 use baton_protocol::Keys;
 use redis::Commands;
 
 use crate::Fleet;
 
-/// Longest wait for a worker with a message, and for its message processed by another.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest wait for a worker that holds a message, and for the second attempt at the message.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Strikes a worker that holds a message and waits until another has processed it. Returns the
-/// time until the other began, which is the time beyond `work`, the handling itself.
-pub fn strike_worker(
+/// Lets `hurt` kill or pause a worker that holds a message, and waits until another worker has
+/// processed the message. Returns the time until that worker began: `work`, the time that the
+/// handler takes, is subtracted.
+pub fn recovery_time(
     fleet: &mut Fleet,
     url: &str,
     work: Duration,
-    strike: impl Fn(&mut Fleet, usize) -> Result<()>,
+    hurt: impl Fn(&mut Fleet, usize) -> Result<()>,
 ) -> Result<Duration> {
     let victim = busy_worker(fleet, url)?;
-    let struck = Instant::now();
+    let began = Instant::now();
     let mark = fleet.mark();
-    strike(fleet, victim)?;
-    let again = fleet.wait_for(mark, PATIENCE, "its message processed by another", |told| {
-        told.event() == "processed" && told.number("attempt") == 2 && told.copy != victim
+    hurt(fleet, victim)?;
+    let again = fleet.wait_for(mark, TIMEOUT, "its message processed by another", |told| {
+        matches!(told.event(), LogEvent::Processed { attempt: 2, .. }) && told.copy != victim
     })?;
-    Ok((again.at - struck).saturating_sub(work))
+    Ok((again.at - began).saturating_sub(work))
 }
 
 /// A copy of the fleet `default` that holds a message.
 fn busy_worker(fleet: &Fleet, url: &str) -> Result<usize> {
     let keys = Keys::new(&FleetName::new("default")?);
     let mut redis = redis::Client::open(url)?.get_connection()?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         ensure!(Instant::now() < deadline, "no worker holds a message");
         let slots: Vec<String> = redis.hkeys(&keys.claims)?;

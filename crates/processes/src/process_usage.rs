@@ -1,8 +1,8 @@
-//! What a process uses, as the system tells.
+//! What a process uses, read from `/proc`.
 
 use std::fs;
 
-/// Processor time that a process has used so far, in µs; none where the system does not tell.
+/// Processor time that a process has used so far, in µs. `None` on a system without `/proc`.
 pub fn process_cpu_us(pid: u32) -> Option<f64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let mut total = None;
@@ -17,7 +17,7 @@ pub fn process_cpu_us(pid: u32) -> Option<f64> {
     total
 }
 
-/// The most memory that a process ever had, in MB; none where the system does not tell.
+/// The peak memory of a process, in MB. `None` on a system without `/proc`.
 pub fn peak_rss_mb(pid: u32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let kb = status

@@ -1,21 +1,12 @@
-//! What became of the messages of a claim, on the way to its commit.
+//! How the messages of a claim ended, on the way to its commit.
 
-use super::Outcomes as Call;
+use super::CommitCall;
 use crate::{Digest, Effects, FailedMessage, record};
 
-/// Most messages that fail at once because their pack cannot be read.
-const MOST_UNREADABLE: u64 = 1000;
+/// Max messages that fail at once because their pack cannot be read.
+const MAX_UNREADABLE: u64 = 1000;
 
-/// What became of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// The messages ended as the lane said.
-    Kept,
-    /// The claim had run out: the messages are another worker's.
-    Lost,
-}
-
-/// Outcomes of consecutive messages. Only failures and effects take room.
+/// How consecutive messages ended. Only failures and effects take memory.
 pub struct Outcomes {
     node: String,
     first: u64,
@@ -28,9 +19,9 @@ pub struct Outcomes {
     /// How many effects had been staged when each message with effects began: the number
     /// and the position.
     marks: Vec<(u64, usize)>,
-    /// Digest of the texts, if a ledger is kept.
+    /// Digest of the texts, if the fleet keeps a ledger.
     pub digest: Option<Digest>,
-    /// When they were published, in ms on Redis's clock, if their pack tells.
+    /// When they were published, in ms on Redis's clock, if their pack says so.
     pub published_ms: Option<u64>,
 }
 
@@ -116,14 +107,14 @@ impl Outcomes {
             bytes,
             at_ms,
         );
-        while self.last() < last && self.count < MOST_UNREADABLE {
+        while self.last() < last && self.count < MAX_UNREADABLE {
             self.failed(&format!("its pack cannot be read; see #{head}"), b"", at_ms);
         }
     }
 
-    /// As a commit call.
-    pub fn call(&self, max_errors: u64) -> Call<'_> {
-        Call {
+    /// The call that commits them.
+    pub fn call(&self, max_errors: u64) -> CommitCall<'_> {
+        CommitCall {
             first: self.first,
             last: self.last(),
             failed: &self.records,
@@ -133,7 +124,7 @@ impl Outcomes {
         }
     }
 
-    /// One by one.
+    /// The same outcomes one by one.
     pub fn singles(&self) -> Vec<Self> {
         let mut records = self.failed.iter().zip(&self.records).peekable();
         let mut marks = self.marks.iter().peekable();

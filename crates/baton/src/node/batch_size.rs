@@ -1,0 +1,128 @@
+//! How many messages a lane claims at a time.
+
+use std::time::Duration;
+
+/// How long a batch lasts where Redis answers fast, and where it answers slowly.
+const BATCH_TIME: (Duration, Duration) = (Duration::from_millis(40), Duration::from_secs(1));
+/// How many times longer a lane works than it waits for Redis.
+const WORK_PER_WAIT: u32 = 3;
+/// A lane finishes a batch that takes no longer than this: giving so little back costs more than
+/// it brings.
+const REST: Duration = Duration::from_millis(10);
+/// Max messages of one claim.
+const MAX_WANT: u64 = 1000;
+/// Max growth from one batch to the next.
+const MAX_GROWTH: u64 = 8;
+
+/// Measures how fast a lane's handler is and how fast Redis answers, and so how much to claim.
+pub(crate) struct BatchSize {
+    /// Smoothed handling time of one message.
+    handling: Duration,
+    /// Smoothed time from a claim to its answer.
+    answer: Duration,
+    /// How many messages the last batch had.
+    last: u64,
+}
+
+impl Default for BatchSize {
+    fn default() -> Self {
+        Self {
+            handling: BATCH_TIME.0,
+            answer: Duration::ZERO,
+            last: 1,
+        }
+    }
+}
+
+impl BatchSize {
+    /// Notes how long the handler took for a batch.
+    pub(crate) fn measure(&mut self, count: u64, took: Duration) {
+        if count == 0 {
+            return;
+        }
+        let handling = took.div_f64(count as f64);
+        // A slower handler counts at once, a faster one by and by.
+        self.handling = if handling > self.handling {
+            handling
+        } else {
+            (self.handling + handling) / 2
+        };
+        self.last = count;
+    }
+
+    /// Notes how long Redis took to answer a claim.
+    pub(crate) fn answered(&mut self, after: Duration) {
+        self.answer = (self.answer * 3 + after) / 4;
+    }
+
+    /// How long a batch lasts. Where thousands of lanes wait for one server, its calls per second
+    /// are the bottleneck: then a lane waits for about a quarter of its time.
+    fn batch_time(&self) -> Duration {
+        let (shortest, longest) = BATCH_TIME;
+        (self.answer * WORK_PER_WAIT).clamp(shortest, longest)
+    }
+
+    /// Whether a batch has lasted too long: its time is up, and what is left of it takes more than
+    /// a moment.
+    pub(crate) fn is_over(&self, took: Duration, handled: u64, left: u64) -> bool {
+        handled > 0 && took > self.batch_time() && took.mul_f64(left as f64 / handled as f64) > REST
+    }
+
+    /// Whether the handler is so slow that checking the clock after every message costs little.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.handling > BATCH_TIME.0 / 500
+    }
+
+    /// Max messages of the next claim.
+    pub(crate) fn want(&self) -> u64 {
+        let fitting = self.batch_time().as_nanos() / self.handling.as_nanos().max(1);
+        let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);
+        fitting
+            .min(self.last.saturating_mul(MAX_GROWTH))
+            .clamp(1, MAX_WANT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_that_lasts_too_long_is_over_unless_little_is_left() {
+        let (ms, size) = (Duration::from_millis, BatchSize::default());
+        assert!(!size.is_over(ms(39), 10, 100), "in time");
+        assert!(size.is_over(ms(41), 10, 3), "12 ms to go");
+        assert!(!size.is_over(ms(41), 40, 2), "2 ms to go");
+        assert!(!size.is_over(ms(41), 0, 1), "nothing handled");
+    }
+
+    #[test]
+    fn a_lane_that_waits_long_for_the_server_claims_more() {
+        let (ms, mut size) = (Duration::from_millis, BatchSize::default());
+        size.measure(1, ms(100));
+        assert_eq!(size.want(), 1);
+        for _ in 0..50 {
+            size.answered(ms(150));
+        }
+        assert_eq!(size.want(), 4);
+        assert!(!size.is_over(ms(400), 4, 1), "in time");
+        assert!(size.is_over(ms(600), 6, 1));
+        for _ in 0..50 {
+            size.answered(ms(1));
+        }
+        assert_eq!(size.want(), 1, "the server is fast again");
+    }
+
+    #[test]
+    fn a_fast_handler_soon_takes_whole_packs_and_a_slow_one_single_messages() {
+        let mut size = BatchSize::default();
+        assert_eq!(size.want(), 1);
+        for _ in 0..30 {
+            let want = size.want();
+            size.measure(want, Duration::from_micros(want));
+        }
+        assert_eq!(size.want(), MAX_WANT);
+        size.measure(1, Duration::from_millis(80));
+        assert_eq!(size.want(), 1);
+    }
+}

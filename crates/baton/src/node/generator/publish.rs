@@ -1,0 +1,212 @@
+//! What Redis answers to a publish, and what the generator does then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{End, Reign};
+use crate::node::context::Context;
+use crate::node::outbox::{Outbox, Prepared};
+use crate::{Error, Event, Source};
+use baton_protocol::crash;
+use baton_protocol::{Publish, PublishCall};
+
+/// Pauses of a generator whose queue is full: the first, and the longest.
+pub(super) const FULL_PAUSE: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_millis(50));
+
+/// Why Redis did not accept a pack.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// Another generator has sealed.
+    Fenced { node: String, epoch: u64 },
+    /// The fleet's last number is lower than the one before the pack.
+    Gap { last: u64 },
+    /// The fleet's last number is one that this generator did not write.
+    Foreign { last: u64 },
+    /// Too many messages have not ended.
+    Full,
+    /// There was no answer to read.
+    Error(Error),
+}
+
+impl Trouble {
+    /// Reads the answer to a publish. None if Redis has the pack.
+    fn of(answer: Result<Publish, Error>, prepared: &Prepared, outbox: &Outbox) -> Option<Self> {
+        Some(match answer {
+            Ok(Publish::Ok) => return None,
+            Ok(Publish::Already { last }) if outbox.is_there(prepared, last) => return None,
+            Ok(Publish::Already { last }) => Self::Foreign { last },
+            // The last number lies within this pack, whose messages come and go together.
+            Ok(Publish::Gap { last }) if last >= prepared.first => Self::Foreign { last },
+            Ok(Publish::Gap { last }) => Self::Gap { last },
+            Ok(Publish::Fenced { node, epoch }) => Self::Fenced { node, epoch },
+            Ok(Publish::Full { .. }) => Self::Full,
+            Err(error) => Self::Error(error),
+        })
+    }
+}
+
+/// Sends a pack.
+pub(super) async fn send(
+    ctx: Arc<Context>,
+    epoch: u64,
+    prepared: Prepared,
+) -> (Prepared, Result<Publish, Error>) {
+    let call = PublishCall {
+        epoch,
+        first: prepared.first,
+        count: prepared.count,
+        cursor: prepared.cursor,
+        max_pending: ctx.config.max_pending,
+        digest: prepared.digest,
+        pack: &prepared.pack,
+    };
+    crash::point("before-publish");
+    let answer = ctx.store.publish(call).await;
+    (prepared, answer)
+}
+
+impl<S: Source> Reign<'_, S> {
+    /// Takes the answer to one pack. Returns a pack that Redis did not accept, and why.
+    pub(super) fn take_answer(
+        &mut self,
+        mut prepared: Prepared,
+        answer: Result<Publish, Error>,
+    ) -> Result<(), Box<(Prepared, Trouble)>> {
+        prepared.maybe_there |= matches!(answer, Err(Error::ReplyLost(_)));
+        if let Some(trouble) = Trouble::of(answer, &prepared, &self.outbox) {
+            return Err(Box::new((prepared, trouble)));
+        }
+        self.full_pause = FULL_PAUSE.0;
+        if !prepared.announced {
+            prepared.announced = true;
+            crash::point("after-publish");
+            self.ctx.meter.has_published(prepared.count);
+            self.ctx.emit(Event::Published {
+                epoch: self.epoch,
+                first: prepared.first,
+                last: prepared.last(),
+                text: prepared.text.take(),
+            });
+        }
+        self.outbox.confirm(prepared);
+        Ok(())
+    }
+
+    /// Makes good what went wrong, so that the generator can send the refused packs again.
+    pub(super) async fn recover(&mut self, trouble: Trouble) -> Result<Option<End>, Error> {
+        match trouble {
+            Trouble::Fenced { node, epoch } => return Ok(Some(End::Fenced { node, epoch })),
+            Trouble::Full => {
+                let pause = self.full_pause;
+                self.full_pause = (pause * 2).min(FULL_PAUSE.1);
+                tokio::time::sleep(pause).await;
+            }
+            Trouble::Gap { last } => self.close_gap(last),
+            Trouble::Foreign { last } => self.go_on_after(last),
+            Trouble::Error(error) if error.is_transient() => self.pause_after(&error).await,
+            Trouble::Error(error) => return Err(error),
+        }
+        Ok(None)
+    }
+
+    /// Redis lost writes that it had confirmed: closes the gap as far as the outbox can.
+    fn close_gap(&mut self, last: u64) {
+        let Some((first_lost, last_lost)) = self.outbox.close_gap(last) else {
+            return;
+        };
+        // The warning below is more exact than any other of this loss.
+        let _ = self.ctx.witness.notice(last, true);
+        self.ctx.warn(format!(
+            "Redis lost messages #{first_lost}–#{last_lost} after it had confirmed them; its \
+             durability settings allow that (see `baton status`)"
+        ));
+    }
+
+    /// Another program has moved the fleet's last number: goes on after it.
+    fn go_on_after(&mut self, last: u64) {
+        let own = self.outbox.confirmed();
+        let key = &self.ctx.store.keys().fence;
+        self.ctx.warn(format!(
+            "the field last of {key} is {last}, but the last message of the fleet is #{own}: \
+             another hand wrote it. Messages go on with #{}, those between do not exist",
+            last.max(own) + 1
+        ));
+        self.outbox.go_on_after(last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_protocol::Cursor;
+
+    /// An outbox after message 4, and its first pack: messages 5 and 6.
+    fn sent() -> (Outbox, Prepared) {
+        let mut outbox = Outbox::after(4);
+        let prepared = Prepared {
+            first: outbox.number(2),
+            count: 2,
+            cursor: Cursor::default(),
+            digest: None,
+            pack: Vec::new(),
+            text: None,
+            announced: false,
+            maybe_there: false,
+        };
+        (outbox, prepared)
+    }
+
+    #[test]
+    fn a_pack_is_accepted_when_it_is_written_or_was_before() {
+        let (outbox, mut prepared) = sent();
+        assert!(Trouble::of(Ok(Publish::Ok), &prepared, &outbox).is_none());
+        prepared.maybe_there = true;
+        let already = Ok(Publish::Already { last: 6 });
+        assert!(Trouble::of(already, &prepared, &outbox).is_none());
+    }
+
+    #[test]
+    fn numbers_that_this_generator_did_not_write_are_foreign() {
+        let (outbox, prepared) = sent();
+        for answer in [
+            Publish::Already { last: 6 },
+            Publish::Already { last: 9 },
+            Publish::Gap { last: 5 },
+        ] {
+            let trouble = Trouble::of(Ok(answer), &prepared, &outbox);
+            assert!(
+                matches!(trouble, Some(Trouble::Foreign { .. })),
+                "{trouble:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_last_number_below_the_pack_is_a_gap() {
+        let (outbox, prepared) = sent();
+        let trouble = Trouble::of(Ok(Publish::Gap { last: 3 }), &prepared, &outbox);
+        assert!(
+            matches!(trouble, Some(Trouble::Gap { last: 3 })),
+            "{trouble:?}"
+        );
+    }
+
+    #[test]
+    fn a_fence_a_full_queue_and_an_error_are_told_apart() {
+        let (outbox, prepared) = sent();
+        let trouble = |answer| Trouble::of(answer, &prepared, &outbox);
+        let fenced = Publish::Fenced {
+            node: "b".to_owned(),
+            epoch: 2,
+        };
+        assert!(matches!(
+            trouble(Ok(fenced)),
+            Some(Trouble::Fenced { epoch: 2, .. })
+        ));
+        let full = Publish::Full { open: 1 };
+        assert!(matches!(trouble(Ok(full)), Some(Trouble::Full)));
+        let away = Error::Unavailable("away".to_owned());
+        assert!(matches!(trouble(Err(away)), Some(Trouble::Error(_))));
+    }
+}

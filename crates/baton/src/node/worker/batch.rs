@@ -1,0 +1,118 @@
+//! Handling a batch: the handler runs over the messages of a claim, one by one.
+
+use std::panic::AssertUnwindSafe;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
+use super::claim::HeldClaim;
+use super::{Lane, STOP_GRACE};
+use crate::{Effects, Handler, Message, Rejected};
+use baton_protocol::Outcomes;
+use baton_protocol::{Digest, Range, crash};
+
+/// After how many messages a lane with a quick handler checks whether its batch is over.
+const CHECK_EVERY: u64 = 16;
+
+impl<H: Handler> Lane<H> {
+    /// Handles the messages of a claim until all are handled or the batch is over.
+    pub(super) async fn handle(&mut self, held: &HeldClaim) -> Outcomes {
+        let Range {
+            first,
+            last,
+            returns,
+            ..
+        } = held.range;
+        let mut outcomes = Outcomes::new(self.ctx.store.node(), first, returns + 1);
+        outcomes.digest = self.ctx.config.audit.then(Digest::default);
+        outcomes.published_ms = held.published_ms();
+        let Some(published_ms) = outcomes.published_ms else {
+            outcomes.fail_unreadable(last, held.pack.bytes(), self.ctx.clock.now_ms());
+            return outcomes;
+        };
+        let began = Instant::now();
+        self.handle_each(held, published_ms, began, &mut outcomes)
+            .await;
+        let (count, took) = (outcomes.count(), began.elapsed());
+        self.batch_size.measure(count, took);
+        if let Ok(handled @ 1..) = u32::try_from(count) {
+            self.ctx.meter.handled(took / handled, count);
+        }
+        outcomes
+    }
+
+    async fn handle_each(
+        &self,
+        held: &HeldClaim,
+        at_ms: u64,
+        began: Instant,
+        outcomes: &mut Outcomes,
+    ) {
+        let Range {
+            pack, first, last, ..
+        } = held.range;
+        let slow = self.batch_size.is_slow();
+        let mut waited = true;
+        for seq in first..=last {
+            let handled = seq - first;
+            // Locks and clocks cost more than a quick handler. So the lane checks after every
+            // message if the handler waited or is slow, and else now and then.
+            let check = waited || slow || handled.is_multiple_of(CHECK_EVERY);
+            if check && self.is_batch_over(began.elapsed(), handled, last - seq + 1) {
+                break;
+            }
+            if handled > 0 {
+                crash::point("mid-handling");
+            }
+            let text = held.text(seq);
+            let message = Message {
+                seq,
+                at_ms,
+                attempt: outcomes.attempt(),
+                text,
+            };
+            let mut effects = Effects::default();
+            let Some((ended, pending)) = self.handle_one(message, &mut effects).await else {
+                break;
+            };
+            waited = pending;
+            match ended {
+                Ok(()) => outcomes.done(effects),
+                Err(rejected) => {
+                    outcomes.failed(rejected.reason(), text, self.ctx.clock.now_ms());
+                }
+            }
+            if let Some(digest) = &mut outcomes.digest {
+                digest.add(seq - pack, text);
+            }
+        }
+    }
+
+    fn is_batch_over(&self, took: Duration, handled: u64, left: u64) -> bool {
+        self.interrupted() || self.batch_size.is_over(took, handled, left)
+    }
+
+    /// Runs the handler. Returns how the message ended, and whether the handler had to wait. `None`
+    /// if the node stops and the handler does not end in time.
+    async fn handle_one(
+        &self,
+        message: Message<'_>,
+        effects: &mut Effects,
+    ) -> Option<(Result<(), Rejected>, bool)> {
+        let handling = AssertUnwindSafe(self.handler.handle(message, effects)).catch_unwind();
+        let mut handling = std::pin::pin!(handling);
+        let first_poll = std::future::poll_fn(|cx| Poll::Ready(handling.as_mut().poll(cx))).await;
+        let waited = first_poll.is_pending();
+        let ended = match first_poll {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => tokio::select! {
+                ended = handling => ended,
+                () = self.ctx.stopped_for(STOP_GRACE) => return None,
+            },
+        };
+        let ended = ended.unwrap_or_else(|_| Err("the handler panicked".into()));
+        Some((ended, waited))
+    }
+}
