@@ -28,8 +28,8 @@ pub(crate) fn for_node(args: &ConnectionArgs) -> anyhow::Result<Target> {
     let target = match local::probe(port) {
         Local::Server(url) => Target::parse(&url)?,
         _ if args.no_embedded => Target::parse(&address::url("localhost", port))?,
-        heard => {
-            if let Local::Silent = heard {
+        found => {
+            if let Local::OtherProgram = found {
                 errln!(
                     "baton: a program listens on 127.0.0.1:{port} and answers nothing; trying to \
                      start a server there"
@@ -49,7 +49,7 @@ pub(crate) fn for_command(args: &ConnectionArgs) -> anyhow::Result<Target> {
     let port = args.embedded_port;
     match local::probe(port) {
         Local::Server(url) => credentials::complete(Target::parse(&url)?, args),
-        Local::Silent => bail!(
+        Local::OtherProgram => bail!(
             "a program listens on 127.0.0.1:{port}, but it gave no answer that a Redis would give \
              within a second; name another with --redis URL or REDIS_URL"
         ),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use baton::Target;
 use baton_print::errln;
-use baton_server::{Embedded, Heard, Started};
+use baton_server::{EmbeddedServer, PortUse, Started};
 
 use super::address;
 
@@ -18,29 +18,30 @@ pub(super) enum Local {
     /// A server, at exactly this URL. It is not the name `localhost`, because two servers may
     /// stand behind that name and a fleet must meet at one.
     Server(String),
-    /// A program that gives no answer.
-    Silent,
+    /// A program that is no server.
+    OtherProgram,
     /// No program.
     Nothing,
 }
 
 /// Finds out what listens on a port of this machine.
 pub(super) fn probe(port: u16) -> Local {
-    let heard = baton_server::hear(port);
-    if heard == Heard::Server {
+    let on_ipv4 = baton_server::probe_port(port);
+    if on_ipv4 == PortUse::Server {
         return Local::Server(address::url("127.0.0.1", port));
     }
-    let address = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
-    match (TcpStream::connect_timeout(&address, CONNECT_TIMEOUT), heard) {
+    let ipv6 = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+    let on_ipv6 = TcpStream::connect_timeout(&ipv6, CONNECT_TIMEOUT);
+    match (on_ipv6, on_ipv4) {
         (Ok(_), _) => Local::Server(address::url("::1", port)),
-        (Err(_), Heard::Silence) => Local::Silent,
-        _ => Local::Nothing,
+        (Err(_), PortUse::OtherProgram) => Local::OtherProgram,
+        (Err(_), _) => Local::Nothing,
     }
 }
 
 /// The server that `baton run` starts on this port if there is no other.
-pub(crate) fn embedded(port: u16) -> anyhow::Result<Embedded> {
-    Ok(Embedded::new(port, baton_server::default_data_dir()?))
+pub(crate) fn embedded(port: u16) -> anyhow::Result<EmbeddedServer> {
+    Ok(EmbeddedServer::new(port, baton_server::default_data_dir()?))
 }
 
 /// Starts the embedded server, and tells the user about it.

@@ -1,4 +1,4 @@
-//! Starting the server's process, and telling what came of it.
+//! The start of the embedded server's process.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -7,18 +7,18 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Embedded, LOADING_PATIENCE, POLL, Started, folder};
+use super::{EmbeddedServer, LOADING_TIMEOUT, POLL, Started, folder};
 use crate::error::{Error, is_port_taken, log_tail};
 use crate::probe::{Answer, Identity};
 
-/// How long a start that lost its port waits for whatever holds it to answer.
+/// How long a start that lost its port waits for an answer of the program that holds it.
 const RIVAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl Embedded {
+impl EmbeddedServer {
     /// Runs the program, which leaves this process's session by itself, and waits until it or
     /// another server answers.
     pub(super) fn launch(&self, program: &Path, folder: &Path) -> Result<Started, Error> {
-        // The one that is there belongs to a server that is gone.
+        // A pid file that is there belongs to a server that is gone.
         let _ = fs::remove_file(folder.join(folder::PID_FILE));
         folder::prepare_password(folder)?;
         let launched = self.run(program, folder);
@@ -39,14 +39,22 @@ impl Embedded {
             .output()
             .map_err(Error::io(format!("run {}", program.display())))?;
         if !run.status.success() {
-            let mut words = String::from_utf8_lossy(&run.stdout).into_owned();
-            words.push_str(&String::from_utf8_lossy(&run.stderr));
+            let mut output = String::from_utf8_lossy(&run.stdout).into_owned();
+            output.push_str(&String::from_utf8_lossy(&run.stderr));
             return Err(Error::EndedEarly {
-                log: words.trim().to_owned(),
+                log: output.trim().to_owned(),
             });
         }
+        self.wait_for_answer(folder, || log_tail(&log, log_start))
+    }
 
-        let deadline = Instant::now() + self.patience;
+    /// Waits until the server that was just started answers, or until another one does.
+    fn wait_for_answer(
+        &self,
+        folder: &Path,
+        log_tail: impl Fn() -> String,
+    ) -> Result<Started, Error> {
+        let deadline = Instant::now() + self.timeout;
         let rival_deadline = Instant::now() + RIVAL_TIMEOUT;
         loop {
             let answer = self.probe();
@@ -57,29 +65,24 @@ impl Embedded {
                     return Ok(Started::Here);
                 }
                 Answer::Ready(Identity { pid: Some(_), .. }) => return Ok(Started::Joined),
-                // It wants a password that is not ours, or ours has yet to write its pid.
+                // It wants another password, or our server has yet to write its pid.
                 Answer::Ready(_) if is_gone || is_late => return Ok(Started::Joined),
                 Answer::Ready(_) => {}
-                Answer::Loading if Instant::now() < deadline + LOADING_PATIENCE => {}
-                // Ours is gone and no other server is there: there is nothing to wait for.
-                Answer::Refused if is_gone => {
-                    return Err(Error::ended(self.port, log_tail(&log, log_start)));
+                Answer::Loading if Instant::now() < deadline + LOADING_TIMEOUT => {}
+                // Our server is gone and no other listens, so none will answer.
+                Answer::Refused if is_gone => return Err(Error::ended(self.port, log_tail())),
+                // Another program holds the port: a server that starts would answer by now. Redis
+                // 7.0 ends before it has written its pid.
+                Answer::NotRedis if is_late && (is_gone || is_port_taken(&log_tail())) => {
+                    return Err(Error::ended(self.port, log_tail()));
                 }
-                // Nor if another program holds the port; a server that just starts would
-                // answer by now. Redis 7.0 ends before it has written its pid.
-                Answer::Mute
-                    if is_late && (is_gone || is_port_taken(&log_tail(&log, log_start))) =>
-                {
-                    return Err(Error::ended(self.port, log_tail(&log, log_start)));
+                _ if Instant::now() > deadline && self.pid_from_file(folder).is_none() => {
+                    return Err(Error::ended(self.port, log_tail()));
                 }
                 _ if Instant::now() > deadline => {
-                    let log = log_tail(&log, log_start);
-                    if self.pid_from_file(folder).is_none() {
-                        return Err(Error::ended(self.port, log));
-                    }
                     return Err(Error::NoAnswer {
-                        seconds: self.patience.as_secs(),
-                        log,
+                        seconds: self.timeout.as_secs(),
+                        log: log_tail(),
                     });
                 }
                 _ => {}
@@ -88,9 +91,9 @@ impl Embedded {
         }
     }
 
-    /// The server's settings. They are given as arguments, so that the command line names the
-    /// folder and [`Embedded::is_ours`] can tell it from any other server; only the password is in
-    /// a file, because every user can read a command line.
+    /// The server's settings. They are arguments, so that the command line names the folder and
+    /// [`EmbeddedServer::is_ours`] can tell it from any other server. Only the password is in a
+    /// file, because every user can read a command line.
     fn arguments(&self, folder: &Path, log: &Path) -> Vec<OsString> {
         let port = self.port.to_string();
         let pid_file = folder.join(folder::PID_FILE);
@@ -111,7 +114,7 @@ impl Embedded {
             // Plain commands instead of a snapshot at the file's head: another version, or the
             // other of Valkey and Redis, can read it when the installed program changes.
             ("--aof-use-rdb-preamble", "no".as_ref()),
-            // A full memory must refuse new messages, never drop those that are there.
+            // A server whose memory is full must refuse new messages, not drop old ones.
             ("--maxmemory-policy", "noeviction".as_ref()),
         ];
         let settings = settings

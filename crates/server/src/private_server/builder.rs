@@ -1,4 +1,4 @@
-//! How a private server is to be run.
+//! The settings of a private server.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::program::{find_program, require};
 use crate::watchdog::Watchdog;
 use crate::{Error, free_port, password};
 
-/// How many ports are tried before a start is given up.
+/// How many ports a start tries before it gives up.
 const PORT_ATTEMPTS: usize = 10;
-/// What the socket's path may be long: `sun_path` has 104 bytes on macOS and 108 on Linux.
-const LONGEST_SOCKET_PATH: usize = 100;
+/// Max bytes of the socket's path: `sun_path` has 104 bytes on macOS and 108 on Linux.
+const MAX_SOCKET_PATH: usize = 100;
 
 /// How often the append-only file is forced to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Fsync {
     }
 }
 
-/// How a [`PrivateServer`] is to be run.
+/// The settings of a [`PrivateServer`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct PrivateServerBuilder {
@@ -62,7 +62,7 @@ impl PrivateServerBuilder {
     }
 
     /// Keeps an append-only file, so that the data survives [`PrivateServer::restart`]. By default
-    /// nothing is kept.
+    /// the server keeps nothing.
     pub fn appendonly(mut self, fsync: Fsync) -> Self {
         self.appendonly = Some(fsync);
         self
@@ -128,7 +128,7 @@ impl PrivateServerBuilder {
         loop {
             server.address = Address::Tcp(free_port()?);
             match server.launch() {
-                // Somebody took the port between our look and the server's.
+                // Another program took the port after we found it free.
                 Err(Error::PortTaken { .. }) if attempt < PORT_ATTEMPTS => attempt += 1,
                 Err(error) => return Err(error),
                 Ok(()) => return Ok(server),
@@ -141,7 +141,7 @@ impl PrivateServerBuilder {
         let mut lines = vec![
             ("dir", quote(&folder.to_string_lossy())),
             ("daemonize", "no".to_owned()),
-            // Snapshots would come at moments that no test has chosen.
+            // An RDB file would be written at a moment that no test has chosen.
             ("save", quote("")),
         ];
         match address {
@@ -189,13 +189,13 @@ fn create_folder() -> Result<TempDir, Error> {
             )))
     };
     let folder = create(&std::env::temp_dir())?;
-    if folder.path().join("server.sock").as_os_str().len() <= LONGEST_SOCKET_PATH {
+    if folder.path().join("server.sock").as_os_str().len() <= MAX_SOCKET_PATH {
         return Ok(folder);
     }
     create(Path::new("/tmp"))
 }
 
-/// A value that the configuration file's reader takes as one word, whatever it holds.
+/// A value as one quoted word of the configuration file.
 fn quote(value: &str) -> String {
     let mut quoted = String::from('"');
     for byte in value.bytes() {

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use baton_server::{
-    Embedded, EmbeddedState, EmbeddedStatus, Error, PrivateServer, Started, Stopped, answers,
-    find_program, free_port,
+    EmbeddedServer, EmbeddedState, EmbeddedStatus, Error, PortUse, PrivateServer, Started, Stopped,
+    find_program, free_port, probe_port,
 };
 use rustix::process::{Pid, Signal, getsid, kill_process};
 use support::{ROLE, SecondProcess, command, command_with, lives, say, wait_for_go, wait_until};
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 /// An embedded server on a port and in a folder of its own, stopped at the end of the test.
 struct Fixture {
-    embedded: Embedded,
+    embedded: EmbeddedServer,
     port: u16,
     data: TempDir,
 }
@@ -36,7 +36,7 @@ impl Fixture {
             .tempdir()
             .unwrap();
         Fixture {
-            embedded: Embedded::new(port, data.path().join("data")),
+            embedded: EmbeddedServer::new(port, data.path().join("data")),
             port,
             data,
         }
@@ -110,7 +110,7 @@ fn it_starts_once_is_joined_by_others_and_stops_once() {
 
     assert_eq!(embedded.stop().unwrap(), Stopped::Ended { pid });
     assert!(!lives(pid));
-    assert!(!answers(fixture.port));
+    assert_ne!(probe_port(fixture.port), PortUse::Server);
     let stopped = embedded.status();
     assert!(!stopped.is_running());
     assert_eq!(
@@ -307,7 +307,7 @@ fn a_strangers_server_on_the_port_is_joined_and_never_stopped() {
     assert_eq!(fixture.embedded.start().unwrap(), Started::Joined);
     assert_eq!(fixture.embedded.status().state, EmbeddedState::NotOurs);
     assert_eq!(fixture.embedded.stop().unwrap(), Stopped::NotOurs);
-    assert!(answers(stranger.port().unwrap()));
+    assert_eq!(probe_port(stranger.port().unwrap()), PortUse::Server);
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn role_of_a_second_process() {
         return;
     };
     let (port, folder) = role.split_once(' ').unwrap();
-    let embedded = Embedded::new(port.parse().unwrap(), folder);
+    let embedded = EmbeddedServer::new(port.parse().unwrap(), folder);
     say("ready");
     wait_for_go();
     say(&format!("{:?}", embedded.start().unwrap()));

@@ -1,4 +1,4 @@
-//! A server that belongs to this process: for the demo, the benchmarks and the tests.
+//! A server that belongs to the process that starts it: for the demo, the benchmarks and the tests.
 
 mod builder;
 
@@ -19,15 +19,15 @@ use crate::watchdog::Watchdog;
 
 pub use builder::{Fsync, PrivateServerBuilder};
 
-/// How long a server may take to answer, or to end when it is asked to.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause between two looks at a server.
+/// How long a server may take to answer, or to end after a signal.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause between two probes of a server.
 const POLL: Duration = Duration::from_millis(5);
 
 /// A server of this process's own, in a temporary folder.
 ///
-/// It is gone with its owner, and so is its folder: when it is dropped, when the process ends
-/// without dropping it, and when the process is killed.
+/// The server and its folder are gone when the owner drops this value, when the owner ends without
+/// dropping it, and when the owner is killed.
 ///
 /// ```no_run
 /// use baton_server::{Fsync, PrivateServer};
@@ -136,10 +136,10 @@ impl PrivateServer {
     ///
     /// # Errors
     ///
-    /// As for [`PrivateServerBuilder::start`], and if somebody else has taken the port and keeps it.
+    /// As for [`PrivateServerBuilder::start`], and if another program has taken the port and keeps it.
     pub fn restart(&mut self) -> Result<(), Error> {
         self.kill9();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.launch() {
                 Err(Error::PortTaken { .. }) if Instant::now() < deadline => thread::sleep(POLL),
@@ -148,7 +148,7 @@ impl PrivateServer {
         }
     }
 
-    /// Stops the server's clock with SIGSTOP: connections stay open, nothing is answered.
+    /// Pauses the server with SIGSTOP: connections stay open, and it answers nothing.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl PrivateServer {
         self.signal(Signal::STOP)
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     ///
     /// # Errors
     ///
@@ -178,15 +178,15 @@ impl PrivateServer {
             return Ok(());
         }
         self.signal(Signal::TERM)?;
-        // A paused server would see the first signal only now.
+        // A paused server handles the first signal only after it resumes.
         self.signal(Signal::CONT)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.is_running() {
             if Instant::now() > deadline {
                 let pid = self.pid().unwrap_or_default();
                 return Err(Error::StillRunning {
                     pid,
-                    seconds: PATIENCE.as_secs(),
+                    seconds: TIMEOUT.as_secs(),
                 });
             }
             thread::sleep(POLL);
@@ -206,7 +206,7 @@ impl PrivateServer {
         process::signal(pid, signal).map_err(Error::io(format!("signal the server {pid}")))
     }
 
-    /// Starts the server at `self.address` and waits until it, and not another one, answers there.
+    /// Starts the server at `self.address` and waits until it answers there.
     fn launch(&mut self) -> Result<(), Error> {
         let config = self.folder.path().join("server.conf");
         fs::write(
@@ -226,8 +226,12 @@ impl PrivateServer {
             .map_err(Error::io(format!("run {}", self.program.display())))?;
         let pid = process.id();
         self.process = Some(process);
+        self.wait_for_answer(pid, log_start)
+    }
 
-        let deadline = Instant::now() + PATIENCE;
+    /// Waits until the server with this pid, and not another one, answers.
+    fn wait_for_answer(&mut self, pid: u32, log_start: u64) -> Result<(), Error> {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let answer = self.address.probe(self.settings.password.as_deref());
             if !self.is_running() {
@@ -238,8 +242,7 @@ impl PrivateServer {
                 });
             }
             match answer {
-                // A pid that is not told cannot be compared, and then it has to be believed: the
-                // server may have been configured to keep it from us.
+                // A server whose settings restrict INFO does not say its pid. It counts as ours.
                 Answer::Ready(identity)
                     if identity.pid.is_none_or(|answering| answering == pid) =>
                 {
@@ -249,7 +252,7 @@ impl PrivateServer {
                     let log = log_tail(&self.log_path(), log_start);
                     self.reap();
                     return Err(Error::NoAnswer {
-                        seconds: PATIENCE.as_secs(),
+                        seconds: TIMEOUT.as_secs(),
                         log,
                     });
                 }
@@ -258,13 +261,13 @@ impl PrivateServer {
         }
     }
 
-    /// Kills whatever is left of the server and waits for its end, so that no zombie stays.
+    /// Kills the server if it still runs and waits for its end, so that no zombie stays.
     fn reap(&mut self) {
         let Some(mut process) = self.process.take() else {
             return;
         };
-        // The group holds children that write snapshots. Until the wait below nobody else can have
-        // the number, and errors mean that the processes are gone already.
+        // The group also holds children that write RDB files. No other process can have the number
+        // until the wait below, and an error means that the processes are gone already.
         let _ = process::signal_group(process.id(), Signal::KILL);
         let _ = process.kill();
         let _ = self.watchdog.forget();

@@ -1,4 +1,4 @@
-//! The embedded server's folder: where it is, who may read it, and what lies in it.
+//! The embedded server's folder and the files in it.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -14,7 +14,7 @@ pub(super) const PID_FILE: &str = "server.pid";
 
 /// The file with the server's password.
 pub(super) const PASSWORD_FILE: &str = "password";
-/// The file by which the server learns its password: every user can read a command line.
+/// The file with the server's password setting: every user can read a command line.
 pub(super) const CONFIG_FILE: &str = "server.conf";
 
 /// The folder for the embedded server's data: `$XDG_DATA_HOME/baton`, else
@@ -56,8 +56,8 @@ pub(super) fn create(folder: &Path) -> Result<PathBuf, Error> {
     fs::canonicalize(folder).map_err(Error::io(action()))
 }
 
-/// Makes sure that there is a password, and that the server will read it when it starts. The
-/// one that is there stays: nodes that wait for the server to come back know it.
+/// Writes a password for the server to read when it starts. A password that is there stays: nodes
+/// that wait for the server to come back know it.
 pub(super) fn prepare_password(folder: &Path) -> Result<(), Error> {
     let file = folder.join(PASSWORD_FILE);
     let action = || format!("write the server's password to {}", folder.display());
@@ -76,15 +76,15 @@ pub(super) fn prepare_password(folder: &Path) -> Result<(), Error> {
     .map_err(Error::io(action()))
 }
 
-/// Forgets the password. After a start that failed, it may have been sent to another server.
+/// Removes the password. After a start that failed, another server may have received it.
 pub(super) fn forget_password(folder: &Path) {
     for file in [PASSWORD_FILE, CONFIG_FILE] {
-        // It is not there, or the next start says why it cannot be written.
+        // If this fails, there is no such file, or the next start reports the reason.
         let _ = fs::remove_file(folder.join(file));
     }
 }
 
-/// The pid in the pid file, whoever has it now.
+/// The pid in the pid file. Another process may have it by now.
 pub(super) fn read_pid(folder: &Path) -> Option<u32> {
     fs::read_to_string(folder.join(PID_FILE))
         .ok()?
@@ -93,7 +93,7 @@ pub(super) fn read_pid(folder: &Path) -> Option<u32> {
         .ok()
 }
 
-/// Waits for the folder's lock, which is free again when the file is closed.
+/// Waits for the folder's lock. Closing the file frees it.
 pub(super) fn lock(folder: &Path) -> Result<File, Error> {
     let path = folder.join("lock");
     let action = || format!("lock {}", path.display());
