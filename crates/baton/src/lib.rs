@@ -79,6 +79,7 @@ pub use node::builder::NodeBuilder;
 pub use node::config::Missed;
 pub use node::event::Event;
 pub use node::handler::{Handler, Message, Rejected, Source};
+pub use node::warning::Warning;
 
 /// What an [`Inspector`] and a watch return.
 pub mod inspect {

@@ -210,7 +210,7 @@ pub fn log(data: &[u8]) {
             up: false,
             reason: Some(text.clone()),
         },
-        Event::Warning { text },
+        Event::Warning(baton::Warning::CannotPublish { reason: text }),
     ];
     let at = std::time::UNIX_EPOCH;
     for event in &events {

@@ -153,9 +153,9 @@ mod tests {
                 up: true,
                 reason: None,
             },
-            Event::Warning {
-                text: "the errors store is full".to_owned(),
-            },
+            Event::Warning(baton::Warning::CannotPublish {
+                reason: "OOM command not allowed".to_owned(),
+            }),
             Event::Snapshot {
                 generator: true,
                 published_per_s: 2.04,

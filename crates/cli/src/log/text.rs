@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 use std::io::Write;
 use std::time::SystemTime;
 
+use crate::hints;
 use baton::Event;
 use baton_protocol::text::{Escaped, Excerpt};
 
@@ -95,7 +96,10 @@ impl Display for Words<'_> {
                 let reason = reason.as_deref().unwrap_or("no answer");
                 write!(f, "lost Redis: {}", Escaped(reason.as_bytes()))
             }
-            Event::Warning { text } => write!(f, "warning: {}", Escaped(text.as_bytes())),
+            Event::Warning(warning) => {
+                let text = hints::warning(warning);
+                write!(f, "warning: {}", Escaped(text.as_bytes()))
+            }
             Event::Snapshot {
                 generator,
                 published_per_s,
@@ -161,7 +165,7 @@ mod tests {
                 "took back 3 messages of dead workers k3v9x0a7qm, b",
                 "lost Redis: connection refused",
                 "regained Redis",
-                "warning: the errors store is full",
+                "warning: cannot publish for now: OOM command not allowed",
                 "generator: 2.0 published/s, 0.0 processed/s; pending 3, claimed 1, errors 6",
                 "stopped",
                 "log gap: 12 lines were dropped, the output took no more",
