@@ -4,11 +4,6 @@ use baton_protocol::text::is_unsafe;
 
 use crate::hints;
 
-/// What a user can do about NOAUTH. The server's own words are about its protocol.
-const WANTS_PASSWORD: &str = "NOAUTH, the server wants a password: --password-file or REDIS_PASSWORD gives \
-     it. If another user's `baton run` started this server, it lets in that user alone: name a \
-     Redis of your own with --redis";
-
 /// The error and its causes in one line, safe to print on a terminal.
 pub(crate) fn error_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
@@ -25,7 +20,7 @@ pub(crate) fn error_line(error: &anyhow::Error) -> String {
         }
     }
     if let Some((place, _)) = text.split_once("NOAUTH ") {
-        text = format!("{place}{WANTS_PASSWORD}");
+        text = format!("{place}{}", hints::WANTS_PASSWORD);
     }
     let text = text.replace(|c: char| is_unsafe(c) && c != '\n', "?");
     match error.is::<baton_server::Error>() {

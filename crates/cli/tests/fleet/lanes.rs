@@ -2,7 +2,7 @@
 
 use baton_processes::{Info, wait_status};
 
-use crate::support::{PATIENCE, fleet_of, redis, server, workers};
+use crate::support::{TIMEOUT, fleet_of, redis, server, workers};
 
 /// Bytes that the server may send for all of it. If every lane were sent its pack, these would be
 /// some sixty megabytes for the first claims alone.
@@ -24,7 +24,7 @@ fn a_thousand_lanes_are_sent_each_pack_once_and_leave_nothing_behind() {
         "1000",
     ];
     let mut fleet = fleet_of(2, &server, &args);
-    wait_status(&server.url(), "default", PATIENCE, "messages", |status| {
+    wait_status(&server.url(), "default", TIMEOUT, "messages", |status| {
         status.done >= 10_000
     })
     .unwrap();

@@ -1,17 +1,17 @@
 //! A real nginx on a port of its own.
 
-use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::{tool, wait_until};
+
 /// The documented configuration.
 pub(crate) const DOCUMENTED: &str = include_str!("../../../../contrib/nginx/baton.conf");
-/// The least that does it: nginx's own defaults for everything else, the Host among them.
+/// The smallest configuration that works: nginx's defaults for everything else, also for Host.
 pub(crate) const LEAST: &str = "server {
     listen 443 ssl;
     ssl_certificate /etc/ssl/certs/baton.example.pem;
@@ -24,10 +24,7 @@ pub(crate) const LEAST: &str = "server {
 pub(crate) const NAME: &str = "baton.example";
 pub(crate) const PASSWORD: &str = "visitor:open sesame";
 
-/// Longest wait for it.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A running nginx. It is killed when this is dropped.
+/// A running nginx. Dropping it kills the process.
 pub(crate) struct Nginx {
     process: Child,
     folder: TempDir,
@@ -58,7 +55,7 @@ impl Prepared {
         format!("https://{NAME}:{}", self.addr.port())
     }
 
-    /// Starts it in front of a page. The configuration is the given one, but for ports and paths.
+    /// Starts it in front of a page, with this configuration except for ports and paths.
     pub(crate) fn start(self, conf: &str, page: SocketAddr) -> Nginx {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
@@ -113,19 +110,14 @@ impl Prepared {
 
 impl Nginx {
     fn wait(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(self.addr).is_err() {
+        wait_until("nginx to listen", || {
             let ended = self.process.try_wait().unwrap();
-            assert!(
-                ended.is_none() && Instant::now() < deadline,
-                "{}",
-                self.log()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+            assert!(ended.is_none(), "{}", self.log());
+            TcpStream::connect(self.addr).is_ok()
+        });
     }
 
-    /// What it complained of.
+    /// Its error log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("error.log")).unwrap_or_default()
     }
@@ -138,33 +130,16 @@ impl Drop for Nginx {
     }
 }
 
-/// Its program, looked for once. Debian keeps it where only root's PATH leads.
+/// The program, found once. Debian keeps it where only root's PATH leads.
 fn program() -> Option<PathBuf> {
     static FOUND: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-        let found = match std::env::var_os("BATON_NGINX") {
-            Some(program) => Some(PathBuf::from(program)),
-            None => ["nginx", "/usr/sbin/nginx"]
-                .map(PathBuf::from)
-                .into_iter()
-                .find(|name| {
-                    let mut command = Command::new(name);
-                    let command = command.arg("-v").stdin(Stdio::null());
-                    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-                    status.is_ok_and(|status| status.success())
-                }),
-        };
-        if found.is_none() {
-            // Past the test runner, which would keep it to itself.
-            let line =
-                "SKIPPED: no nginx, so the page was not tested behind one; see scripts/setup-nginx";
-            let _ = writeln!(std::io::stderr(), "{line}");
-        }
-        found
+        tool::find(
+            "BATON_NGINX",
+            &["nginx", "/usr/sbin/nginx"],
+            "-v",
+            "no nginx, so the page was not tested behind one; see scripts/setup-nginx",
+        )
     });
-    let required = std::env::var_os("BATON_REQUIRE_TOOLS").is_some_and(|value| value == "1");
-    assert!(
-        FOUND.is_some() || !required,
-        "there is no nginx, and BATON_REQUIRE_TOOLS is 1"
-    );
+    tool::require("nginx", FOUND.as_ref());
     FOUND.clone()
 }

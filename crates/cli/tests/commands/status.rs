@@ -1,50 +1,14 @@
-//! `baton errors` and `baton status`: they look and change nothing.
+//! `baton status`: it says where every message is and changes nothing.
 
 use serde_json::{Value, json};
 
-use crate::seed::{Seed, line, texts};
-use crate::support::{on, run, send, server, shell};
-
-#[test]
-fn errors_prints_what_get_errors_would_and_leaves_it() {
-    let server = server();
-    let mut seed = Seed::new(&server);
-    seed.fail(&texts(1..=1500));
-    for _ in 0..2 {
-        let looked = on(&server, &["errors"]);
-        let expected: Vec<String> = (1..=1500)
-            .map(|seq| line(seq, &format!("m{seq}")))
-            .collect();
-        assert_eq!(
-            (looked.code, looked.lines()),
-            (Some(0), expected.iter().map(String::as_str).collect())
-        );
-    }
-    let json = on(&server, &["errors", "--json"]);
-    let last: Value = serde_json::from_str(json.lines()[1499]).unwrap();
-    assert_eq!(
-        (&last["seq"], &last["text"]),
-        (&json!(1500), &json!("m1500"))
-    );
-    assert_eq!(seed.waiting().len(), 1500);
-
-    let mut command = shell("$BATON errors | head -n 2");
-    command.env("REDIS_URL", server.url());
-    let head = run(command);
-    assert_eq!((head.lines().len(), head.stderr.as_str()), (2, ""));
-}
-
-#[test]
-fn errors_of_an_empty_store_are_none() {
-    let looked = on(&server(), &["errors"]);
-    assert_eq!((looked.code, looked.stdout.as_str()), (Some(0), ""));
-    assert_eq!(looked.stderr, "baton: no failed messages\n");
-}
+use crate::seeder::{Seeder, texts};
+use crate::support::{on, send, server};
 
 #[test]
 fn status_says_where_every_message_is() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=6));
     seed.publish(&texts(7..=10));
     seed.claim(1);
@@ -90,7 +54,7 @@ fn status_says_where_every_message_is() {
 #[test]
 fn status_fails_if_the_books_are_not_balanced() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.publish(&texts(1..=3));
     send(&server, &["HINCRBY", &seed.store.keys().stats, "done", "1"]);
     let status = on(&server, &["status"]);
@@ -109,7 +73,7 @@ fn status_fails_if_the_books_are_not_balanced() {
 #[test]
 fn names_from_redis_cannot_write_to_the_terminal() {
     let server = server();
-    let seed = Seed::new(&server);
+    let seed = Seeder::new(&server);
     send(
         &server,
         &[
@@ -126,8 +90,8 @@ fn names_from_redis_cannot_write_to_the_terminal() {
         &["ZADD", seen, "9007199254740991", "\u{1b}[2Jevil"],
     );
     for args in [&["status"][..], &["status", "--json"], &["clean"]] {
-        let shown = on(&server, args);
-        assert!(shown.stdout.contains("evil"), "{args:?}: {shown:?}");
-        assert!(!shown.stdout.contains('\u{1b}'), "{args:?}: {shown:?}");
+        let printed = on(&server, args);
+        assert!(printed.stdout.contains("evil"), "{args:?}: {printed:?}");
+        assert!(!printed.stdout.contains('\u{1b}'), "{args:?}: {printed:?}");
     }
 }

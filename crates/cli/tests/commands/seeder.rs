@@ -1,4 +1,4 @@
-//! A worker of the tests' own: it publishes, claims and fails messages by hand.
+//! A client of the tests that publishes, claims and fails messages by hand.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ pub(crate) const AT_MS: u64 = 1_700_000_000_123;
 pub(crate) const AT: &str = "2023-11-14T22:13:20.123Z";
 /// Longer than any test.
 const TTL: Duration = Duration::from_secs(600);
-/// Most messages in a pack.
+/// Max messages in a pack.
 const PACK: usize = 500;
 
-/// Somebody who generates and works in a fleet.
-pub(crate) struct Seed {
+/// Generates and works in a fleet, but only when a test says so.
+pub(crate) struct Seeder {
     runtime: Runtime,
     pub(crate) store: Store,
     next: u64,
     claim: u64,
 }
 
-impl Seed {
+impl Seeder {
     /// In the fleet `default` of a server.
     pub(crate) fn new(server: &PrivateServer) -> Self {
         Self::at(&server.url_with_password())
@@ -81,7 +81,7 @@ impl Seed {
         self.next += builder.count();
     }
 
-    /// Takes the oldest waiting messages into its hands.
+    /// Claims the oldest waiting messages.
     pub(crate) fn claim(&mut self, want: u64) -> (u64, u64) {
         self.claim += 1;
         let slot = self.slot();

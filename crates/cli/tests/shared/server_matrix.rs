@@ -1,15 +1,14 @@
-//! The servers of the test matrix that are at hand.
+//! The servers of the test matrix that this machine has.
 
 use std::path::PathBuf;
 
-use baton_server::PrivateServer;
-use baton_server::PrivateServerBuilder;
+use baton_server::{PrivateServer, PrivateServerBuilder};
 
 /// Where `scripts/setup-servers` puts the programs, seen from the folder that cargo builds into.
 const FOLDER: &str = "tools/servers";
 
-/// Starts every server of the matrix as `builder` says, or the one that all other tests use if
-/// there is no matrix. Each comes with its name, such as `redis-7.0`.
+/// Starts every server of the matrix with the settings of `builder`. Without a matrix it starts
+/// the server that all other tests use. Each comes with its name, such as `redis-7.0`.
 pub(crate) fn start_each(
     builder: impl Fn() -> PrivateServerBuilder,
 ) -> Vec<(String, PrivateServer)> {
