@@ -31,8 +31,8 @@ pub(crate) fn for_node(args: &ConnectionArgs) -> anyhow::Result<Target> {
         found => {
             if let Local::OtherProgram = found {
                 errln!(
-                    "baton: a program listens on 127.0.0.1:{port} and answers nothing; trying to \
-                     start a server there"
+                    "baton: a program listens on 127.0.0.1:{port} and does not answer; trying to start \
+                     a server there"
                 );
             }
             local::start_embedded(port)?
@@ -50,12 +50,12 @@ pub(crate) fn for_command(args: &ConnectionArgs) -> anyhow::Result<Target> {
     match local::probe(port) {
         Local::Server(url) => credentials::complete(Target::parse(&url)?, args),
         Local::OtherProgram => bail!(
-            "a program listens on 127.0.0.1:{port}, but it gave no answer that a Redis would give \
-             within a second; name another with --redis URL or REDIS_URL"
+            "a program listens on 127.0.0.1:{port}, but it did not answer like a Redis within a \
+             second; name another server with --redis URL or REDIS_URL"
         ),
         Local::Nothing => bail!(
-            "no Redis answers on localhost:{port}; name one with --redis URL or REDIS_URL, \
-             or start a fleet with `baton run`, which brings its own"
+            "no Redis answers on localhost:{port}; name one with --redis URL or REDIS_URL, or start a \
+             node with `baton run`, which starts a server"
         ),
     }
 }

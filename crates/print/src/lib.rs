@@ -8,6 +8,7 @@
 //!   lost, because there is no better place to report that.
 //! - [`write_all`] returns the error, for a caller whose output is its result.
 //! - [`errln_within`] also gives up when the reader stalls, for a caller that must go on.
+//! - [`thousands`] writes a number as people read it.
 
 use std::fmt;
 use std::io;
@@ -42,6 +43,19 @@ pub fn out(words: fmt::Arguments<'_>) {
 /// Writes words to standard error, in one write where the system allows, or loses them.
 pub fn err(words: fmt::Arguments<'_>) {
     let _ = write_all(&io::stderr(), words.to_string().as_bytes(), || false);
+}
+
+/// `1234567` as `1,234,567`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// Writes one line to standard error, and gives up when the reader has not taken it within
@@ -112,5 +126,23 @@ pub fn wait(fd: &impl AsFd, flags: PollFlags, timeout: Duration) -> io::Result<b
         Ok(happened) => Ok(happened > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(thousands(number), text);
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! through [`safe`] or [`fit`].
 
 use baton::inspect::{How, Takeover};
+pub(crate) use baton_print::thousands;
 use baton_protocol::text::{Escaped, Shortened};
 use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
@@ -16,7 +17,7 @@ pub(crate) fn safe(text: &str) -> String {
 pub(crate) fn fit(text: &str, cells: usize) -> String {
     let text = Shortened {
         bytes: text.as_bytes(),
-        most_chars: cells,
+        max_chars: cells,
     }
     .to_string();
     cut(&text, cells)
@@ -111,19 +112,6 @@ pub(crate) fn row<'a>(cells: impl IntoIterator<Item = (Column, &'a str)>) -> Str
     row
 }
 
-/// `1234567` as `1,234,567`.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Messages per second, without the unit.
 pub(crate) fn rate(per_s: f64) -> String {
     match per_s {
@@ -193,10 +181,6 @@ mod tests {
 
     #[test]
     fn numbers_and_times_are_easy_to_read() {
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(999), "999");
-        assert_eq!(thousands(1_234_567), "1,234,567");
-        assert_eq!(thousands(u64::MAX), "18,446,744,073,709,551,615");
         assert_eq!(rate(9.94), "9.9");
         assert_eq!(rate(99.96), "100");
         assert_eq!(rate(54_321.5), "54,322");

@@ -48,7 +48,7 @@ pub(crate) fn canonical(
         match read(&word, &valued) {
             Word::Command(name) => {
                 if asked.replace(name).is_some_and(|before| before != name) {
-                    return Err("getErrors and cleanTemp are two commands: give one".to_owned());
+                    return Err("getErrors and cleanTemp are two commands: type one".to_owned());
                 }
             }
             Word::Nothing => {}
@@ -65,7 +65,7 @@ pub(crate) fn canonical(
     let command = match (command, asked) {
         (Some(command), Some(asked)) if !is_named(definition, &command, asked) => {
             return Err(format!(
-                "{} and {asked} are two commands: give one",
+                "{} and {asked} are two commands: type one",
                 command.display()
             ));
         }

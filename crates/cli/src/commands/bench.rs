@@ -2,7 +2,6 @@
 
 pub(crate) mod floor;
 pub(crate) mod node;
-mod plot;
 mod progress;
 mod report;
 mod start_signal;
@@ -29,7 +28,7 @@ use summary::Summary;
 /// Share of messages that workers find faulty.
 const ERROR_RATE: f64 = 0.05;
 /// Max findings to print: one mistake can make a million of them.
-const MOST_FINDINGS: usize = 20;
+const MAX_FINDINGS: usize = 20;
 /// Batch sizes that the floor is tried with.
 const FLOOR_BATCHES: [u64; 5] = [100, 250, 500, 1000, 2000];
 
@@ -146,11 +145,11 @@ fn verdict(summary: &Summary) -> ExitCode {
     if findings == 0 {
         return ExitCode::SUCCESS;
     }
-    for finding in summary.findings().take(MOST_FINDINGS) {
+    for finding in summary.findings().take(MAX_FINDINGS) {
         errln!("baton: {finding}");
     }
-    if findings > MOST_FINDINGS {
-        errln!("baton: and {} findings more", findings - MOST_FINDINGS);
+    if findings > MAX_FINDINGS {
+        errln!("baton: and {} findings more", findings - MAX_FINDINGS);
     }
     ExitCode::FAILURE
 }
@@ -229,7 +228,7 @@ impl Bench<'_> {
     fn ours(&self, run: u16) -> anyhow::Result<baton_bench::Run> {
         let bar = Bar::new(&self.name("baton", run), self.plan.messages);
         baton_bench::run(&self.plan, |now| {
-            bar.show(now);
+            bar.update(now);
             self.go_on()
         })
     }
@@ -238,7 +237,7 @@ impl Bench<'_> {
         let Some(batch) = batch else { return Ok(None) };
         let bar = Bar::new(&self.name("floor", run), self.plan.messages);
         let timed = baton_bench::floor::run(&self.plan, self.plan.messages, batch, |now| {
-            bar.show(now);
+            bar.update(now);
             self.go_on()
         })?;
         Ok(Some(timed))
@@ -251,7 +250,7 @@ impl Bench<'_> {
         for batch in FLOOR_BATCHES {
             let bar = Bar::new(&format!("floor, batches of {batch}"), messages);
             let (seconds, _) = baton_bench::floor::run(&self.plan, messages, batch, |now| {
-                bar.show(now);
+                bar.update(now);
                 self.go_on()
             })?;
             if seconds < best.0 {

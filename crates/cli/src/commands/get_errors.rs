@@ -35,7 +35,7 @@ enum End {
     Unwritable(io::Error),
     /// A shutdown was requested.
     Shutdown(Cause),
-    /// The claim on this many printed messages ran out: they are in the store again.
+    /// The claim on this many printed messages expired: they are in the store again.
     Lost(u64),
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::R
     let stdout = Arc::new(Stdout::new());
     if stdout.is_closed() {
         bail!(
-            "stdout is closed, so nothing was taken; `> /dev/null` throws failed messages away \
-             on purpose"
+            "stdout is closed, so no message was taken; to throw failed messages away, use \
+             `> /dev/null`"
         );
     }
     let shutdown = Shutdown::on_signals()?;
@@ -92,7 +92,7 @@ impl Printer<'_> {
             crash::point("drain-after-print");
             let committed = self.drain.commit(printed).await.with_context(|| {
                 format!(
-                    "{} more were printed, but are not known to be removed",
+                    "{} more were printed, but may not be removed",
                     count(printed)
                 )
             })?;
@@ -170,7 +170,7 @@ async fn report(inspector: &Inspector, end: End, taken: u64) -> anyhow::Result<E
             remain().await
         ),
         End::Lost(printed) => bail!(
-            "{} more printed, but the claim on them ran out: they will be printed again; \
+            "{} more printed, but the claim on them expired: the next getErrors prints them again; \
              {removed} printed and removed, {}",
             count(printed),
             remain().await
@@ -189,7 +189,7 @@ async fn report(inspector: &Inspector, end: End, taken: u64) -> anyhow::Result<E
 pub(super) fn report_claimed(claimed: u64) {
     if claimed > 0 {
         errln!(
-            "baton: {} more in the hands of a `baton getErrors` or of a person at the page",
+            "baton: left out {}, held by another `baton getErrors` or by a visitor of the page",
             count(claimed)
         );
     }

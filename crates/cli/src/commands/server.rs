@@ -32,10 +32,10 @@ pub(crate) fn run(
                 Stopped::Ended { pid } => {
                     stdout::print(format!("stopped the server, pid {pid}\n").as_bytes())?;
                 }
-                Stopped::NotRunning => stdout::print(b"the server does not run\n")?,
+                Stopped::NotRunning => stdout::print(b"the server is not running\n")?,
                 Stopped::NotOurs => bail!(
-                    "the server on port {port} was not started by `baton run` of this user: it is \
-                     left alone"
+                    "`baton run` of this user did not start the server on port {port}: it was left \
+                     alone"
                 ),
             }
             Ok(ExitCode::SUCCESS)

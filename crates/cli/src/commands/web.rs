@@ -57,8 +57,8 @@ fn token(args: &WebArgs) -> anyhow::Result<Option<String>> {
         Some(file) => Ok(Some(read_token(file)?)),
         None if args.http.ip().is_loopback() => Ok(None),
         None => Err(UsageError(format!(
-            "--http {}: whoever reaches this address could read all messages; protect the page \
-             with --token-file",
+            "--http {}: every machine that reaches this address could read all messages; protect the \
+             page with --token-file",
             args.http
         ))
         .into()),
@@ -72,8 +72,8 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
     let plain = token.chars().all(|c| c.is_ascii_graphic());
     if token.len() < MIN_TOKEN_CHARS || !plain {
         return Err(UsageError(format!(
-            "--token-file {}: a token has at least {MIN_TOKEN_CHARS} letters, digits or signs and \
-             no spaces; `openssl rand -hex 32` makes one",
+            "--token-file {}: a token needs at least {MIN_TOKEN_CHARS} letters, digits or signs, \
+             and no spaces; `openssl rand -hex 32` makes one",
             file.display()
         ))
         .into());

@@ -48,7 +48,10 @@ pub(crate) fn embedded(port: u16) -> anyhow::Result<EmbeddedServer> {
 pub(super) fn start_embedded(port: u16) -> anyhow::Result<Target> {
     let embedded = embedded(port)?;
     let started = embedded.start().with_context(|| {
-        format!("no Redis answers on localhost:{port}, and none could be started (--redis names another)")
+        format!(
+            "no Redis answers on localhost:{port}, and baton could not start one (name another \
+             server with --redis URL)"
+        )
     })?;
     let status = embedded.status();
     match started {
@@ -58,11 +61,10 @@ pub(super) fn start_embedded(port: u16) -> anyhow::Result<Target> {
                 |program| program.display().to_string(),
             );
             errln!(
-                "baton: no Redis answered on localhost:{port}, so one was started: {program} on \
+                "baton: no Redis answered on localhost:{port}, so this node started one: {program} on \
                  127.0.0.1:{port}\n\
-                 baton: its data is in {}; it goes on when this node ends, and lets in no other \
-                 user\n\
-                 baton: `baton server status` looks at it, `baton server stop` ends it",
+                 baton: its data is in {}; it outlives this node, and other users cannot use it\n\
+                 baton: `baton server status` describes it, `baton server stop` stops it",
                 status.data_dir.display()
             );
         }

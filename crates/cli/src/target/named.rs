@@ -53,8 +53,8 @@ pub(crate) fn check_embedded(args: &ConnectionArgs) -> Result<(), UsageError> {
     match target(args)? {
         Some(target) if target.loopback_port() == Some(port) => Ok(()),
         Some(target) => Err(UsageError(format!(
-            "`baton server` looks after the server that `baton run` starts on 127.0.0.1:{port}, \
-             and after no other; {target} is not it"
+            "`baton server` controls only the server that `baton run` starts on 127.0.0.1:{port}; \
+             {target} is another one"
         ))),
         None => Ok(()),
     }
@@ -83,8 +83,8 @@ fn resolve(name: &Name<'_>) -> Result<Target, UsageError> {
                 .unwrap_or(host);
             if !address::is_host(host) {
                 return Err(UsageError(
-                    "--host: a name or an address is needed; a port goes into --port, \
-                     credentials into --redis"
+                    "--host: write a name or an address; a port goes into --port, credentials into \
+                     --redis"
                         .to_owned(),
                 ));
             }

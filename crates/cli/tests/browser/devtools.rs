@@ -21,7 +21,7 @@ use crate::shared::{TIMEOUT, tool};
 /// its stdin and stdout: to hand a child further files takes unsafe code.
 const PIPE: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >&2"#;
 
-/// Nothing is fetched by itself, and a page that nobody looks at runs as fast as any other.
+/// Nothing is fetched by itself, and a page in the background runs as fast as any other.
 const FLAGS: &[&str] = &[
     "--headless=new",
     "--remote-debugging-pipe",

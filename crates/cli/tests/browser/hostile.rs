@@ -1,4 +1,4 @@
-//! Messages, reasons and names that would rather be a page than be shown on one.
+//! Messages, reasons and names that try to become part of the page.
 
 use serde_json::json;
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::devtools::Browser;
 use crate::support::TIMEOUT;
 
-/// The pause between two looks at a page.
+/// The pause between two checks of a page.
 const POLL: Duration = Duration::from_millis(10);
 
 /// One page, which shares neither cookies nor anything else with others. It is closed when this

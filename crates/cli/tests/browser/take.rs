@@ -77,7 +77,7 @@ fn what_is_confirmed_is_in_a_file_and_no_longer_in_the_store() {
         tab.text("#taken-text"),
         format!("Saved 3 messages as {name}. Is the file there?")
     );
-    assert_eq!(stored(server).len(), 3, "nobody has confirmed yet");
+    assert_eq!(stored(server).len(), 3, "the user has not confirmed yet");
     // Escape is no answer.
     tab.press("Escape");
     wait_question(tab);

@@ -116,7 +116,7 @@ fn a_read_only_replica_is_refused_and_its_primary_untouched() {
             ended.stderr
         );
     }
-    // Looking is allowed, and tells.
+    // Commands that only read work, and print a warning.
     assert_eq!(on(&replica, &["errors"]).lines().len(), 3);
     assert!(
         on(&replica, &["status"])

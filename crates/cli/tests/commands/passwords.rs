@@ -1,4 +1,4 @@
-//! Passwords: they are used, and never shown.
+//! Passwords: they are used, and never printed.
 
 use baton_server::PrivateServer;
 
@@ -49,7 +49,7 @@ fn no_command_shows_a_password_when_it_fails() {
             ("redis://:s3cret@h:x", 2),
         ] {
             if command == "run" && url == dead {
-                // A node waits for its server; another test looks at that.
+                // A node waits for its server; another test covers that.
                 continue;
             }
             let ended = run(baton(&[command, "--redis", url]));

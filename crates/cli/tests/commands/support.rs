@@ -126,7 +126,7 @@ pub(crate) fn three_messages(command: impl Fn() -> Command) {
         let (stdout, tell) = (BufReader::new(node.stdout.take().unwrap()), tell.clone());
         thread::spawn(move || {
             for line in stdout.lines() {
-                // Nobody listens any more once the messages are there.
+                // The receiver is gone once the messages are there.
                 let _ = tell.send(line.unwrap());
             }
         });

@@ -1,4 +1,5 @@
-//! Everything that only looks works with the rights that docs/page.md prints, and with no more.
+//! Every command that only reads works with the rights that docs/page.md prints, and needs them
+//! all.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +18,7 @@ use crate::seeder::Seeder;
 use crate::shared::server_matrix::start_each;
 use crate::support::{TIMEOUT, baton, end, run, send, signal, wait_until};
 
-const PASSWORD: &str = "looks-only";
+const PASSWORD: &str = "reads-only";
 
 /// The words of the rule, as docs/page.md prints it.
 fn printed_rule() -> Vec<String> {

@@ -166,7 +166,7 @@ fn the_page_serves_metrics_and_health_and_ends_in_good_order() {
         metrics.contains("\nbaton_up{fleet=\"default\"} 1\n"),
         "{metrics}"
     );
-    // Nobody generates here.
+    // No node generates here.
     let ill = wait_for(&address, "/healthz", 503);
     assert!(ill.contains("lease"), "{ill}");
     let ended = stop(web);

@@ -11,7 +11,7 @@ use crate::support::{
     workers,
 };
 
-/// A lease that no test waits for: whoever takes over before it ends saw the death itself.
+/// A lease that no test waits for: a node that takes over before it ends has noticed the death.
 const ENDLESS_LEASE: [&str; 2] = ["--lease-ttl", "10m"];
 
 fn is_published_in(told: &Told, epoch: u64) -> bool {
@@ -74,7 +74,7 @@ fn takeover_also_works_when_most_of_the_fleet_dies_at_the_same_moment() {
     let server = server();
     let mut fleet = fleet_of(12, &server, &["--interval", "20ms"]);
     let generator = fleet.generator().unwrap();
-    // Everybody but the two who joined last: all who are first in line die too.
+    // All but the two that joined last: the nodes that are first in line die too.
     let mut doomed = fleet.alive();
     let survivors = [10, 11].map(|copy| if copy == generator { 9 } else { copy });
     doomed.retain(|copy| !survivors.contains(copy));
@@ -176,7 +176,7 @@ fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
             fleet.kill9(copy).unwrap();
         }
         let before = status(&server.url(), "default").unwrap();
-        // Nobody generates until many ticks have passed on Redis's clock.
+        // No node generates until many ticks have passed on Redis's clock.
         let later = before.now_ms + 2_000;
         wait_status(&server.url(), "default", TIMEOUT, "two seconds", |status| {
             status.now_ms >= later
@@ -276,7 +276,7 @@ fn a_lone_generator_paused_past_its_lease_goes_on_under_a_new_epoch() {
             .wait_for(0, TIMEOUT, "messages", |told| is_published_in(told, epoch))
             .unwrap();
         fleet.pause(0).unwrap();
-        // Nobody else is there to take the lease when it has run out on Redis's clock.
+        // No other node can take the lease when it has run out on Redis's clock.
         let paused = status(&server.url(), "default").unwrap();
         wait_status(
             &server.url(),

@@ -16,9 +16,9 @@ use crate::support::{TIMEOUT, fleet_of, is_redis, redis, server};
 /// How long nodes are watched while Redis refuses.
 const WATCHED: Duration = Duration::from_secs(4);
 /// Most connections that a node may open in that time: attempts grow from 20 ms to 1 s apart.
-const MOST_CONNECTIONS: u64 = 16;
+const MAX_CONNECTIONS: u64 = 16;
 /// Most lines that a node may log in that time.
-const MOST_LINES: usize = 6;
+const MAX_LINES: usize = 6;
 
 fn send(connection: &mut ::redis::Connection, words: &[&str]) {
     let mut command = ::redis::cmd(words[0]);
@@ -89,7 +89,7 @@ fn assert_calm(fleet: &Fleet, connection: &mut ::redis::Connection) {
     let copies = fleet.alive();
     let connections = opened(connection) - before;
     assert!(
-        connections <= MOST_CONNECTIONS * copies.len() as u64,
+        connections <= MAX_CONNECTIONS * copies.len() as u64,
         "{connections} connections"
     );
     for copy in copies {
@@ -103,7 +103,7 @@ fn assert_calm(fleet: &Fleet, connection: &mut ::redis::Connection) {
                 other => other.name().to_owned(),
             })
             .collect();
-        assert!(lines.len() <= MOST_LINES, "{lines:#?}");
+        assert!(lines.len() <= MAX_LINES, "{lines:#?}");
         let mut distinct = lines.clone();
         distinct.sort();
         distinct.dedup();
@@ -219,7 +219,7 @@ fn a_node_that_is_refused_one_more_connection_goes_on_with_those_it_has() {
     send(&mut connection, &["CLIENT", "KILL", "ID", &sleeper]);
     let before = opened(&mut connection);
     fleet.watch_for(WATCHED).unwrap();
-    assert!(opened(&mut connection) - before <= MOST_CONNECTIONS);
+    assert!(opened(&mut connection) - before <= MAX_CONNECTIONS);
     let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
     let mark = fleet.mark();
     fleet.wait_for(mark, TIMEOUT, "an end", ended).unwrap();

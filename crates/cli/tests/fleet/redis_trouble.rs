@@ -234,7 +234,7 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
 }
 
 #[test]
-fn a_lost_bell_token_delays_nobody_for_long() {
+fn a_lost_bell_token_delays_no_worker_for_long() {
     let server = server();
     // One idle worker is first in line and rings again within a beat.
     let fleet = fleet_of(2, &server, &["--interval", "300ms", "--error-rate", "0"]);
@@ -256,7 +256,7 @@ fn a_lost_bell_token_delays_nobody_for_long() {
                 && told.covers(messages(&published).0)
         })
         .unwrap();
-    // The look by itself comes after five seconds only.
+    // Without the bell, a worker claims again only after five seconds.
     assert!(processed.at.saturating_duration_since(published.at) < Duration::from_secs(3));
 }
 

@@ -169,7 +169,7 @@ fn messages_over_a_step(nodes: usize, ahead_s: i64, hurt: impl Fn(&mut Fleet)) -
     }
     let (took, made) = (began.elapsed(), published(server) - before);
     let ticks = took.as_millis() as u64 / INTERVAL_MS;
-    // A second of slack: a takeover, and a look at the status that comes late.
+    // A second of slack, for a takeover and for a status that comes late.
     assert!(
         made.abs_diff(ticks) <= 1000 / INTERVAL_MS,
         "{made} messages in {ticks} ticks, {took:?}"

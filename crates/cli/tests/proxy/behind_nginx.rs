@@ -66,11 +66,11 @@ impl Visitor<'_> {
         self.csrf = session.json()["csrf"].as_str().unwrap().to_owned();
     }
 
-    /// Drops what the page shows, as a script of this origin asks for it.
+    /// Drops what the page lists, as a script of this origin would.
     fn drop_all(&self, origin: &str) -> Answer {
-        let looked = self.get("/api/errors");
-        assert_eq!(looked.status, 200, "{looked:?}");
-        let look = looked.json()["look"].clone();
+        let listed = self.get("/api/errors");
+        assert_eq!(listed.status, 200, "{listed:?}");
+        let look = listed.json()["look"].clone();
         let body = json!({ "look": look, "what": "all", "action": "drop" });
         self.post("/api/errors/settle", origin, &body)
     }
@@ -199,7 +199,7 @@ fn without_a_public_url_a_refusal_names_it() {
     };
     let program = format!("Bearer {TOKEN}");
     // Through a proxy with a password of its own, a program has no header left for the token. So
-    // the refusal is looked at with a session.
+    // the refusal is tested with a session.
     let entered = visitor
         .request("POST", "/login")
         .header("Content-Type", "application/x-www-form-urlencoded")

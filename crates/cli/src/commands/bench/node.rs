@@ -45,7 +45,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &NodeArgs) -> anyhow::Resul
     };
     let handler = PretendedWork::new(&args.run);
     let node = settings.on_event(observe).build(target, source, handler)?;
-    // Nobody else has the key to this lock.
+    // It is set only here, so it cannot be set already.
     let _ = name.set(node.name().to_owned());
     let asked = async move {
         shutdown.requested().await;
@@ -63,7 +63,7 @@ struct Gated {
 impl Source for Gated {
     async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
         if self.go.borrow().is_none() {
-            // An error means that nobody will ever say it, and then this process ends.
+            // An error means that the bench is gone, and then this process ends.
             let _ = self.go.wait_for(Option::is_some).await;
         }
         self.texts.generate(seq, text).await;

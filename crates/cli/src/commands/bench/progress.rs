@@ -1,13 +1,14 @@
-//! The bar that shows how far a run has come, on a terminal.
+//! The progress bar of a run, on a terminal.
 
 use baton_bench::Progress;
+use baton_print::thousands;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::summary::thousands;
+use super::summary::whole;
 
 const FORM: &str = "{prefix:>24} {bar:30} {percent:>3} %  {msg}  {eta} left";
 
-/// A bar on stderr; gone when it is dropped. Where stderr is no terminal it shows nothing.
+/// A bar on stderr. Dropping it removes the bar. It draws nothing if stderr is no terminal.
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
@@ -20,14 +21,11 @@ impl Bar {
         Self(bar)
     }
 
-    pub(super) fn show(&self, now: Progress) {
+    pub(super) fn update(&self, now: Progress) {
         let rate = now.ended as f64 / self.0.elapsed().as_secs_f64().max(1e-3);
         let waiting = now.published.saturating_sub(now.ended);
-        self.0.set_message(format!(
-            "{}/s, {} waiting",
-            thousands(rate),
-            thousands(waiting as f64)
-        ));
+        self.0
+            .set_message(format!("{}/s, {} waiting", whole(rate), thousands(waiting)));
         self.0.set_position(now.ended);
     }
 }

@@ -1,12 +1,16 @@
-//! The report: one HTML file that needs nothing else, in light and dark.
+//! The report of a bench: figures, messages per second, latency.
 
 use std::fmt::Write as _;
 
-use baton_bench::Course;
+use baton_bench::Timeline;
+use baton_print::thousands;
+use baton_report::Plot;
+use baton_report::scale::steps;
+use baton_report::stats::Spread;
+use baton_report::text::escape;
 
-use super::MOST_FINDINGS;
-use super::plot::{Plot, steps};
-use super::summary::{Measured, Summary, thousands};
+use super::MAX_FINDINGS;
+use super::summary::{Measured, Summary, whole};
 
 /// Bars of the latency plot per power of ten.
 const BARS: f64 = 8.0;
@@ -26,7 +30,7 @@ pub(super) fn page(summary: &Summary) -> String {
         "<h1>{} messages, {verdict}</h1>\n<p class=\"lead\">One generator and {} workers \
          as real processes, {} bytes of random text each, on {}. Every message was accounted for \
          within the time.</p>\n{}",
-        thousands(summary.messages as f64),
+        thousands(summary.messages),
         summary.workers,
         summary.size,
         escape(&summary.server),
@@ -34,66 +38,44 @@ pub(super) fn page(summary: &Summary) -> String {
     );
     if let Some(shown) = summary.middle_run() {
         body.push_str(&pace(shown));
-        body.push_str(&latency(&shown.course));
+        body.push_str(&latency(&shown.timeline));
     }
     body.push_str(&table(summary));
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Baton bench</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\
-         </main>\n</body>\n</html>\n"
-    )
+    baton_report::page("Baton bench", STYLE, &body)
 }
 
 fn tiles(summary: &Summary) -> String {
-    let clean = summary.findings().next().is_none();
-    let verdict = if clean { "clean" } else { "FAILED" };
+    let (rate, seconds) = (summary.rate().median, summary.seconds().median);
     let mut tiles = vec![
-        (thousands(summary.rate().median), "messages per second", ""),
-        (
-            format!("{:.2} s", summary.seconds().median),
-            "audit included",
-            "",
-        ),
+        (whole(rate), "messages per second", ""),
+        (format!("{seconds:.2} s"), "audit included", ""),
     ];
     if let Some(ratio) = summary.ratio() {
         tiles.push((format!("{:.2} ×", ratio.median), "an unsafe queue", ""));
     }
-    tiles.push((
-        format!("{:.1} ms", summary.quantile_ms(0.99).median),
-        "publish → commit, p99",
-        "",
-    ));
+    let p99 = summary.quantile_ms(0.99).median;
+    tiles.push((format!("{p99:.1} ms"), "publish → commit, p99", ""));
     if summary.kills() > 0 {
         tiles.push((summary.kills().to_string(), "killed with -9", ""));
     }
-    tiles.push((
-        verdict.to_owned(),
-        "audit",
-        if clean { "good" } else { "bad" },
-    ));
-    let mut html = "<section class=\"tiles\">\n".to_owned();
-    for (figure, what, class) in tiles {
-        let _ = writeln!(
-            html,
-            "<div class=\"tile {class}\"><strong>{figure}</strong><span>{what}</span></div>"
-        );
-    }
-    html + "</section>\n"
+    let (verdict, class) = match summary.findings().next() {
+        None => ("clean", "good"),
+        Some(_) => ("FAILED", "bad"),
+    };
+    tiles.push((verdict.to_owned(), "audit", class));
+    baton_report::tiles(&tiles)
 }
 
 /// Messages per second over time, with the reigns and the kills.
 fn pace(shown: &Measured) -> String {
-    let (run, course) = (&shown.run, &shown.course);
-    let rate = |count: u64| count as f64 / course.step;
-    let most = course
-        .slices
-        .iter()
-        .map(|slice| slice.published.max(slice.ended));
-    let y_max = rate(most.max().unwrap_or_default()) * 1.05;
-    let x_max = course.step * course.slices.len() as f64;
+    let (run, timeline) = (&shown.run, &shown.timeline);
+    let rate = |count: u64| count as f64 / timeline.step;
+    let slices = timeline.slices.iter();
+    let counts = slices.map(|slice| slice.published.max(slice.ended));
+    let y_max = rate(counts.max().unwrap_or_default()) * 1.05;
+    let x_max = timeline.step * timeline.slices.len() as f64;
     let mut plot = Plot::new((0.0, x_max), y_max);
-    for (index, reign) in course.reigns.iter().enumerate() {
+    for (index, reign) in timeline.reigns.iter().enumerate() {
         let class = if index % 2 == 0 {
             "reign"
         } else {
@@ -108,8 +90,8 @@ fn pace(shown: &Measured) -> String {
     for x in steps(x_max, 8.0) {
         plot.x_mark(x, &format!("{} s", (x * 1000.0).round() / 1000.0));
     }
-    let middle = |index: usize| (index as f64 + 0.5) * course.step;
-    let slices = || course.slices.iter().enumerate();
+    let middle = |index: usize| (index as f64 + 0.5) * timeline.step;
+    let slices = || timeline.slices.iter().enumerate();
     let published = slices().map(|(index, slice)| (middle(index), rate(slice.published)));
     plot.line(published, "published");
     let ended = slices().map(|(index, slice)| (middle(index), rate(slice.ended)));
@@ -133,32 +115,33 @@ fn pace(shown: &Measured) -> String {
     }
     format!(
         "<section>\n<h2>Messages per second</h2>\n<p>{legend}</p>\n{}{}</section>\n",
-        plot.svg("Messages per second over time"),
-        gaps(course)
+        plot.picture("Messages per second over time"),
+        gaps(timeline)
     )
 }
 
-/// How long nobody published where the generator changed hands.
-fn gaps(course: &Course) -> String {
-    let pairs = course.reigns.windows(2);
-    let mut gaps: Vec<f64> = pairs
-        .map(|pair| (pair[1].from - pair[0].to) * 1000.0)
-        .collect();
-    gaps.sort_by(f64::total_cmp);
-    let (Some(least), Some(most)) = (gaps.first(), gaps.last()) else {
+/// The time without a publish at each change of the generator.
+fn gaps(timeline: &Timeline) -> String {
+    let pairs = timeline.reigns.windows(2);
+    let gaps = pairs.map(|pair| (pair[1].from - pair[0].to) * 1000.0);
+    let Some(gaps) = Spread::of(gaps) else {
         return String::new();
     };
-    let middle = gaps[gaps.len() / 2];
+    let Spread {
+        median,
+        min,
+        max,
+        count,
+    } = gaps;
     format!(
-        "<p>The generator changed hands {} times; from the last message of one to the first of \
-         the next it took {middle:.0} ms in the middle case ({least:.0} to {most:.0} ms).</p>\n",
-        gaps.len()
+        "<p>The generator changed hands {count} times; from the last message of one to the first of \
+         the next it took {median:.0} ms in the middle case ({min:.0} to {max:.0} ms).</p>\n"
     )
 }
 
 /// How many messages took how long, on a logarithmic scale.
-fn latency(course: &Course) -> String {
-    let times = course.latency.times();
+fn latency(timeline: &Timeline) -> String {
+    let times = timeline.latency.times();
     let all: u64 = times.iter().map(|(_, count)| count).sum();
     let place = |us: u64| (us.max(1) as f64 / 1000.0).log10();
     let (Some((shortest, _)), Some((longest, _))) = (times.first(), times.last()) else {
@@ -188,7 +171,7 @@ fn latency(course: &Course) -> String {
         plot.bar(x, x + 1.0 / BARS, *share, "bar", &label);
     }
     for (share, name) in [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9")] {
-        let ms = course.latency.quantile_ms(share);
+        let ms = timeline.latency.quantile_ms(share);
         plot.mark(
             ms.max(0.001).log10(),
             "quantile",
@@ -199,12 +182,12 @@ fn latency(course: &Course) -> String {
         "<section>\n<h2>From publish to commit</h2>\n<p>Share of messages by the time they took, \
          on Redis's clock; the lines are p50, p99 and p99.9. At full speed most of it is waiting \
          in the queue.</p>\n{}</section>\n",
-        plot.svg("Distribution of the time from publish to commit")
+        plot.picture("Distribution of the time from publish to commit")
     )
 }
 
 fn table(summary: &Summary) -> String {
-    let mut html = "<section>\n<h2>Figures</h2>\n<table>\n".to_owned();
+    let mut html = "<section>\n<h2>Figures</h2>\n<table>\n<tbody>\n".to_owned();
     for (what, words) in summary.lines() {
         let _ = writeln!(
             html,
@@ -213,10 +196,10 @@ fn table(summary: &Summary) -> String {
             escape(&words)
         );
     }
-    html.push_str("</table>\n");
+    html.push_str("</tbody>\n</table>\n");
     let findings: Vec<String> = summary
         .findings()
-        .take(MOST_FINDINGS)
+        .take(MAX_FINDINGS)
         .map(|finding| format!("<li>{}</li>\n", escape(&finding.to_string())))
         .collect();
     if !findings.is_empty() {
@@ -236,10 +219,4 @@ fn short(figure: f64) -> String {
         figure if figure >= 1e3 => format!("{} k/s", (figure / 1e2).round() / 10.0),
         figure => format!("{figure:.0} /s"),
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }

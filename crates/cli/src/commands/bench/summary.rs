@@ -3,12 +3,14 @@
 use std::fmt;
 
 use baton::inspect::Finding;
-use baton_bench::{Course, Run, Usage};
+use baton_bench::{Run, Timeline, Usage};
+use baton_print::thousands;
+use baton_report::stats::Spread;
 use serde_json::{Value, json};
 
 use super::{BenchArgs, ERROR_RATE};
 
-/// Slices of the course of a run.
+/// Slices of the timeline of a run.
 const SLICES: f64 = 60.0;
 /// How far the count of failures may lie from the expected one, in standard deviations.
 const SIGMAS: f64 = 6.0;
@@ -16,7 +18,7 @@ const SIGMAS: f64 = 6.0;
 /// One run of ours with what its ledger tells.
 pub(super) struct Measured {
     pub(super) run: Run,
-    pub(super) course: Course,
+    pub(super) timeline: Timeline,
 }
 
 /// All runs.
@@ -67,8 +69,8 @@ impl Summary {
     }
 
     pub(super) fn add(&mut self, run: Run) {
-        let course = Course::new(&run.ledger, run.began_us, run.seconds / SLICES);
-        self.runs.push(Measured { run, course });
+        let timeline = Timeline::new(&run.ledger, run.began_us, run.seconds / SLICES);
+        self.runs.push(Measured { run, timeline });
     }
 
     pub(super) fn add_floor(&mut self, floor: Option<(f64, Usage)>) {
@@ -98,17 +100,17 @@ impl Summary {
 
     pub(super) fn floor_rate(&self) -> Option<Spread> {
         let rates = self.floors.iter();
-        Spread::new(rates.map(|(seconds, _)| self.messages as f64 / seconds))
+        Spread::of(rates.map(|(seconds, _)| self.messages as f64 / seconds))
     }
 
     /// Ours divided by the floor, run by run.
     pub(super) fn ratio(&self) -> Option<Spread> {
         let pairs = self.runs.iter().zip(&self.floors);
-        Spread::new(pairs.map(|(ours, (floor, _))| floor / ours.run.seconds))
+        Spread::of(pairs.map(|(ours, (floor, _))| floor / ours.run.seconds))
     }
 
     pub(super) fn quantile_ms(&self, share: f64) -> Spread {
-        self.each(|measured| measured.course.latency.quantile_ms(share))
+        self.each(|measured| measured.timeline.latency.quantile_ms(share))
     }
 
     fn redis_cpu_us(&self) -> Spread {
@@ -117,29 +119,29 @@ impl Summary {
 
     fn floor_redis_cpu_us(&self) -> Option<Spread> {
         let usages = self.floors.iter().map(|(_, usage)| usage.redis_cpu_us);
-        Spread::new(usages.map(|us| us / self.messages as f64))
+        Spread::of(usages.map(|us| us / self.messages as f64))
     }
 
     fn client_cpu_us(&self) -> Option<Spread> {
         let usages = self.runs.iter();
         let cpu = usages.filter_map(|measured| measured.run.usage.client_cpu_us);
-        Spread::new(cpu.map(|us| us / self.messages as f64))
+        Spread::of(cpu.map(|us| us / self.messages as f64))
     }
 
     fn floor_client_cpu_us(&self) -> Option<Spread> {
         let usages = self.floors.iter();
         let cpu = usages.filter_map(|(_, usage)| usage.client_cpu_us);
-        Spread::new(cpu.map(|us| us / self.messages as f64))
+        Spread::of(cpu.map(|us| us / self.messages as f64))
     }
 
     fn node_rss_mb(&self) -> Option<Spread> {
         let runs = self.runs.iter();
-        Spread::new(runs.filter_map(|measured| measured.run.usage.node_rss_mb))
+        Spread::of(runs.filter_map(|measured| measured.run.usage.node_rss_mb))
     }
 
     fn worker_rss_mb(&self) -> Option<Spread> {
         let runs = self.runs.iter();
-        Spread::new(runs.filter_map(|measured| measured.run.usage.worker_rss_mb))
+        Spread::of(runs.filter_map(|measured| measured.run.usage.worker_rss_mb))
     }
 
     fn server_mb(&self) -> Spread {
@@ -151,7 +153,7 @@ impl Summary {
     }
 
     fn each(&self, figure: impl Fn(&Measured) -> f64) -> Spread {
-        Spread::new(self.runs.iter().map(figure)).unwrap_or_default()
+        Spread::of(self.runs.iter().map(figure)).unwrap_or_default()
     }
 
     /// The run whose time is the median, or nearest to it.
@@ -197,20 +199,20 @@ impl Summary {
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = vec![
             ("server", self.server.clone()),
-            ("seconds, audit included", self.seconds().words(3)),
-            ("the audit, of that", self.audit_seconds().words(3)),
-            ("messages/s", self.rate().words(0)),
+            ("seconds, audit included", range(self.seconds(), 3)),
+            ("the audit, of that", range(self.audit_seconds(), 3)),
+            ("messages/s", range(self.rate(), 0)),
         ];
         if let Some(ideal) = self.ideal_rate {
             let share = 100.0 * self.rate().median / ideal;
-            let words = format!("{share:.1} % of {}/s", thousands(ideal));
+            let words = format!("{share:.1} % of {}/s", whole(ideal));
             lines.push(("of what the handlers could do", words));
         }
         if let (Some(floor), Some(ratio)) = (self.floor_rate(), self.ratio()) {
             let batch = self.batch.unwrap_or_default();
-            let words = format!("{}, in batches of {batch}", floor.words(0));
+            let words = format!("{}, in batches of {batch}", range(floor, 0));
             lines.push(("an unsafe queue's messages/s", words));
-            lines.push(("ours ÷ the unsafe queue", ratio.words(2)));
+            lines.push(("ours ÷ the unsafe queue", range(ratio, 2)));
         }
         let quantiles = [0.5, 0.99, 0.999].map(|share| self.quantile_ms(share).median);
         let [p50, p99, p999] = quantiles.map(|ms| format!("{ms:.1}"));
@@ -220,10 +222,10 @@ impl Summary {
             Some(floor) => format!("{ours} (unsafe queue {:.2})", floor.median),
             None => ours,
         };
-        let words = beside(self.redis_cpu_us().words(2), self.floor_redis_cpu_us());
+        let words = beside(range(self.redis_cpu_us(), 2), self.floor_redis_cpu_us());
         lines.push(("Redis CPU, µs per message", words));
         if let Some(cpu) = self.client_cpu_us() {
-            let words = beside(cpu.words(2), self.floor_client_cpu_us());
+            let words = beside(range(cpu, 2), self.floor_client_cpu_us());
             lines.push(("client CPU, µs per message", words));
         }
         let words = format!("{:.1} bytes of memory", self.bytes_per_pending);
@@ -260,8 +262,8 @@ impl Summary {
         );
         format!(
             "clean: {} done + {} failed, each exactly once",
-            thousands(done as f64),
-            thousands(failed as f64)
+            thousands(done),
+            thousands(failed)
         )
     }
 }
@@ -274,7 +276,7 @@ impl fmt::Display for Summary {
             size,
             ..
         } = self;
-        let messages = thousands(*messages as f64);
+        let messages = thousands(*messages);
         writeln!(
             f,
             "{messages} messages of {size} bytes, one generator, workers: {workers}"
@@ -313,49 +315,26 @@ fn share(messages: u64, failed: u64) -> Option<Trouble> {
     })
 }
 
-/// A figure over several runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    min: f64,
-    max: f64,
-    count: usize,
+/// A figure over several runs, in words.
+fn range(spread: Spread, digits: usize) -> String {
+    let words = |figure: f64| match digits {
+        0 => whole(figure),
+        _ => format!("{figure:.digits$}"),
+    };
+    match spread.count {
+        0 | 1 => words(spread.median),
+        runs => format!(
+            "{} (median of {runs}; {} to {})",
+            words(spread.median),
+            words(spread.min),
+            words(spread.max)
+        ),
+    }
 }
 
-impl Spread {
-    fn new(figures: impl Iterator<Item = f64>) -> Option<Self> {
-        let mut sorted: Vec<f64> = figures.collect();
-        sorted.sort_by(f64::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let middle = sorted.len() / 2;
-        let median = match sorted.len() % 2 {
-            1 => sorted[middle],
-            _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
-        };
-        let count = sorted.len();
-        Some(Self {
-            median,
-            min,
-            max,
-            count,
-        })
-    }
-
-    pub(super) fn words(&self, digits: usize) -> String {
-        let words = |figure: f64| match digits {
-            0 => thousands(figure),
-            _ => format!("{figure:.digits$}"),
-        };
-        match self.count {
-            0 | 1 => words(self.median),
-            runs => format!(
-                "{} (median of {runs}; {} to {})",
-                words(self.median),
-                words(self.min),
-                words(self.max)
-            ),
-        }
-    }
+/// A figure without its decimals.
+pub(super) fn whole(figure: f64) -> String {
+    thousands(figure.round() as u64)
 }
 
 fn rounded(figure: f64, digits: i32) -> Value {
@@ -365,19 +344,6 @@ fn rounded(figure: f64, digits: i32) -> Value {
         0 => json!(rounded as i64),
         _ => json!(rounded),
     }
-}
-
-/// A whole number with its thousands apart.
-pub(super) fn thousands(figure: f64) -> String {
-    let digits = format!("{figure:.0}");
-    let mut words = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) && digit.is_ascii_digit() {
-            words.push(',');
-        }
-        words.push(digit);
-    }
-    words
 }
 
 #[cfg(test)]
@@ -394,25 +360,12 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_has_its_median_and_its_ends() {
-        assert_eq!(Spread::new([].into_iter()), None);
-        let odd = Spread::new([3.0, 1.0, 2.0].into_iter()).unwrap();
-        assert_eq!((odd.median, odd.min, odd.max), (2.0, 1.0, 3.0));
-        assert_eq!(odd.words(1), "2.0 (median of 3; 1.0 to 3.0)");
-        let even = Spread::new([1.0, 2.0].into_iter()).unwrap();
-        assert_eq!(even.median, 1.5);
-        assert_eq!(Spread::new([1234.0].into_iter()).unwrap().words(0), "1,234");
-    }
-
-    #[test]
-    fn thousands_are_set_apart() {
-        for (figure, words) in [
-            (0.0, "0"),
-            (999.0, "999"),
-            (1000.0, "1,000"),
-            (1_234_567.0, "1,234,567"),
-        ] {
-            assert_eq!(thousands(figure), words);
-        }
+    fn a_figure_over_several_runs_has_its_median_and_its_ends() {
+        let spread = |figures: &[f64]| Spread::of(figures.iter().copied()).unwrap();
+        assert_eq!(
+            range(spread(&[3.0, 1.0, 2.0]), 1),
+            "2.0 (median of 3; 1.0 to 3.0)"
+        );
+        assert_eq!(range(spread(&[1234.0]), 0), "1,234");
     }
 }

@@ -81,8 +81,8 @@ pub(super) fn run(shutdown: &Shutdown, program: PathBuf) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Requests a shutdown when the terminal closes. If SIGHUP killed the demo, its nodes would look
-/// for their server for a while.
+/// Requests a shutdown when the terminal closes. If SIGHUP killed the demo, its nodes would
+/// search their server for a while.
 fn request_on_hangup(shutdown: &Shutdown) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP])?;
     let shutdown = shutdown.clone();

@@ -82,7 +82,7 @@ impl Narrator {
     }
 
     fn kill_generator(&mut self) -> Result<()> {
-        let generator = self.fleet.generator().context("nobody generates")?;
+        let generator = self.fleet.generator().context("no node generates")?;
         let mark = self.fleet.mark();
         let killed = Instant::now();
         self.fleet.kill9(generator)?;
@@ -137,7 +137,7 @@ impl Narrator {
     }
 
     fn pause_generator(&mut self) -> Result<()> {
-        let generator = self.fleet.generator().context("nobody generates")?;
+        let generator = self.fleet.generator().context("no node generates")?;
         let mark = self.fleet.mark();
         let paused = Instant::now();
         self.fleet.pause(generator)?;
@@ -282,7 +282,7 @@ fn line(ended: &Told, told: &[Told]) -> Option<String> {
     let text = match published {
         Some(Some(text)) => Excerpt {
             bytes: text.as_bytes(),
-            most_chars: 45,
+            max_chars: 45,
         }
         .to_string(),
         _ => "(published in a pack, to catch up)".to_owned(),

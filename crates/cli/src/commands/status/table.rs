@@ -224,7 +224,7 @@ fn row(node: &NodeStatus, now_ms: u64) -> [String; COLUMNS.len()] {
 fn cell(text: &str) -> String {
     let cell = Shortened {
         bytes: text.as_bytes(),
-        most_chars: CELL_CHARS,
+        max_chars: CELL_CHARS,
     };
     cell.to_string()
 }
