@@ -9,6 +9,7 @@ mod bad_input;
 mod bench;
 mod clean;
 mod cluster;
+mod documents;
 mod embedded;
 mod errors;
 mod eviction;
