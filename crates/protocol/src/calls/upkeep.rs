@@ -90,12 +90,12 @@ impl Store {
         decode::reclaim(&answer)
     }
 
-    /// The entries of the ledger, oldest first.
-    pub async fn ledger(&self) -> Result<Vec<String>, Error> {
+    /// The entries of the ledger, oldest first, without the first `skip`.
+    pub async fn ledger(&self, skip: usize) -> Result<Vec<String>, Error> {
         let mut entries = Vec::new();
         loop {
             let mut command = redis::cmd("LRANGE");
-            let from = entries.len() as u64;
+            let from = (skip + entries.len()) as u64;
             command
                 .arg(&self.keys.ledger)
                 .arg(from)

@@ -158,7 +158,12 @@ pub struct Ledger {
 impl Ledger {
     /// Reads a fleet's ledger; empty if it keeps none.
     pub async fn read(store: &Store) -> Result<Self, Error> {
-        let entries = store.ledger().await?;
+        Self::read_since(store, 0).await
+    }
+
+    /// The same without the first `skip` entries, for a caller that has them.
+    pub async fn read_since(store: &Store, skip: usize) -> Result<Self, Error> {
+        let entries = store.ledger(skip).await?;
         let entries = entries
             .iter()
             .map(|text| Entry::parse(text).ok_or_else(|| unexpected("ledger", text)));

@@ -72,8 +72,8 @@ fn shrinking_run(takes_over: bool) -> History {
         seconds: 120.0,
         ..History::default()
     };
-    for index in 0..13 {
-        let to_s = [120.0, 60.1, 60.0, 59.9][(index + 3) / 4];
+    for index in 0..13_usize {
+        let to_s = [120.0, 60.1, 60.0, 59.9][index.div_ceil(4)];
         let mut life = Life {
             label: format!("node {index}"),
             to_s,
