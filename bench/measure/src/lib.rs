@@ -1,19 +1,19 @@
 //! A million messages, timed and audited: what `baton bench` measures.
 //!
 //! [`run`] times one run of a fleet of real processes, and [`floor`] times the same messages
-//! through an unsafe queue. [`ServerProbe`] reads what the server used. [`Course`] has a run's
+//! through an unsafe queue. [`ServerProbe`] reads what the server used. [`Timeline`] has a run's
 //! latency and pace, which it reads from the ledger.
 
-mod course;
 pub mod floor;
 mod run;
 mod server_probe;
 mod timed_fleet;
+mod timeline;
 
-pub use course::{Course, Latency, Reign, Slice};
 pub use run::{Kill, Run, bytes_per_pending, run};
 pub use server_probe::{Memory, ServerProbe};
 pub use timed_fleet::{Progress, Usage};
+pub use timeline::{Latency, Reign, Slice, Timeline};
 
 use std::path::PathBuf;
 

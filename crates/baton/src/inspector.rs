@@ -78,7 +78,7 @@ impl Inspector {
         before: Option<u64>,
         max: u64,
     ) -> Result<FailedPage, Error> {
-        Ok(FailedPage::of(self.store.errors_page(before, max).await?))
+        Ok(FailedPage::of(self.store.errors_before(before, max).await?))
     }
 
     /// One failed message; none if it is gone.

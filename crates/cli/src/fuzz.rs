@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::args::{self, FormatArgs, Refused, run as flags};
 use crate::{compat, connect, json, log, record, status as fleet_status};
+use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::text::{Escaped, Excerpt};
 
 /// Characters that no line may have: they turn text round, break lines, or are not seen.
@@ -45,7 +46,7 @@ pub fn escape(data: &[u8]) {
 
     let excerpt = Excerpt {
         bytes: data,
-        most_chars: 10,
+        max_chars: 10,
     };
     let excerpt = excerpt.to_string();
     check_printable(&format!("{excerpt}\n"), 1);
@@ -279,7 +280,7 @@ pub fn values(data: &[u8]) {
         assert!(lanes > 0);
     }
     if let Ok(messages) = flags::messages(text) {
-        assert!(messages <= 1 << 53);
+        assert!(messages <= MAX_EXACT);
     }
     if let Some((host, port)) = connect::split(text)
         && let Ok(target) = Target::parse(&connect::url(host, port))

@@ -1,4 +1,4 @@
-//! How a fleet lies in Redis, and the calls that change it.
+//! How Redis stores a fleet, and the calls that change it.
 //!
 //! **Internal, no promise.** This crate is for Baton's own programs and proofs; it may change with
 //! every version. The library for users is `baton-fleet`.
@@ -9,6 +9,7 @@
 //! Redis. docs/protocol.md describes all of it.
 
 pub mod audit;
+pub mod bounds;
 mod calls;
 pub mod crash;
 mod encoding;
@@ -16,21 +17,21 @@ mod error;
 mod keys;
 mod link;
 mod node_name;
-mod scripts;
+pub mod scripts;
 mod server_info;
 mod target;
 pub mod text;
 
 pub use calls::{
     Beat, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim,
-    ErrorsCommit, Extend, Failure, Fence, GiveBack, Lease, Listed, Outcomes, PROTOCOL, Page,
-    Publish, PublishCall, Reading, Reclaimed, Roster, Seal, Settle, Settled, Slot, Store, Wanted,
-    decode, exact,
+    ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes, PROTOCOL, Page,
+    Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal, Settle, Settled, Slot, Store,
+    Wanted, decode, exact,
 };
 pub use encoding::cursor::Cursor;
 pub use encoding::effects::Effects;
 pub use encoding::ledger::{Digest, Entry, Ledger};
-pub use encoding::pack::{OwnedPack, PACK_MESSAGES, Pack, PackBuilder, Range};
+pub use encoding::pack::{OwnedPack, Pack, PackBuilder, Range};
 pub use encoding::record::{self, FailedGlance, FailedMessage};
 pub use encoding::takeover::{How, Takeover};
 pub use error::{Error, Setting};

@@ -47,12 +47,12 @@ pub use crate::origin::PublicUrl;
 /// How the page is served.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Who does not know it is shown a login page, or refused.
+    /// A visitor without it gets the login page, a program is refused.
     pub token: Option<String>,
-    /// Whether failed messages may be taken, dropped and retried. The page's watch must be
-    /// present then ([`Watch::start_present`]).
+    /// Whether visitors may take, drop and retry failed messages. The page's watch must be able to
+    /// act then ([`Watch::start_to_act`]).
     pub allow_actions: bool,
-    /// Names by which the page may be asked for, beside localhost and the address itself.
+    /// Host names under which the page answers, beside localhost and the address itself.
     pub hosts: Vec<String>,
     /// Addresses by which people reach the page through a proxy. Their names are allowed, and
     /// their pages are this one even if the proxy asks for it by another name.

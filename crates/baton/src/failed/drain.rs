@@ -58,7 +58,11 @@ impl Drain {
             self.claim += 1;
             let (most, bytes) = BATCH;
             let last = self.last;
-            let wanted = Wanted::Oldest { most, bytes, last };
+            let wanted = Wanted::Oldest {
+                max: most,
+                bytes,
+                last,
+            };
             let (store, slot, claim) = (&self.store, &self.slot, self.claim);
             let claim = || store.errors_claim(slot, claim, wanted, self.ttl);
             let ids = match insist(store, self.ttl, claim).await? {

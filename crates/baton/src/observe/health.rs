@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use baton_protocol::bounds::MAX_TTL_MS;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -11,9 +12,6 @@ use crate::observe::snapshot::Snapshot;
 
 /// How many times a claim may run out before a backlog that does not move is an illness.
 const STALLED_CLAIMS: u32 = 3;
-
-/// No lease lives longer.
-const LONGEST_LEASE: Duration = Duration::from_secs(3600);
 
 /// How long a fleet may go without a sign of life before it is unhealthy: the times to live of its
 /// leases and claims.
@@ -166,7 +164,7 @@ fn ttl_of(snapshot: &Snapshot) -> Option<Duration> {
     let mut nodes = snapshot.nodes.iter();
     let holder = nodes.find(|node| &node.node == generator)?;
     let ms = snapshot.generator.until_ms.checked_sub(holder.seen_ms)?;
-    Some(Duration::from_millis(ms).min(LONGEST_LEASE))
+    Some(Duration::from_millis(ms.min(MAX_TTL_MS)))
 }
 
 #[cfg(test)]

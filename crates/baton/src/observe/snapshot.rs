@@ -1,11 +1,12 @@
-//! One reading of a fleet: who generates, who is here, where every message is, how the lease
+//! A fleet at one moment: who generates, who is here, where every message is, how the lease
 //! changed hands, what failed last.
 
 use serde::{Deserialize, Serialize};
 
 use crate::node::meter::Histogram;
 use crate::{Error, FleetName};
-use baton_protocol::{Census, Reading, Roster, Store};
+use baton_protocol::bounds::MAX_TTL_MS;
+use baton_protocol::{Census, FleetState, Roster, Store};
 use baton_protocol::{FailedGlance, How, ServerInfo, Takeover};
 
 /// How long a dead node that holds nothing is still shown.
@@ -54,14 +55,10 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
 }
 
-/// The longest time to live of a lease. One that ends later was written under a clock that was
-/// ahead: the scripts take it for over.
-const LONGEST_LEASE_MS: u64 = 3_600_000;
-
 impl Snapshot {
     /// Whether the lease ends at a time that only a clock that was ahead can have written.
     pub fn lease_is_ahead(&self) -> bool {
-        self.generator.until_ms > self.now_ms.saturating_add(LONGEST_LEASE_MS)
+        self.generator.until_ms > self.now_ms.saturating_add(MAX_TTL_MS)
     }
 }
 
@@ -159,18 +156,18 @@ pub(crate) struct About {
 impl Snapshot {
     /// Reads it.
     pub(crate) async fn read(store: &Store) -> Result<Self, Error> {
-        let (reading, server) = tokio::try_join!(store.reading(), store.server())?;
-        Ok(Self::of(store.fleet(), reading, server))
+        let (state, server) = tokio::try_join!(store.fleet_state(), store.server())?;
+        Ok(Self::of(store.fleet(), state, server))
     }
 
     /// Puts together what was read.
-    pub(crate) fn of(fleet: &FleetName, reading: Reading, server: ServerInfo) -> Self {
-        let Reading {
+    pub(crate) fn of(fleet: &FleetName, state: FleetState, server: ServerInfo) -> Self {
+        let FleetState {
             roster,
             census,
             takeovers,
             newest,
-        } = reading;
+        } = state;
         let (generator, nodes) = people(roster, &census);
         let takeovers = with_resigned(takeovers);
         Self {
@@ -232,7 +229,7 @@ fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>)
                 (true, true) => NodeRole::Generator,
                 (true, false) => NodeRole::Worker,
             };
-            let claimed = census.in_hand.get(&listed.node);
+            let claimed = census.claimed_by.get(&listed.node);
             NodeStatus {
                 claimed: claimed.copied().unwrap_or_default(),
                 node: listed.node,
@@ -267,11 +264,11 @@ fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_protocol::{Lease, Listed};
+    use baton_protocol::{Lease, RosterEntry};
 
     #[test]
     fn a_dead_node_is_shown_for_a_minute_or_as_long_as_it_holds_messages() {
-        let listed = |node: &str, seen_ms, present| Listed {
+        let listed = |node: &str, seen_ms, present| RosterEntry {
             node: node.to_owned(),
             about: String::new(),
             joined_ms: 0,
@@ -294,7 +291,7 @@ mod tests {
             ],
         };
         let census = Census {
-            in_hand: [("holds".to_owned(), 1)].into(),
+            claimed_by: [("holds".to_owned(), 1)].into(),
             ..Census::default()
         };
         let (_, nodes) = people(roster, &census);

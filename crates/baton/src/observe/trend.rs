@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use baton_protocol::bounds::{BEAT_MS_PER_NODE, MAX_BEAT_MS, SILENT_BEATS};
 use serde::Serialize;
 
 use crate::node::meter::Histogram;
@@ -10,10 +11,6 @@ use crate::observe::snapshot::{NodeRole, NodeStatus, Snapshot};
 
 /// Points that are kept: a quarter of an hour at one per second.
 const POINTS: usize = 900;
-/// A worker that was silent for three of the longest beats does nothing, as far as is known. A
-/// beat lasts longer in a large fleet.
-const SILENT_MS: u64 = 3 * 2000;
-const SILENT_MS_PER_NODE: u64 = 3 * 2;
 /// Latency is told over so many points: nodes tell theirs only with their beats.
 const LATENCY_POINTS: usize = 10;
 
@@ -92,7 +89,8 @@ impl Trend {
             }
         }
         let nodes = snapshot.nodes.len() as u64;
-        let silent_ms = SILENT_MS.max(SILENT_MS_PER_NODE * nodes);
+        // A worker that missed its beats does nothing, as far as is known.
+        let silent_ms = SILENT_BEATS * MAX_BEAT_MS.max(BEAT_MS_PER_NODE * nodes);
         let silent_since = snapshot.now_ms.saturating_sub(silent_ms);
         let pulses = snapshot
             .nodes

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use baton_bench::Course;
+use baton_bench::Timeline;
 use baton_print::thousands;
 use baton_report::Plot;
 use baton_report::scale::steps;
@@ -38,7 +38,7 @@ pub(super) fn page(summary: &Summary) -> String {
     );
     if let Some(shown) = summary.middle_run() {
         body.push_str(&pace(shown));
-        body.push_str(&latency(&shown.course));
+        body.push_str(&latency(&shown.timeline));
     }
     body.push_str(&table(summary));
     baton_report::page("Baton bench", STYLE, &body)
@@ -68,14 +68,14 @@ fn tiles(summary: &Summary) -> String {
 
 /// Messages per second over time, with the reigns and the kills.
 fn pace(shown: &Measured) -> String {
-    let (run, course) = (&shown.run, &shown.course);
-    let rate = |count: u64| count as f64 / course.step;
-    let slices = course.slices.iter();
+    let (run, timeline) = (&shown.run, &shown.timeline);
+    let rate = |count: u64| count as f64 / timeline.step;
+    let slices = timeline.slices.iter();
     let counts = slices.map(|slice| slice.published.max(slice.ended));
     let y_max = rate(counts.max().unwrap_or_default()) * 1.05;
-    let x_max = course.step * course.slices.len() as f64;
+    let x_max = timeline.step * timeline.slices.len() as f64;
     let mut plot = Plot::new((0.0, x_max), y_max);
-    for (index, reign) in course.reigns.iter().enumerate() {
+    for (index, reign) in timeline.reigns.iter().enumerate() {
         let class = if index % 2 == 0 {
             "reign"
         } else {
@@ -90,8 +90,8 @@ fn pace(shown: &Measured) -> String {
     for x in steps(x_max, 8.0) {
         plot.x_mark(x, &format!("{} s", (x * 1000.0).round() / 1000.0));
     }
-    let middle = |index: usize| (index as f64 + 0.5) * course.step;
-    let slices = || course.slices.iter().enumerate();
+    let middle = |index: usize| (index as f64 + 0.5) * timeline.step;
+    let slices = || timeline.slices.iter().enumerate();
     let published = slices().map(|(index, slice)| (middle(index), rate(slice.published)));
     plot.line(published, "published");
     let ended = slices().map(|(index, slice)| (middle(index), rate(slice.ended)));
@@ -116,13 +116,13 @@ fn pace(shown: &Measured) -> String {
     format!(
         "<section>\n<h2>Messages per second</h2>\n<p>{legend}</p>\n{}{}</section>\n",
         plot.picture("Messages per second over time"),
-        gaps(course)
+        gaps(timeline)
     )
 }
 
 /// The time without a publish at each change of the generator.
-fn gaps(course: &Course) -> String {
-    let pairs = course.reigns.windows(2);
+fn gaps(timeline: &Timeline) -> String {
+    let pairs = timeline.reigns.windows(2);
     let gaps = pairs.map(|pair| (pair[1].from - pair[0].to) * 1000.0);
     let Some(gaps) = Spread::of(gaps) else {
         return String::new();
@@ -140,8 +140,8 @@ fn gaps(course: &Course) -> String {
 }
 
 /// How many messages took how long, on a logarithmic scale.
-fn latency(course: &Course) -> String {
-    let times = course.latency.times();
+fn latency(timeline: &Timeline) -> String {
+    let times = timeline.latency.times();
     let all: u64 = times.iter().map(|(_, count)| count).sum();
     let place = |us: u64| (us.max(1) as f64 / 1000.0).log10();
     let (Some((shortest, _)), Some((longest, _))) = (times.first(), times.last()) else {
@@ -171,7 +171,7 @@ fn latency(course: &Course) -> String {
         plot.bar(x, x + 1.0 / BARS, *share, "bar", &label);
     }
     for (share, name) in [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9")] {
-        let ms = course.latency.quantile_ms(share);
+        let ms = timeline.latency.quantile_ms(share);
         plot.mark(
             ms.max(0.001).log10(),
             "quantile",

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use baton::inspect::Finding;
-use baton_bench::{Course, Run, Usage};
+use baton_bench::{Run, Timeline, Usage};
 use baton_print::thousands;
 use baton_report::stats::Spread;
 use serde_json::{Value, json};
 
 use super::{BenchArgs, ERROR_RATE};
 
-/// Slices of the course of a run.
+/// Slices of the timeline of a run.
 const SLICES: f64 = 60.0;
 /// How far the count of failures may lie from the expected one, in standard deviations.
 const SIGMAS: f64 = 6.0;
@@ -18,7 +18,7 @@ const SIGMAS: f64 = 6.0;
 /// One run of ours with what its ledger tells.
 pub(super) struct Measured {
     pub(super) run: Run,
-    pub(super) course: Course,
+    pub(super) timeline: Timeline,
 }
 
 /// All runs.
@@ -69,8 +69,8 @@ impl Summary {
     }
 
     pub(super) fn add(&mut self, run: Run) {
-        let course = Course::new(&run.ledger, run.began_us, run.seconds / SLICES);
-        self.runs.push(Measured { run, course });
+        let timeline = Timeline::new(&run.ledger, run.began_us, run.seconds / SLICES);
+        self.runs.push(Measured { run, timeline });
     }
 
     pub(super) fn add_floor(&mut self, floor: Option<(f64, Usage)>) {
@@ -110,7 +110,7 @@ impl Summary {
     }
 
     pub(super) fn quantile_ms(&self, share: f64) -> Spread {
-        self.each(|measured| measured.course.latency.quantile_ms(share))
+        self.each(|measured| measured.timeline.latency.quantile_ms(share))
     }
 
     fn redis_cpu_us(&self) -> Spread {

@@ -280,7 +280,7 @@ fn line(ended: &Told, told: &[Told]) -> Option<String> {
     let text = match published {
         Some(Some(text)) => Excerpt {
             bytes: text.as_bytes(),
-            most_chars: 45,
+            max_chars: 45,
         }
         .to_string(),
         _ => "(published in a pack, to catch up)".to_owned(),

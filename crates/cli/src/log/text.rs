@@ -44,7 +44,7 @@ impl Display for Words<'_> {
                             " {}",
                             Excerpt {
                                 bytes,
-                                most_chars: EXCERPT_CHARS
+                                max_chars: EXCERPT_CHARS
                             }
                         )
                     }

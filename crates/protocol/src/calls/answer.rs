@@ -1,21 +1,19 @@
-//! Reading what scripts answer. Anything unexpected is an error with the answer in it.
+//! The parts of an answer. An unexpected answer becomes an error that quotes it.
 
 use std::fmt::{self, Write};
 
 use redis::Value;
 
 use crate::Error;
+use crate::bounds::MAX_EXACT;
 
-/// Longest excerpt of an answer in an error.
-const EXCERPT_CHARS: usize = 200;
-/// Scripts count in doubles: beyond this a number is not exact, and none of ours. It leaves
-/// room for any sum of a few.
-pub(crate) const MOST: u64 = 1 << 53;
+/// Max characters of an answer in an error.
+const MAX_EXCERPT_CHARS: usize = 200;
 
 /// The error for an answer that no script of ours gives.
 pub(crate) fn unexpected(call: &'static str, answer: &(impl fmt::Debug + ?Sized)) -> Error {
     let mut excerpt = Excerpt::default();
-    // An error says that there would be more.
+    // The excerpt ends the writing with an error when it is full.
     let _ = write!(excerpt, "{answer:?}");
     Error::Answer {
         call,
@@ -23,8 +21,7 @@ pub(crate) fn unexpected(call: &'static str, answer: &(impl fmt::Debug + ?Sized)
     }
 }
 
-/// The beginning of a text. An answer may have hundreds of megabytes, which are not to be
-/// written out for a line in a log.
+/// The beginning of a text. An answer may have hundreds of megabytes, too much for a log line.
 #[derive(Default)]
 struct Excerpt {
     text: String,
@@ -34,7 +31,7 @@ struct Excerpt {
 impl Write for Excerpt {
     fn write_str(&mut self, more: &str) -> fmt::Result {
         for c in more.chars() {
-            if self.chars == EXCERPT_CHARS {
+            if self.chars == MAX_EXCERPT_CHARS {
                 return Err(fmt::Error);
             }
             self.text.push(c);
@@ -88,17 +85,19 @@ pub(crate) fn strings(call: &'static str, answer: &Value) -> Result<Vec<String>,
 /// A number, sent as an integer or as its digits.
 pub(crate) fn number(call: &'static str, value: &Value) -> Result<u64, Error> {
     match value {
-        Value::Int(number) => u64::try_from(*number).ok().filter(|number| *number <= MOST),
+        Value::Int(number) => u64::try_from(*number)
+            .ok()
+            .filter(|number| *number <= MAX_EXACT),
         _ => str::from_utf8(bytes(call, value)?).ok().and_then(exact),
     }
     .ok_or_else(|| unexpected(call, value))
 }
 
-/// A number that a script can count to.
+/// The number of these digits, if scripts can count to it.
 pub fn exact(digits: &str) -> Option<u64> {
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = plain.then(|| digits.parse().ok()).flatten();
-    number.filter(|number| *number <= MOST)
+    number.filter(|number| *number <= MAX_EXACT)
 }
 
 /// An answer of the form `{word, value, …}`.

@@ -17,7 +17,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::answer::unexpected;
-use super::{Claim, ClaimCall, Store, decode, is_forgotten};
+use super::{Claim, ClaimCall, Store, decode, is_missing_script};
 use crate::error::classify;
 use crate::link::Backoff;
 use crate::{Error, scripts};
@@ -86,7 +86,7 @@ impl Store {
         rung?;
         match claim {
             // The token is spent: claim again, with the whole script.
-            claim if is_forgotten(&claim) => self.claim(call).await,
+            claim if is_missing_script(&claim) => self.claim(call).await,
             claim => decode::claim(&claim?),
         }
     }

@@ -1,4 +1,4 @@
-//! The bytes and texts that lie in Redis, and the types they stand for.
+//! The bytes and texts that Redis stores, as types.
 
 pub(crate) mod cursor;
 pub(crate) mod effects;

@@ -227,16 +227,7 @@ async fn retry(store: &Store, id: u64, record: &[u8]) {
 
 /// Commits all of a claim with a script that is ours but for one line.
 async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, broken: &str) {
-    let whole = [
-        include_str!("../../src/scripts/range.lua"),
-        include_str!("../../src/scripts/claimed.lua"),
-        include_str!("../../src/scripts/effects.lua"),
-        include_str!("../../src/scripts/ledger.lua"),
-        include_str!("../../src/scripts/checked.lua"),
-        include_str!("../../src/scripts/errors_append.lua"),
-        include_str!("../../src/scripts/commit.lua"),
-    ]
-    .concat();
+    let whole = &baton_protocol::scripts::COMMIT.source;
     assert_eq!(whole.matches(ours).count(), 1, "{ours}");
     let keys = &fleet.keys;
     let mut command = redis::cmd("EVAL");
@@ -269,9 +260,9 @@ async fn a_commit_that_leaves_its_claim_behind_is_found_out() {
     let w = fleet.lane("w").await;
     assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
     let _ = w.take_and_stall(1, 2).await;
-    let ours = "redis.call('HDEL', KEYS[1], slot)\n\
-                if last == b then\n  redis.call('ZREM', KEYS[2], slot)\nelse";
-    commit_broken(&fleet, "1", "2", ours, "if last ~= b then").await;
+    let ours = "redis.call('HDEL', claims, slot)\n\
+                if last == held_last then\n  redis.call('ZREM', deadlines, slot)\nelse";
+    commit_broken(&fleet, "1", "2", ours, "if last ~= held_last then").await;
     let _ = g.reclaim().await.unwrap();
     let late = fleet.lane("late").await;
     assert_eq!(late.take(1, 1).await, "m1 (1)");
@@ -291,7 +282,8 @@ async fn a_commit_that_drops_the_rest_of_its_claim_is_found_out() {
     let w = fleet.lane("w").await;
     assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
     let _ = w.take(1, 3).await;
-    commit_broken(&fleet, "1", "1", "if last == b then", "if true then").await;
+    let ours = "if last == held_last then";
+    commit_broken(&fleet, "1", "1", ours, "if true then").await;
     assert_eq!(
         findings(&g).await,
         [

@@ -20,16 +20,18 @@ async fn user(fleet: &Fleet, name: &str, rules: &[&str]) -> String {
     name
 }
 
-/// The commands that the scripts call, read from their sources; `effects.lua` is left out,
-/// because what a fleet's handlers stage is known only when they do.
+/// The commands that the scripts call, read from their files, and TYPE, which every effect needs.
+/// `effects.lua` is left out: which other commands a fleet's effects need, its handlers decide.
 fn commands_of_scripts() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts");
-    let mut commands = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.ends_with("effects.lua") || path.ends_with("preflight.lua") {
-            continue;
-        }
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts");
+    let files = [scripts.clone(), scripts.join("fragments")]
+        .into_iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "lua"))
+        .filter(|path| !path.ends_with("effects.lua") && !path.ends_with("preflight.lua"));
+    let mut commands = BTreeSet::from(["type".to_owned()]);
+    for path in files {
         let source = std::fs::read_to_string(path).unwrap();
         for call in source.split("redis.call('").skip(1) {
             commands.insert(call.split('\'').next().unwrap().to_lowercase());

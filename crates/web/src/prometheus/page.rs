@@ -89,7 +89,7 @@ pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
         let _ = write!(text, "{name}=\"");
         let shown = Shortened {
             bytes: value.as_bytes(),
-            most_chars: LONGEST,
+            max_chars: LONGEST,
         };
         for c in shown.to_string().chars() {
             if matches!(c, '\\' | '"') {
