@@ -1,8 +1,8 @@
 //! Writing to standard output and standard error without ever panicking.
 //!
-//! `println!` and `eprintln!` panic when the write fails: a full disk or a reader that is gone
-//! then ends the program, with the wrong exit code, often right after it has succeeded. The
-//! workspace's lints forbid both, and every program writes through this crate instead:
+//! `println!` and `eprintln!` panic when the write fails. A full disk or a closed pipe then ends
+//! the program with the wrong exit code, often right after it has succeeded. The workspace's
+//! lints forbid both macros, and every program writes through this crate instead:
 //!
 //! - [`outln!`] and [`errln!`] take the place of the macros. A line that cannot be written is
 //!   lost, because there is no better place to report that.
@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 pub use rustix::pipe::PIPE_BUF;
 
-/// Pause before the next try where a write would block.
+/// Pause before the next attempt of a write that would block.
 const BLOCKED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Writes one line to standard output, or loses it.
@@ -58,13 +58,12 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// Writes one line to standard error, and gives up when its reader takes nothing for so long.
-///
-/// A node whose log goes into a pipe that is full must not hang at the words on its end.
+/// Writes one line to standard error, and gives up when the reader has not taken it within
+/// `timeout`: a node must end even if its stderr is a full pipe.
 pub fn errln_within(line: &str, timeout: Duration) {
     let stderr = io::stderr();
     let deadline = Instant::now() + timeout;
-    // A descriptor that is ready takes this many bytes without blocking.
+    // A pipe that is ready takes this many bytes without blocking.
     for piece in format!("{line}\n").as_bytes().chunks(PIPE_BUF) {
         let left = deadline.saturating_duration_since(Instant::now());
         let ready = matches!(wait(&stderr, PollFlags::OUT, left), Ok(true));
@@ -75,12 +74,12 @@ pub fn errln_within(line: &str, timeout: Duration) {
     }
 }
 
-/// Writes all bytes, also to a descriptor that does not block. `give_up` is asked whenever the
-/// descriptor takes nothing; false if it ended the write.
+/// Writes all bytes, also to a non-blocking descriptor. Returns false if `give_up` ended the write;
+/// it is called whenever the descriptor would block.
 ///
 /// # Errors
 ///
-/// Those of the write, but for an interruption.
+/// Those of the write, except an interruption, which is retried.
 pub fn write_all(fd: &impl AsFd, mut bytes: &[u8], give_up: impl Fn() -> bool) -> io::Result<bool> {
     while !bytes.is_empty() {
         match write_some(fd, bytes, &give_up)? {
@@ -91,12 +90,12 @@ pub fn write_all(fd: &impl AsFd, mut bytes: &[u8], give_up: impl Fn() -> bool) -
     Ok(true)
 }
 
-/// Writes as many bytes as one write takes, at least one. `None` if `give_up` ended the wait
-/// for a descriptor that does not block.
+/// Writes as many bytes as one write takes, at least one. Returns `None` if `give_up` ended the
+/// wait for a non-blocking descriptor.
 ///
 /// # Errors
 ///
-/// Those of the write, but for an interruption.
+/// Those of the write, except an interruption, which is retried.
 pub fn write_some(
     fd: &impl AsFd,
     bytes: &[u8],
@@ -116,7 +115,7 @@ pub fn write_some(
     }
 }
 
-/// Waits for something to happen to a descriptor; false if nothing did in that time.
+/// Waits for an event of a descriptor. Returns false at the timeout.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Users who may not do everything: told before they join, never halfway.
+//! Users who lack a right: preflight names it before the node joins.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -62,7 +62,7 @@ async fn preflight_names_each_command_that_the_user_lacks() {
 }
 
 #[tokio::test]
-async fn preflight_names_the_command_with_which_idle_workers_wait() {
+async fn preflight_names_the_command_that_idle_workers_block_on() {
     let fleet = Fleet::new().await;
     let name = user(&fleet, "deaf", &["~*", "&*", "+@all", "-blpop"]).await;
     let node = fleet.node_as(&name, "n").await.unwrap();
@@ -71,7 +71,7 @@ async fn preflight_names_the_command_with_which_idle_workers_wait() {
 }
 
 #[tokio::test]
-async fn preflight_names_the_commands_with_which_a_fleet_is_read() {
+async fn preflight_names_the_commands_that_read_a_fleet() {
     let fleet = Fleet::new().await;
     for missing in ["multi", "exec"] {
         let minus = format!("-{missing}");
