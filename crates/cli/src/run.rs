@@ -8,7 +8,7 @@ use anyhow::Context;
 use baton::inspect::{Limits, Watch};
 use baton::{Handler, Node, Source};
 use baton_print::{errln, errln_within};
-use baton_web::{Listener, Own};
+use baton_web::{Listener, OwnNode};
 
 use crate::args::{ConnectionArgs, RunArgs};
 use crate::handler::{PretendedWork, RandomText};
@@ -73,13 +73,13 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
 fn listen<S: Source, H: Handler>(
     addr: SocketAddr,
     node: &Node<S, H>,
-) -> anyhow::Result<(Listener, Own)> {
+) -> anyhow::Result<(Listener, OwnNode)> {
     let listener = Listener::bind(addr).with_context(|| format!("cannot listen on {addr}"))?;
     errln!(
         "baton: /metrics, /healthz and /readyz on http://{}/",
         listener.addr()?
     );
-    let own = Own {
+    let own = OwnNode {
         node: node.name().to_owned(),
         meter: node.meter(),
     };

@@ -14,7 +14,7 @@ use baton::{FailedMessage, FleetName, Target};
 use baton_protocol::Keys;
 use baton_protocol::record;
 use baton_server::PrivateServer;
-use baton_web::{Listener, Options, Own};
+use baton_web::{Listener, Options, OwnNode};
 use redis::Commands;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -108,7 +108,7 @@ impl Site {
         let node = node.to_owned();
         Self::serve(&SERVER.url(), ANY, PATIENCE, async |listener, watch| {
             let meter = Arc::new(Meter::default());
-            listener.node(watch, Own { node, meter }).await.unwrap();
+            listener.node(watch, OwnNode { node, meter }).await.unwrap();
         })
     }
 
