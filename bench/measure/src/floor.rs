@@ -1,5 +1,5 @@
-//! The floor: the same messages through an unsafe queue. Variadic RPUSH, LPOP with a count;
-//! nothing is fenced, nothing can be recovered, what a dead worker held is lost.
+//! The floor: the same messages through an unsafe queue, with variadic RPUSH and LPOP with a
+//! count. Nothing is fenced, and the messages of a dead worker are lost.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use futures_util::stream::FuturesOrdered;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
-use crate::race::{Progress, Race, Usage};
-use crate::{Gauge, Plan};
+use crate::timed_fleet::{Progress, TimedFleet, Usage};
+use crate::{Plan, ServerProbe};
 use baton_processes::Fleet;
 
-/// Calls of the producer under way at once, as many as our generator's.
+/// Concurrent calls of the producer, as many as a generator has.
 const WINDOW: usize = 8;
 /// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a consumer that found nothing waits for one message.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a consumer that found no message waits for one.
 const EMPTY_WAIT_S: f64 = 0.05;
 
 /// The keys of an unsafe queue.
@@ -29,7 +29,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// The keys that go with a name.
+    /// The keys of the queue with this name.
     pub fn new(name: &str) -> Self {
         let key = |what: &str| format!("{name}:{what}");
         Self {
@@ -44,9 +44,9 @@ impl Queue {
     }
 }
 
-/// Opens the kind of connection that a node has.
+/// Opens a connection like those of a node.
 async fn connect(target: &Target) -> Result<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT));
     let client = baton_protocol::redis_client(target)?;
     Ok(client
         .get_multiplexed_async_connection_with_config(&config)
@@ -90,8 +90,8 @@ pub async fn produce(
     Ok(())
 }
 
-/// Pops messages, `batch` at a time, for ever. `handle` says whether a message is faulty;
-/// those are kept, as ours are. The last batch is settled in the call that pops the next.
+/// Pops messages, `batch` at a time, for ever. `handle` says whether a message is faulty. A
+/// faulty message is kept, as a node keeps it. One call ends a batch and pops the next one.
 pub async fn consume(
     target: &Target,
     queue: &Queue,
@@ -124,12 +124,12 @@ pub async fn consume(
     }
 }
 
-/// Times the floor at one batch size: seconds, and what was used.
+/// Times the floor at one batch size. Returns the seconds, and what the run used.
 pub fn run(
     plan: &Plan,
     messages: u64,
     batch: u64,
-    mut show: impl FnMut(Progress) -> Result<()>,
+    mut report: impl FnMut(Progress) -> Result<()>,
 ) -> Result<(f64, Usage)> {
     let name = format!("baton-bench-floor:{{{}}}", baton_protocol::new_name());
     let queue = Queue::new(&name);
@@ -148,18 +148,18 @@ pub fn run(
     ];
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
     let fleet = Fleet::of(&plan.program, args).with_env(&plan.env);
-    let mut gauge = Gauge::open(&plan.target)?;
+    let mut probe = ServerProbe::open(&plan.target)?;
     let role = |copy| if copy == 0 { "produce" } else { "consume" };
-    let mut race = Race::start(fleet, plan.workers + 1, role, &mut gauge)?;
-    let watched = race.watch(
-        |gauge| {
+    let mut timed = TimedFleet::start(fleet, plan.workers + 1, role, &mut probe)?;
+    let watched = timed.watch(
+        |probe| {
             type Counts = (u64, Option<u64>);
             let (waiting, ended): Counts = redis::pipe()
                 .cmd("LLEN")
                 .arg(&queue.messages)
                 .cmd("GET")
                 .arg(&queue.ended)
-                .query(gauge.redis())?;
+                .query(probe.redis())?;
             let ended = ended.unwrap_or_default();
             Ok(Progress {
                 messages,
@@ -167,13 +167,13 @@ pub fn run(
                 ended,
             })
         },
-        |_, now| show(now),
+        |_, now| report(now),
     );
-    let timed = (race.elapsed().as_secs_f64(), race.usage()?);
-    drop(race);
+    let measured = (timed.elapsed().as_secs_f64(), timed.usage()?);
+    drop(timed);
     redis::cmd("UNLINK")
         .arg(&queue.all())
-        .exec(gauge.redis())
-        .context("cannot remove what the floor left")?;
-    watched.map(|()| timed)
+        .exec(probe.redis())
+        .context("cannot remove the keys of the floor")?;
+    watched.map(|()| measured)
 }

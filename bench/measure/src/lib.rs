@@ -1,48 +1,48 @@
 //! A million messages, timed and audited: what `baton bench` measures.
 //!
-//! [`run`] times one run of a fleet of real processes, [`floor`] the same messages through an
-//! unsafe queue, [`Gauge`] reads what the server used, [`Course`] is what the ledger tells of
-//! a run's latency and pace.
+//! [`run`] times one run of a fleet of real processes, and [`floor`] times the same messages
+//! through an unsafe queue. [`ServerProbe`] reads what the server used. [`Timeline`] has a run's
+//! latency and pace, which it reads from the ledger.
 
-mod course;
 pub mod floor;
-mod gauge;
-mod race;
 mod run;
+mod server_probe;
+mod timed_fleet;
+mod timeline;
 
-pub use course::{Course, Latency, Reign, Slice};
-pub use gauge::{Gauge, Memory};
-pub use race::{Progress, Usage};
 pub use run::{Kill, Run, bytes_per_pending, run};
+pub use server_probe::{Memory, ServerProbe};
+pub use timed_fleet::{Progress, Usage};
+pub use timeline::{Latency, Reign, Slice, Timeline};
 
 use std::path::PathBuf;
 
 use baton::{FleetName, Target};
 
-/// What a bench does, and with what.
+/// The settings of a bench.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The `baton` program.
     pub program: PathBuf,
     /// The server.
     pub target: Target,
-    /// Variables that let copies of the program find the same server.
+    /// Environment variables with which copies of the program find the server.
     pub env: Vec<(String, String)>,
     /// How many messages.
     pub messages: u64,
     /// Bytes of each text.
     pub size: usize,
-    /// How many copies work, beside the one that generates.
+    /// How many copies are workers; one more is the generator.
     pub workers: usize,
     /// How often a copy is killed with -9.
     pub kills: usize,
     /// Share of messages that the handler rejects.
     pub error_rate: f64,
-    /// More flags for every copy of ours.
+    /// More flags for every copy.
     pub flags: Vec<String>,
 }
 
-/// A fleet that nobody else uses.
+/// The name of a fleet that does not exist yet.
 fn fresh_fleet() -> anyhow::Result<FleetName> {
     Ok(FleetName::new(&format!(
         "bench-{}",

@@ -8,13 +8,13 @@ use baton::inspect::Audit;
 use baton_protocol::Store;
 use baton_protocol::{Keys, Ledger};
 
-use crate::race::{Progress, Race, Usage};
-use crate::{Gauge, Plan};
+use crate::timed_fleet::{Progress, TimedFleet, Usage};
+use crate::{Plan, ServerProbe};
 use baton_processes::Fleet;
 
-/// How long all may rest before messages that have not ended count as lost.
+/// How long the fleet may rest before messages that have not ended count as lost.
 const REST: Duration = Duration::from_secs(2);
-/// Messages that are published to see how much memory they take.
+/// Messages that are published to measure their memory.
 const PENDING: u64 = 100_000;
 
 /// A copy was killed with -9 and replaced.
@@ -26,28 +26,28 @@ pub struct Kill {
     pub generator: bool,
 }
 
-/// What one run was like.
+/// The result of one run.
 #[derive(Debug)]
 pub struct Run {
-    /// From the word *go* until the audit was through.
+    /// From the word *go* to the end of the audit.
     pub seconds: f64,
-    /// How long the audit took, of that.
+    /// The time of the audit, which is part of it.
     pub audit_seconds: f64,
     /// When it began, in µs on the server's clock.
     pub began_us: u64,
-    /// What was used.
+    /// What the run used.
     pub usage: Usage,
-    /// The most memory that the server had allocated, in MB.
+    /// The peak memory of the server, in MB.
     pub server_mb: f64,
-    /// Who was killed when.
+    /// The copies that were killed.
     pub kills: Vec<Kill>,
     /// What was published and what ended.
     pub ledger: Ledger,
-    /// Whether all is right.
+    /// What the audit of the ledger found.
     pub audit: Audit,
 }
 
-/// A fleet's keys; removed when this is dropped.
+/// The keys of a fleet. Dropping this removes them from the server.
 struct Cleared<'a> {
     plan: &'a Plan,
     keys: Keys,
@@ -55,29 +55,29 @@ struct Cleared<'a> {
 
 impl Drop for Cleared<'_> {
     fn drop(&mut self) {
-        // A server that is gone has nothing to clear.
-        if let Ok(mut gauge) = Gauge::open(&self.plan.target) {
-            let _ = gauge.remove(&self.keys);
+        // If the server is gone, so are the keys.
+        if let Ok(mut probe) = ServerProbe::open(&self.plan.target) {
+            let _ = probe.remove(&self.keys);
         }
     }
 }
 
-/// Runs it once. `show` hears how far it has come and may end it with an error.
-pub fn run(plan: &Plan, mut show: impl FnMut(Progress) -> Result<()>) -> Result<Run> {
+/// Runs a fleet once. `report` hears how far the run has come, and may end it with an error.
+pub fn run(plan: &Plan, mut report: impl FnMut(Progress) -> Result<()>) -> Result<Run> {
     let name = crate::fresh_fleet()?;
-    let mut gauge = Gauge::open(&plan.target)?;
+    let mut probe = ServerProbe::open(&plan.target)?;
     let cleared = Cleared {
         plan,
         keys: Keys::new(&name),
     };
     let keys = &cleared.keys;
     let fleet = fleet(plan, &name, plan.messages);
-    let mut race = Race::start(fleet, plan.workers + 1, |_| "go", &mut gauge)?;
+    let mut timed = TimedFleet::start(fleet, plan.workers + 1, |_| "go", &mut probe)?;
     let mut kills = Vec::new();
     let mut resting = None;
-    let lost = race.watch(
-        |gauge| {
-            let (published, ended) = gauge.counts(keys)?;
+    let lost = timed.watch(
+        |probe| {
+            let (published, ended) = probe.counts(keys)?;
             let messages = plan.messages;
             Ok(Progress {
                 messages,
@@ -85,15 +85,15 @@ pub fn run(plan: &Plan, mut show: impl FnMut(Progress) -> Result<()>) -> Result<
                 ended,
             })
         },
-        |race, now| {
-            show(now)?;
-            kill_if_due(plan, race, now, &mut kills)?;
-            // Nothing waits and nobody works, but not all has ended: say so soon.
-            let rests = now.published == plan.messages && race.gauge.at_rest(keys)?;
-            let since = rests.then(|| resting.unwrap_or(race.elapsed()));
+        |timed, now| {
+            report(now)?;
+            kill_if_due(plan, timed, now, &mut kills)?;
+            // A fleet at rest with messages that have not ended has lost them.
+            let rests = now.published == plan.messages && timed.probe.at_rest(keys)?;
+            let since = rests.then(|| resting.unwrap_or(timed.elapsed()));
             resting = since;
             match since {
-                Some(since) if race.elapsed() - since > REST => bail!(AtRest),
+                Some(since) if timed.elapsed() - since > REST => bail!(AtRest),
                 _ => Ok(()),
             }
         },
@@ -102,22 +102,22 @@ pub fn run(plan: &Plan, mut show: impl FnMut(Progress) -> Result<()>) -> Result<
         Err(error) if !error.is::<AtRest>() => return Err(error),
         _ => {}
     }
-    let ended = race.elapsed().as_secs_f64();
+    let ended = timed.elapsed().as_secs_f64();
     let (ledger, audit) = audit(plan, &name)?;
-    let seconds = race.elapsed().as_secs_f64();
+    let seconds = timed.elapsed().as_secs_f64();
     Ok(Run {
         seconds,
         audit_seconds: seconds - ended,
-        began_us: race.began_us,
-        usage: race.usage()?,
-        server_mb: race.gauge.memory()?.peak as f64 / 1e6,
+        began_us: timed.began_us,
+        usage: timed.usage()?,
+        server_mb: timed.probe.memory()?.peak as f64 / 1e6,
         kills,
         ledger,
         audit,
     })
 }
 
-/// All rests, but not all has ended.
+/// The fleet is at rest, but not all messages have ended.
 #[derive(Debug, thiserror::Error)]
 #[error("messages are lost")]
 struct AtRest;
@@ -140,12 +140,17 @@ fn fleet(plan: &Plan, name: &FleetName, messages: u64) -> Fleet {
 }
 
 /// Kills the generator and workers by turns, evenly over the run.
-fn kill_if_due(plan: &Plan, race: &mut Race, now: Progress, kills: &mut Vec<Kill>) -> Result<()> {
+fn kill_if_due(
+    plan: &Plan,
+    timed: &mut TimedFleet,
+    now: Progress,
+    kills: &mut Vec<Kill>,
+) -> Result<()> {
     let due = now.ended * (plan.kills as u64 + 2) / plan.messages.max(1);
     while (kills.len() as u64) < due.min(plan.kills as u64) {
-        let alive = race.fleet.alive();
-        // A successor that has not told yet is not known yet; then it is a worker's turn.
-        let generating = race.fleet.generator().filter(|copy| alive.contains(copy));
+        let alive = timed.fleet.alive();
+        // A successor that has not logged its role is not known. A worker is killed instead.
+        let generating = timed.fleet.generator().filter(|copy| alive.contains(copy));
         let generator = kills.len().is_multiple_of(2) && generating.is_some();
         let copy = match generator {
             true => generating,
@@ -153,10 +158,10 @@ fn kill_if_due(plan: &Plan, race: &mut Race, now: Progress, kills: &mut Vec<Kill
         };
         let Some(copy) = copy else { break };
         kills.push(Kill {
-            at: race.elapsed().as_secs_f64(),
+            at: timed.elapsed().as_secs_f64(),
             generator,
         });
-        race.replace(copy, "go")?;
+        timed.replace(copy, "go")?;
     }
     Ok(())
 }
@@ -176,27 +181,28 @@ fn audit(plan: &Plan, name: &FleetName) -> Result<(Ledger, Audit)> {
 /// How many bytes of the server's memory a message takes while it waits.
 pub fn bytes_per_pending(plan: &Plan) -> Result<f64> {
     let name = crate::fresh_fleet()?;
-    let mut gauge = Gauge::open(&plan.target)?;
+    let mut probe = ServerProbe::open(&plan.target)?;
     let cleared = Cleared {
         plan,
         keys: Keys::new(&name),
     };
     let messages = plan.messages.min(PENDING);
-    let before = gauge.memory()?.used;
-    // Alone it generates, and nobody works.
-    let mut race = Race::start(fleet(plan, &name, messages), 1, |_| "go", &mut gauge)?;
-    race.watch(
-        |gauge| {
-            let (published, _) = gauge.counts(&cleared.keys)?;
-            Ok(Progress {
-                messages,
-                published,
-                ended: published,
-            })
-        },
-        |_, _| Ok(()),
-    )
-    .context("cannot measure the memory of pending messages")?;
-    let after = race.gauge.memory()?.used;
+    let before = probe.memory()?.used;
+    // A copy alone is the generator, so no message ends.
+    let mut timed = TimedFleet::start(fleet(plan, &name, messages), 1, |_| "go", &mut probe)?;
+    timed
+        .watch(
+            |probe| {
+                let (published, _) = probe.counts(&cleared.keys)?;
+                Ok(Progress {
+                    messages,
+                    published,
+                    ended: published,
+                })
+            },
+            |_, _| Ok(()),
+        )
+        .context("cannot measure the memory of pending messages")?;
+    let after = timed.probe.memory()?.used;
     Ok(after.saturating_sub(before) as f64 / messages as f64)
 }

@@ -137,7 +137,7 @@ fn read_all(answer: &Value) {
     if let Some((last, free)) = known(decode::error_ids(answer)) {
         assert!(last <= MOST && (1..=last + 1).contains(&free));
     }
-    known(decode::presence(answer));
+    known(decode::are_present(answer));
     known(decode::scanned(answer));
     for line in known(decode::lines(answer)).unwrap_or_default() {
         takeover(&line);
@@ -161,7 +161,7 @@ fn whole(fleet: &FleetName, answers: &[Value]) {
         assert_eq!(census.balanced(), open == sum);
     }
     known(decode::roster(PRESENCE, answers));
-    if let Some(reading) = known(decode::reading(fleet, PRESENCE, 3, answers)) {
+    if let Some(reading) = known(decode::fleet_state(fleet, PRESENCE, 3, answers)) {
         let listed = reading.roster.nodes.len();
         let snapshot = Snapshot::of(fleet, reading, ServerInfo::default());
         assert!(snapshot.nodes.len() <= listed);
@@ -292,8 +292,8 @@ pub fn url(data: &[u8]) {
 /// What the server says about itself.
 pub fn info(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let info = decode::server_info(&text);
-    assert!(info.run.len() <= 8 && info.run.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let info = baton_protocol::ServerInfo::parse(&text);
+    assert!(info.run_id.len() <= 8 && info.run_id.bytes().all(|byte| byte.is_ascii_hexdigit()));
     assert!(info.version.len() + info.maxmemory_policy.len() <= 2 * text.len() + 16);
     assert!(info.warnings().len() <= 5);
 }
@@ -364,7 +364,7 @@ mod tests {
         });
         understood("reading", &|answer| {
             reads(answer, &|answers| {
-                let reading = decode::reading(fleet, PRESENCE, 3, answers);
+                let reading = decode::fleet_state(fleet, PRESENCE, 3, answers);
                 reading.is_ok_and(|reading| reading.census.balanced())
             })
         });
@@ -396,7 +396,7 @@ mod tests {
             records.iter().any(|record| seq(record) > Some(0))
         });
         understood("error_ids", &|answer| decode::error_ids(answer).is_ok());
-        understood("presence", &|answer| decode::presence(answer).is_ok());
+        understood("presence", &|answer| decode::are_present(answer).is_ok());
         understood("scanned", &|answer| decode::scanned(answer).is_ok());
         understood("errors_commit", &|answer| {
             decode::errors_commit(answer).is_ok()
@@ -450,8 +450,8 @@ mod tests {
             Target::parse(&String::from_utf8_lossy(data)).is_ok()
         });
         mixed("info", |data| {
-            let info = decode::server_info(&String::from_utf8_lossy(data));
-            !info.run.is_empty()
+            let info = baton_protocol::ServerInfo::parse(&String::from_utf8_lossy(data));
+            !info.run_id.is_empty()
         });
         mixed("about", |data| {
             serde_json::from_slice::<About>(data).is_ok_and(|about| about.pid > 0)

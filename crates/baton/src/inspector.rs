@@ -79,7 +79,7 @@ impl Inspector {
         before: Option<u64>,
         max: u64,
     ) -> Result<FailedPage, Error> {
-        Ok(FailedPage::of(self.store.errors_page(before, max).await?))
+        Ok(FailedPage::of(self.store.errors_before(before, max).await?))
     }
 
     /// Reads one failed message; none if it is gone or has changed.

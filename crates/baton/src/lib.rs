@@ -1,13 +1,14 @@
-//! Start any number of identical copies of one program against one Redis: one of them is the
-//! **generator**, all others are **workers**, and every message is committed exactly once.
+//! Start any number of identical copies of one program against one Redis. One copy is the
+//! **generator** and makes messages; every other copy is a **worker** and handles them. Each message
+//! is committed exactly once, whatever crashes.
 //!
-//! Bring a [`Source`] that makes messages and a [`Handler`] that handles them, and run a
-//! [`Node`] in every copy:
+//! # A fleet in thirty lines
+//!
+//! Bring a [`Source`] that makes messages and a [`Handler`] that handles them, and run a [`Node`] in
+//! every copy:
 //!
 //! ```no_run
-//! use std::io::Write;
-//!
-//! use baton::{Config, Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
+//! use baton::{Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
 //!
 //! struct Hello;
 //!
@@ -24,26 +25,44 @@
 //!         if message.text.is_empty() {
 //!             return Err("nothing to count".into());
 //!         }
-//!         // Written in the very step that commits the message: once per message.
 //!         effects.incr_by("hellos", 1);
 //!         Ok(())
 //!     }
 //! }
 //!
 //! # async fn run() -> Result<(), baton::Error> {
-//! let config = Config::new(FleetName::new("hello")?);
 //! let target = Target::parse("redis://localhost")?;
-//! // Called on the node's own thread: it may neither block nor panic.
-//! let observe = |event: &baton::Event| drop(writeln!(std::io::stderr(), "{event:?}"));
-//! let node = Node::new(target, config, Hello, Count, observe)?;
+//! let node = Node::builder(FleetName::new("hello")?).build(target, Hello, Count)?;
 //! node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
 //! # }
 //! ```
 //!
-//! The tour: [`baton_protocol`] has one typed function per script and alone writes to Redis;
-//! its `link` owns the connection; `election` beats and knows the role; `generator` publishes;
-//! `worker` claims, handles and commits; [`Node`] puts them together. [`Snapshot`] reads a
-//! fleet, [`Drain`] takes its failed messages.
+//! # The tour
+//!
+//! 1. **Who generates.** Every node beats. The beat of the node that holds the *lease* renews it; any
+//!    node's beat takes it when its holder is gone. Each new lease has a higher *epoch*, and Redis
+//!    refuses a publish of an older one, so a generator that wakes up late does no harm.
+//! 2. **Who handles.** A worker *claims* messages, runs the handler, and *commits*. The commit ends
+//!    the claim, counts the outcomes and writes the staged [`Effects`] in one atomic step. When a
+//!    worker dies, its claim returns to the queue.
+//! 3. **What fails.** A handler returns [`Rejected`], and the message goes to the errors store with
+//!    the reason. [`Inspector`] reads, retries, drops and takes failed messages.
+//! 4. **What happens.** [`NodeBuilder::on_event`] reports each [`Event`] of this node.
+//!    [`inspect::Watch`] follows the whole fleet: snapshots, rates, health.
+//! 5. **How it ends.** [`Node::run`] takes a future; when it resolves, the node resigns, finishes or
+//!    gives back its messages, and leaves.
+//!
+//! # Examples
+//!
+//! `cargo run --example NAME -- redis://localhost`, with these names:
+//! [count](https://docs.rs/crate/baton-fleet/latest/source/examples/count.rs) is a whole fleet member;
+//! `graceful_stop` stops on SIGTERM within a bounded time; `effects` keeps exact totals in Redis;
+//! `drain` takes all failed messages; `watch` prints the health of a fleet.
+//!
+//! # What it needs
+//!
+//! A tokio runtime of the caller's choice, and Redis from 6.2 or Valkey. One thread is enough for a
+//! node; a handler that blocks its thread delays the node's beat.
 
 mod failed;
 #[cfg(any(test, feature = "fuzz"))]
@@ -60,6 +79,7 @@ pub use node::builder::NodeBuilder;
 pub use node::config::Missed;
 pub use node::event::Event;
 pub use node::handler::{Handler, Message, Rejected, Source};
+pub use node::warning::Warning;
 
 /// What an [`Inspector`] and a watch return.
 pub mod inspect {

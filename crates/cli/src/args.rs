@@ -22,8 +22,8 @@ use crate::{bench, compat, demo, output};
 
 /// One generator, any number of workers, every message exactly once, on one Redis.
 ///
-/// Start as many copies as you like against the same Redis: one of them generates messages,
-/// all others handle them, and any of them may be killed at any moment.
+/// Start as many copies as you like on the same Redis. One copy generates messages, all others
+/// handle them, and each message is committed exactly once even if any copy is killed.
 #[derive(Parser)]
 #[command(
     name = "baton",
@@ -47,43 +47,44 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Print all failed messages, and remove what was printed
     ///
-    /// One line per message: time, sequence number, node, reason and text, separated by tabs.
-    /// Control characters are escaped, so that one message is one line; a field that is not
-    /// known is a dash. Nothing that was not printed is removed: not if this command dies, not
-    /// if the reader of a pipe ends early, not if the disk is full.
+    /// Prints one line per message: time, sequence number, node, reason and text, separated by
+    /// tabs. Control characters are escaped, so one message is one line. A dash stands for an
+    /// unknown field. The command removes only what it printed: a message stays in the store if
+    /// this command dies, the reader of the pipe ends early, or the disk is full.
     #[command(
         name = "getErrors",
         aliases = ["get-errors", "geterrors"],
         after_help = help::GET_ERRORS
     )]
     GetErrors(FormatArgs),
-    /// Print all failed messages, and leave them where they are
+    /// Print all failed messages, and remove none
     #[command(after_help = help::ERRORS)]
     Errors(FormatArgs),
-    /// Show who generates, who works, and where every message is
+    /// Print who generates, who works, and where every message is
     #[command(after_help = help::STATUS)]
     Status(StatusArgs),
     /// Watch the fleet live in the terminal
     #[command(after_help = help::TOP)]
     Top,
-    /// Show the fleet on a web page, with metrics and health for programs
+    /// Serve a web page about the fleet, with metrics and health for programs
     #[command(after_help = help::WEB)]
     Web(WebArgs),
     /// Put back at once what dead workers held, and forget dead nodes
     ///
-    /// Loses nothing, and is never needed: the fleet does the same by itself a little later.
+    /// Also frees the lease of a dead generator. You never need it: the fleet does the same by
+    /// itself a little later. It loses no message.
     Clean,
-    /// Look after the server that `baton run` starts when there is no other
+    /// Control the server that `baton run` starts if no Redis answers
     #[command(subcommand)]
     Server(ServerCommand),
     /// Watch a fleet survive kill -9, on a private server
     Demo(demo::DemoArgs),
     /// Time and audit a million messages, beside an unsafe queue
     ///
-    /// Real processes: one generator and --workers workers, on a private server or on the one
-    /// that is named. Afterwards every message is accounted for: what was published and what
-    /// was committed, the errors store, and the texts themselves. Exit code 1 if one is lost or
-    /// was committed twice.
+    /// Starts real processes, one generator and --workers workers, on a private server or on the
+    /// one that you name. Afterwards it accounts for every message: what was published and what
+    /// was committed, the errors store, and the texts themselves. The exit code is 1 if a message
+    /// was lost or committed twice.
     #[command(after_help = help::BENCH)]
     Bench(bench::BenchArgs),
     /// One copy of a bench's fleet
@@ -105,9 +106,9 @@ pub(crate) enum Command {
 
 #[derive(Subcommand)]
 pub(crate) enum ServerCommand {
-    /// Tell whether it runs, where, and where its data is (exit 1 if it does not run)
+    /// Print whether it runs, its address, and where its data is (exit 1 if it does not run)
     Status,
-    /// End it; its data stays
+    /// Stop it; its data stays
     Stop,
 }
 
@@ -122,7 +123,7 @@ pub(crate) struct FormatArgs {
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) format: FormatArgs,
-    /// Read it again every second until Ctrl-C, whether or not Redis answers
+    /// Repeat every second until Ctrl-C, even while Redis does not answer
     #[arg(long, env = "BATON_WATCH")]
     pub(crate) watch: bool,
 }
@@ -136,12 +137,11 @@ pub(crate) fn definition() -> clap::Command {
 pub(crate) enum Refused {
     /// Help was asked for, or something is wrong that holds no credentials.
     Parser(clap::Error),
-    /// Something is wrong; in words that hold no credentials.
+    /// Something is wrong; these words hold no credentials.
     Words(String),
 }
 
-/// Reads a command line. The error is what the process is to exit with: help and complaints
-/// are printed.
+/// Reads a command line. Prints help and complaints; the error is the exit code that follows.
 pub(crate) fn parse(argv: Vec<OsString>) -> Result<Args, ExitCode> {
     read(argv).map_err(|refused| match refused {
         Refused::Parser(error) if error.use_stderr() => {
@@ -190,8 +190,8 @@ fn is_typed(matches: &ArgMatches, flag: &str) -> bool {
     matches.value_source(flag) == Some(ValueSource::CommandLine)
 }
 
-/// Lets an empty variable count as none and every flag that is on or off read its variable in
-/// the same words, and keeps the values of variables out of the help: a URL may hold a password.
+/// Gives all flags the same rules: an empty variable counts as unset, every switch reads its variable
+/// in the same words, and the help does not print values of variables, because a URL may hold a password.
 fn tidy(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|arg| {
         let empty = arg
@@ -218,8 +218,8 @@ fn tidy(command: clap::Command) -> clap::Command {
         .fold(command, |command, name| command.mut_subcommand(name, tidy))
 }
 
-/// The text without the credentials of URLs in it, if it has any: without all that lies
-/// between the first URL's scheme and the last `@`, for a password may have anything in it.
+/// The text without credentials, if it has a URL with some. Cuts everything between the first URL's
+/// scheme and the last `@`, because a password may have any character in it.
 pub(crate) fn redact(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
     let (_, host) = rest.rsplit_once('@')?;

@@ -218,8 +218,8 @@ impl Bench<'_> {
     }
 
     fn server_version(&self) -> anyhow::Result<String> {
-        let mut gauge = baton_bench::Gauge::open(&self.plan.target)?;
-        gauge.version()
+        let mut probe = baton_bench::ServerProbe::open(&self.plan.target)?;
+        probe.version()
     }
 
     fn ours(&self, run: u16) -> anyhow::Result<baton_bench::Run> {

@@ -1,4 +1,4 @@
-//! `baton clean`: puts back at once what the dead held, their lease too, and forgets the dead.
+//! `baton clean`: puts back at once what dead nodes held, the lease too, and forgets dead nodes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::{connect, runtime};
 use baton_protocol::text::Escaped;
 
-/// Cleans the fleet and tells what there was to clean.
+/// Cleans the fleet and reports what it did.
 pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {
     let target = connect::for_command(connection)?;
     let report = runtime::block_on(async {

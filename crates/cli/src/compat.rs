@@ -1,14 +1,14 @@
-//! Old spellings. Programs that solve the same problem have taught people `-addr host:port`,
-//! `-getErrors` and `--cleanTemp`; these are turned into our own command line before it is
-//! parsed. Values of flags and everything after `--` stay as they are.
+//! Old spellings. Users of older programs for the same task type `-addr host:port`, `-getErrors` and
+//! `--cleanTemp`. This module turns them into our own command line before clap parses it. Values of
+//! flags and everything after `--` stay as they are.
 //!
-//! The command's name moves to the front on the way, so that all flags work before and after
-//! it, and a line without a command becomes `run`.
+//! It also moves the command's name to the front, so that all flags work before and after it, and
+//! adds `run` to a line without a command.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 
-/// Flags that are known with one dash.
+/// Flags that may have one dash.
 const ONE_DASH: [&str; 4] = ["addr", "host", "port", "db"];
 /// Flags that are commands: the old name in small letters, and ours.
 const COMMANDS: [(&str, &str); 4] = [
@@ -30,7 +30,7 @@ enum Word {
     Bare,
 }
 
-/// The command line in our own spelling, the command first. The error is a complaint.
+/// The command line in our own spelling, the command first. The error says what is wrong.
 pub(crate) fn canonical(
     argv: Vec<OsString>,
     definition: &clap::Command,
@@ -48,7 +48,7 @@ pub(crate) fn canonical(
         match read(&word, &valued) {
             Word::Command(name) => {
                 if asked.replace(name).is_some_and(|before| before != name) {
-                    return Err("getErrors and cleanTemp are two commands: give one".to_owned());
+                    return Err("getErrors and cleanTemp are two commands: type one".to_owned());
                 }
             }
             Word::Nothing => {}
@@ -65,7 +65,7 @@ pub(crate) fn canonical(
     let command = match (command, asked) {
         (Some(command), Some(asked)) if !is_named(definition, &command, asked) => {
             return Err(format!(
-                "{} and {asked} are two commands: give one",
+                "{} and {asked} are two commands: type one",
                 command.display()
             ));
         }
@@ -93,7 +93,7 @@ fn read(word: &OsStr, valued: &HashSet<String>) -> Word {
         match value {
             None | Some("true" | "1") => return Word::Command(command),
             Some("false" | "0") => return Word::Nothing,
-            // Left to be complained about.
+            // clap refuses it.
             Some(_) => {}
         }
     }

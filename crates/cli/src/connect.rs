@@ -46,8 +46,8 @@ pub(crate) fn for_node(args: &ConnectionArgs) -> anyhow::Result<Target> {
         heard => {
             if let Local::Silent = heard {
                 errln!(
-                    "baton: a program listens on 127.0.0.1:{port} and answers nothing; trying to \
-                     start a server there"
+                    "baton: a program listens on 127.0.0.1:{port} and does not answer; trying to start \
+                     a server there"
                 );
             }
             dress(start_embedded(port)?, args)
@@ -64,12 +64,12 @@ pub(crate) fn for_command(args: &ConnectionArgs) -> anyhow::Result<Target> {
     match local(port) {
         Local::At(url) => dress(Target::parse(&url)?, args),
         Local::Silent => bail!(
-            "a program listens on 127.0.0.1:{port}, but it gave no answer that a Redis would give \
-             within a second; name another with --redis URL or REDIS_URL"
+            "a program listens on 127.0.0.1:{port}, but it did not answer like a Redis within a \
+             second; name another server with --redis URL or REDIS_URL"
         ),
         Local::Nothing => bail!(
-            "no Redis answers on localhost:{port}; name one with --redis URL or REDIS_URL, \
-             or start a fleet with `baton run`, which brings its own"
+            "no Redis answers on localhost:{port}; name one with --redis URL or REDIS_URL, or start a \
+             node with `baton run`, which starts a server"
         ),
     }
 }
@@ -80,7 +80,7 @@ pub(crate) async fn open(args: &ConnectionArgs, target: &Target) -> anyhow::Resu
     in_time(target, Store::open(target, &args.fleet, &name, |_| {})).await
 }
 
-/// A connection for a command that only looks.
+/// A connection for a command that only reads.
 pub(crate) async fn view(args: &ConnectionArgs, target: &Target) -> anyhow::Result<Store> {
     in_time(target, Store::view(target, &args.fleet)).await
 }
@@ -103,8 +103,8 @@ async fn in_time(
     }
 }
 
-/// Ends a command that looks again and again where the server will never let it in: in cluster
-/// mode, or with another password. A server that is only away may come.
+/// Ends a command that reads again and again if the server will never let it in: it is in cluster
+/// mode, or wants another password. A server that is only away may come back.
 pub(crate) async fn refuse_at_once(args: &ConnectionArgs, target: &Target) -> anyhow::Result<()> {
     let view = Store::view(target, &args.fleet);
     match tokio::time::timeout(REFUSAL_PATIENCE, view).await {
@@ -144,8 +144,8 @@ pub(crate) fn environment(args: &ConnectionArgs) -> Result<Vec<(String, String)>
     Ok(variables.into_iter().map(owned).collect())
 }
 
-/// Refuses a server that was typed beside a command for the one that runs here, unless it is
-/// that one: a flag that is ignored lets people stop the wrong server.
+/// Refuses a typed server for `baton server`, unless it is the embedded one: if the flag were
+/// ignored, users would stop the wrong server.
 pub(crate) fn check_embedded(args: &ConnectionArgs) -> Result<(), Usage> {
     let typed = args.typed;
     if !(typed.redis || typed.addr || typed.host || typed.port) {
@@ -155,14 +155,14 @@ pub(crate) fn check_embedded(args: &ConnectionArgs) -> Result<(), Usage> {
     match given(args)? {
         Some(target) if target.loopback_port() == Some(port) => Ok(()),
         Some(target) => Err(Usage(format!(
-            "`baton server` looks after the server that `baton run` starts on 127.0.0.1:{port}, \
-             and after no other; {target} is not it"
+            "`baton server` controls only the server that `baton run` starts on 127.0.0.1:{port}; \
+             {target} is another one"
         ))),
         None => Ok(()),
     }
 }
 
-/// The server that runs here when there is no other.
+/// The server that `baton run` starts if no Redis answers.
 pub(crate) fn embedded(port: u16) -> anyhow::Result<Embedded> {
     Ok(Embedded::new(port, baton_server::default_data_dir()?))
 }
@@ -191,8 +191,8 @@ fn given(args: &ConnectionArgs) -> Result<Option<Target>, Usage> {
                 .unwrap_or(host);
             if !is_host(host) {
                 return Err(Usage(
-                    "--host: a name or an address is needed; a port goes into --port, \
-                     credentials into --redis"
+                    "--host: write a name or an address; a port goes into --port, credentials into \
+                     --redis"
                         .to_owned(),
                 ));
             }
@@ -365,7 +365,10 @@ fn password(args: &ConnectionArgs) -> anyhow::Result<Option<String>> {
 fn start_embedded(port: u16) -> anyhow::Result<Target> {
     let embedded = embedded(port)?;
     let started = embedded.start().with_context(|| {
-        format!("no Redis answers on localhost:{port}, and none could be started (--redis names another)")
+        format!(
+            "no Redis answers on localhost:{port}, and baton could not start one (name another \
+             server with --redis URL)"
+        )
     })?;
     let status = embedded.status();
     match started {
@@ -375,11 +378,10 @@ fn start_embedded(port: u16) -> anyhow::Result<Target> {
                 |program| program.display().to_string(),
             );
             errln!(
-                "baton: no Redis answered on localhost:{port}, so one was started: {program} on \
+                "baton: no Redis answered on localhost:{port}, so this node started one: {program} on \
                  127.0.0.1:{port}\n\
-                 baton: its data is in {}; it goes on when this node ends, and lets in no other \
-                 user\n\
-                 baton: `baton server status` looks at it, `baton server stop` ends it",
+                 baton: its data is in {}; it outlives this node, and other users cannot use it\n\
+                 baton: `baton server status` describes it, `baton server stop` stops it",
                 status.data_dir.display()
             );
         }

@@ -1,8 +1,8 @@
-//! `baton getErrors` takes failed messages, `baton errors` looks at them.
+//! `baton getErrors` takes failed messages, `baton errors` prints them and removes none.
 //!
-//! Taking goes in batches: claim, print, commit what was printed. While a slow reader is
-//! printed to, the claim is kept alive; whatever ends the printing early, the commit names
-//! exactly the lines that are certainly printed, and the rest returns to the store.
+//! Taking goes in batches: claim, print, commit what was printed. While a slow reader reads, the
+//! command extends its claim. If the print ends early, the commit names exactly the lines that are
+//! certainly printed, and the rest returns to the store.
 
 use std::io;
 use std::process::ExitCode;
@@ -23,11 +23,11 @@ use crate::output::{Output, Progress};
 use crate::stop::{Cause, Stop, exit_code};
 use crate::{connect, output, record, runtime};
 
-/// How long what this command holds stays its own without a sign of life.
+/// How long the claim of this command lives without an extension.
 const TTL: Duration = Duration::from_secs(15);
-/// How long an interrupted print may take to come to its end: a write may block for ever.
+/// How long an interrupted print may take to end: a write may block for ever.
 const GRACE: Duration = Duration::from_millis(500);
-/// Most records of a page of a look.
+/// Max records that `baton errors` reads at a time.
 const PAGE_RECORDS: u64 = 500;
 
 /// Why taking ended.
@@ -36,9 +36,9 @@ enum End {
     All,
     /// The output takes no more.
     Unwritable(io::Error),
-    /// Somebody asked to stop.
+    /// A signal, or a closed output, asked to stop.
     Asked(Cause),
-    /// The claim on this many printed messages ran out: they are in the store again.
+    /// The claim on this many printed messages expired: they are in the store again.
     Lost(u64),
 }
 
@@ -48,8 +48,8 @@ pub(crate) fn take(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
     let output = Arc::new(Output::stdout());
     if output.is_closed() {
         bail!(
-            "stdout is closed, so nothing was taken; `> /dev/null` throws failed messages away \
-             on purpose"
+            "stdout is closed, so no message was taken; to throw failed messages away, use \
+             `> /dev/null`"
         );
     }
     let stop = Stop::on_signals().context("cannot listen for signals")?;
@@ -86,7 +86,7 @@ async fn drain_all(
         crash::point("drain-after-print");
         let committed = drain.commit(printed).await.with_context(|| {
             format!(
-                "{} more were printed, but are not known to be removed",
+                "{} more were printed, but may not be removed",
                 count(printed)
             )
         })?;
@@ -100,8 +100,8 @@ async fn drain_all(
     }
 }
 
-/// Prints a batch and keeps it claimed meanwhile. Returns how many are certainly printed,
-/// and why there shall be no next batch.
+/// Prints a batch and keeps it claimed meanwhile. Returns how many are certainly printed, and why
+/// no batch follows, if none does.
 async fn print(
     drain: &Drain,
     batch: &[FailedMessage],
@@ -166,7 +166,7 @@ async fn report(store: &Store, end: End, taken: u64) -> anyhow::Result<ExitCode>
             output::plain(&error)
         ),
         End::Lost(printed) => bail!(
-            "{} more printed, but the claim on them ran out: they will be printed again; \
+            "{} more printed, but the claim on them expired: the next getErrors prints them again; \
              {removed} printed and removed, {left} remain",
             count(printed)
         ),
@@ -193,7 +193,7 @@ pub(crate) fn look(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
     let output = Output::stdout();
     runtime::block_on(async {
         let store = connect::view(connection, &target).await?;
-        // What fails later is not shown, or there might be no end.
+        // Messages that fail later are left out, or there might be no end.
         let last = store.errors_last().await?;
         if store.errors_len().await? == 0 {
             errln!("baton: no failed messages");
@@ -219,12 +219,12 @@ pub(crate) fn look(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::
     })
 }
 
-/// Says how many failed messages another one holds, which are not shown.
+/// Says how many failed messages another drain holds.
 async fn tell_held(store: &Store) -> anyhow::Result<()> {
     match store.errors_held().await? {
         0 => {}
         held => errln!(
-            "baton: {} more in the hands of a `baton getErrors` or of a person at the page",
+            "baton: left out {}, held by another `baton getErrors` or by a visitor of the page",
             count(held)
         ),
     }

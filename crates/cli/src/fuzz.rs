@@ -45,7 +45,7 @@ pub fn escape(data: &[u8]) {
 
     let excerpt = Excerpt {
         bytes: data,
-        most_chars: 10,
+        max_chars: 10,
     };
     let excerpt = excerpt.to_string();
     check_printable(&format!("{excerpt}\n"), 1);
@@ -208,18 +208,18 @@ pub fn log(data: &[u8]) {
             up: false,
             reason: Some(text.clone()),
         },
-        Event::Warning { text },
+        Event::Warning(baton::Warning::CannotPublish { reason: text }),
     ];
-    let at = || humantime::format_rfc3339_millis(std::time::UNIX_EPOCH);
+    let at = std::time::UNIX_EPOCH;
     for event in &events {
         let (mut words, mut object) = (Vec::new(), Vec::new());
-        log::text::write(&mut words, at(), "n0de", &log::Entry::Event(event));
+        log::text::write(&mut words, at, "n0de", &log::Entry::Event(event));
         check_printable(&String::from_utf8_lossy(&words), 1);
-        log::json::write(&mut object, at(), "n0de", &log::Entry::Event(event));
+        log::json::write(&mut object, at, "n0de", &log::Entry::Event(event));
         let object = String::from_utf8_lossy(&object);
         check_printable(&object, 1);
-        let read: Value = serde_json::from_str(&object).unwrap_or_default();
-        assert_eq!(read["node"], "n0de", "{object}");
+        let read = serde_json::from_str::<baton_log::Line>(&object);
+        assert!(read.is_ok_and(|line| line.node == "n0de"), "{object}");
     }
 }
 

@@ -1,6 +1,21 @@
 //! Errors of the library in the words of the command line: the library knows no flag.
 
-use baton::Error;
+use baton::{Error, Warning};
+
+/// The warning's words, with the command that helps.
+pub(crate) fn warning(warning: &Warning) -> String {
+    match warning {
+        Warning::ErrorsFull { records } => format!(
+            "the errors store is full ({records} failed messages): take them with `baton \
+             getErrors`, or raise --max-errors"
+        ),
+        Warning::DataLost { .. } => {
+            format!("{warning} (see `baton status` for what its durability settings allow)")
+        }
+        Warning::MessagesLost { .. } => format!("{warning} (see `baton status`)"),
+        _ => warning.to_string(),
+    }
+}
 
 /// The error's words, with the flag or command that helps.
 pub(crate) fn words(error: &Error) -> String {
@@ -13,5 +28,33 @@ pub(crate) fn words(error: &Error) -> String {
             .to_string()
             .replace("another fleet name", "another --fleet"),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_and_an_error_name_the_flag_that_helps() {
+        let full = Warning::ErrorsFull { records: 7 };
+        assert!(warning(&full).ends_with("with `baton getErrors`, or raise --max-errors"));
+        let lost = Warning::MessagesLost { first: 1, last: 2 };
+        assert!(warning(&lost).ends_with("(see `baton status`)"));
+        assert!(words(&Error::ReadOnlyReplica).contains("--redis"));
+        let evicts = Error::Evicts {
+            policy: "allkeys-lru".to_owned(),
+        };
+        assert!(words(&evicts).ends_with("Set it to noeviction, or insist with --allow-eviction"));
+        let foreign = Error::ForeignKey {
+            key: "k".to_owned(),
+            found: "list".to_owned(),
+            needed: "hash".to_owned(),
+        };
+        assert!(words(&foreign).ends_with("or use another --fleet"));
+        // The library knows no flag.
+        for text in [full.to_string(), evicts.to_string(), foreign.to_string()] {
+            assert!(!text.contains("--") && !text.contains('`'), "{text}");
+        }
     }
 }

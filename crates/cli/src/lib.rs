@@ -26,7 +26,6 @@ mod server;
 mod status;
 mod stop;
 mod terminal;
-mod time;
 mod top;
 mod usage;
 mod web;

@@ -6,33 +6,34 @@ mod writer;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use baton::Event;
-use humantime::Rfc3339Timestamp;
 
 use crate::args::LogFormat;
 use crate::stop::Stop;
 use writer::Writer;
 
-/// Takes events, and lets a thread of its own write them: the output never holds up the node.
-/// A reader that is gone stops the node; an output that fails or stalls costs lines, which the
-/// log counts.
+/// Takes a node's events and never makes the node wait: a thread of its own writes them. The
+/// node stops if the reader of the log is gone. An output that fails or stalls costs lines,
+/// and the log counts them.
 pub(crate) struct Log {
     format: LogFormat,
     name: Arc<OnceLock<String>>,
     writer: Writer,
 }
 
-/// What a line of the log tells.
+/// What one line of the log says.
 pub(crate) enum Entry<'a> {
     /// An event of the node.
     Event(&'a Event),
-    /// How many lines were dropped at this place of the log.
+    /// The log dropped this many lines here.
     Gap(u64),
 }
 
 impl Log {
-    /// A log for the node whose name will be in `name` before its first event.
+    /// Starts the log of a node. The caller puts the node's name into `name` before the first
+    /// event.
     pub(crate) fn start(
         format: LogFormat,
         stop: Stop,
@@ -45,7 +46,7 @@ impl Log {
         })
     }
 
-    /// Takes one event; never waits for the output.
+    /// Takes one event. It never waits for the output.
     pub(crate) fn tell(&self, event: &Event) {
         self.writer.append(
             |to| self.render(to, &Entry::Event(event)),
@@ -53,24 +54,24 @@ impl Log {
         );
     }
 
-    /// Writes what it has, within a second; there is nothing to tell afterwards.
+    /// Writes the lines that wait, for at most a second. The log takes no event afterwards.
     pub(crate) fn close(&self) {
         self.writer
             .close(|to, lines| self.render(to, &Entry::Gap(lines)));
     }
 
     fn render(&self, to: &mut Vec<u8>, entry: &Entry<'_>) {
-        let write: fn(&mut Vec<u8>, Rfc3339Timestamp, &str, &Entry<'_>) = match self.format {
+        let write: fn(&mut Vec<u8>, SystemTime, &str, &Entry<'_>) = match self.format {
             LogFormat::Text => text::write,
             LogFormat::Json => json::write,
         };
         let node = self.name.get().map_or("", String::as_str);
-        write(to, crate::time::now(), node, entry);
+        write(to, SystemTime::now(), node, entry);
     }
 }
 
 impl Drop for Log {
-    /// Also when the node panics, its log is written.
+    /// A node that panics still writes its log.
     fn drop(&mut self) {
         self.close();
     }
@@ -152,9 +153,9 @@ mod tests {
                 up: true,
                 reason: None,
             },
-            Event::Warning {
-                text: "the errors store is full".to_owned(),
-            },
+            Event::Warning(baton::Warning::CannotPublish {
+                reason: "OOM command not allowed".to_owned(),
+            }),
             Event::Snapshot {
                 generator: true,
                 published_per_s: 2.04,
@@ -167,19 +168,12 @@ mod tests {
         ]
     }
 
-    /// All events and a gap in one form.
-    pub(super) fn lines(
-        write: impl Fn(&mut Vec<u8>, Rfc3339Timestamp, &str, &Entry<'_>),
-    ) -> Vec<String> {
-        let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(AT_MS);
+    /// All events and a gap, as one writer renders them.
+    pub(super) fn lines(write: impl Fn(&mut Vec<u8>, SystemTime, &str, &Entry<'_>)) -> Vec<String> {
+        let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(AT_MS);
         let line = |entry: &Entry<'_>| {
             let mut bytes = Vec::new();
-            write(
-                &mut bytes,
-                humantime::format_rfc3339_millis(at),
-                "n0de",
-                entry,
-            );
+            write(&mut bytes, at, "n0de", entry);
             let line = String::from_utf8(bytes).unwrap();
             assert_eq!(line.matches('\n').count(), 1, "{line:?}");
             line.trim_end().to_owned()

@@ -31,10 +31,10 @@ pub(crate) fn run(
         ServerCommand::Stop => {
             match embedded.stop()? {
                 Stopped::Ended { pid } => println(&format!("stopped the server, pid {pid}"))?,
-                Stopped::NotRunning => println("the server does not run")?,
+                Stopped::NotRunning => println("the server is not running")?,
                 Stopped::NotOurs => bail!(
-                    "the server on port {port} was not started by `baton run` of this user: it is \
-                     left alone"
+                    "`baton run` of this user did not start the server on port {port}: it was left \
+                     alone"
                 ),
             }
             Ok(ExitCode::SUCCESS)

@@ -324,7 +324,7 @@ fn nodes(table: &mut String, nodes: &[NodeStatus], now_ms: u64) {
 fn cell(text: &str) -> String {
     let cell = Shortened {
         bytes: text.as_bytes(),
-        most_chars: CELL_CHARS,
+        max_chars: CELL_CHARS,
     };
     cell.to_string()
 }

@@ -27,8 +27,8 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &WebArgs) -> anyhow::Result
         None if args.http.ip().is_loopback() => None,
         None => {
             return Err(Usage(format!(
-                "--http {}: whoever reaches this address could read all messages; protect the \
-                 page with --token-file",
+                "--http {}: every machine that reaches this address could read all messages; \
+                 protect the page with --token-file",
                 args.http
             ))
             .into());
@@ -78,7 +78,7 @@ fn token(file: &Path) -> anyhow::Result<String> {
     let plain = token.chars().all(|c| c.is_ascii_graphic());
     if token.len() < TOKEN_CHARS || !plain {
         return Err(Usage(format!(
-            "--token-file {}: a token has at least {TOKEN_CHARS} letters, digits or signs and no \
+            "--token-file {}: a token needs at least {TOKEN_CHARS} letters, digits or signs, and no \
              spaces; `openssl rand -hex 32` makes one",
             file.display()
         ))

@@ -1,79 +1,21 @@
-//! Real processes and what they tell.
+//! Copies of the program as real processes.
 
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use baton_log::{Line, LogEvent};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::log::{LogReader, Place};
-
-/// One line that a copy logged.
-#[derive(Debug, Clone)]
-pub struct Told {
-    /// Which copy, counted from 0 in the order they were started.
-    pub copy: usize,
-    /// When it was read here.
-    pub at: Instant,
-    /// The line.
-    pub line: Value,
-}
-
-impl Told {
-    /// The name of the event.
-    pub fn event(&self) -> &str {
-        self.line["event"].as_str().unwrap_or_default()
-    }
-
-    /// A number in it; 0 if it has none by that name.
-    pub fn number(&self, name: &str) -> u64 {
-        self.line[name].as_u64().unwrap_or_default()
-    }
-
-    /// The node that told it.
-    pub fn node(&self) -> &str {
-        self.line["node"].as_str().unwrap_or_default()
-    }
-
-    /// Whether messages `first..=last` of this event include one.
-    pub fn covers(&self, seq: u64) -> bool {
-        self.number("first") <= seq && seq <= self.number("last")
-    }
-}
-
-#[derive(Default)]
-struct Heard {
-    told: Mutex<Vec<Told>>,
-    more: Condvar,
-    interrupted: AtomicBool,
-}
-
-/// Ends the waits of a [`Fleet`] from another thread, so that its owner can clean up.
-#[derive(Clone)]
-pub struct Interrupt(Arc<Heard>);
-
-impl Interrupt {
-    /// From now on every wait of the fleet fails at once.
-    pub fn interrupt(&self) {
-        // Under the lock, so that no wait can miss it.
-        let _told = self.0.lock();
-        self.0.interrupted.store(true, Ordering::Relaxed);
-        self.0.more.notify_all();
-    }
-}
-
-impl Heard {
-    fn lock(&self) -> MutexGuard<'_, Vec<Told>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use crate::log_reader::{LogReader, Place};
+use crate::told::{Heard, Interrupt, Told};
 
 struct Copy {
     child: Child,
@@ -82,7 +24,7 @@ struct Copy {
     gone: bool,
 }
 
-/// What one copy gets beyond what all copies get.
+/// What one copy gets beside what all copies get.
 #[derive(Default)]
 pub struct Own {
     /// Words in front of its command line, such as a program that runs it elsewhere. The
@@ -90,25 +32,26 @@ pub struct Own {
     pub prefix: Vec<String>,
     /// More arguments.
     pub args: Vec<String>,
-    /// More variables; they come before those that all have.
+    /// More environment variables. They override those of all copies.
     pub env: Vec<(String, String)>,
-    /// Where its complaints go instead of our stderr.
+    /// Its stderr, instead of ours.
     pub stderr: Option<File>,
     /// Whether it leads a process group of its own, so that Ctrl-C does not reach it.
     pub group: bool,
-    /// The file it logs to instead of a pipe.
+    /// The file that it logs to, instead of a pipe.
     pub log: Option<PathBuf>,
 }
 
-/// Copies of the program on one Redis. All are killed when this is dropped.
-pub struct Fleet {
+/// Copies of one program that log lines of the type `L`. Dropping the fleet kills all of them.
+pub struct Fleet<L = Line<'static>> {
     program: PathBuf,
     args: Vec<String>,
     env: Vec<(String, String)>,
     copies: Vec<Copy>,
-    heard: Arc<Heard>,
+    heard: Arc<Heard<L>>,
 }
 
+/// Nodes of one fleet.
 impl Fleet {
     /// A fleet without copies. `args` go to every copy after `run --log json`.
     pub fn new(program: impl AsRef<Path>, args: &[&str]) -> Self {
@@ -116,26 +59,63 @@ impl Fleet {
         Self::of(program, args.map(|arg| (*arg).to_owned()).collect())
     }
 
-    /// A fleet without copies of any program that logs JSON lines on stdout.
+    /// Lets another thread end this fleet's waits.
+    pub fn interrupt(&self) -> Interrupt {
+        Interrupt(Arc::clone(&self.heard))
+    }
+
+    /// Waits until a copy has logged that it generates. Returns the last copy that did.
+    pub fn wait_generator(&self, timeout: Duration) -> Result<usize> {
+        self.wait_for(0, timeout, "a generator", |told| is_generator(told.event()))?;
+        self.generator().ok_or_else(|| anyhow!("no generator"))
+    }
+
+    /// The copy that was the last to log that it generates.
+    pub fn generator(&self) -> Option<usize> {
+        let told = self.heard.lock();
+        let last = told.iter().rev().find(|told| is_generator(told.event()));
+        last.map(|told| told.copy)
+    }
+
+    /// Starts `count` copies and waits until every one of them has logged its role.
+    pub fn start_many(&mut self, count: usize, timeout: Duration) -> Result<()> {
+        let mark = self.mark();
+        let first = self.copies.len();
+        for _ in 0..count {
+            self.start()?;
+        }
+        for copy in first..first + count {
+            let what = format!("copy {copy} to know its role");
+            self.wait_for(mark, timeout, &what, |told| {
+                let is_worker = matches!(told.event(), LogEvent::Worker { .. });
+                told.copy == copy && (is_worker || is_generator(told.event()))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn is_generator(event: &LogEvent<'_>) -> bool {
+    matches!(event, LogEvent::Generator { .. })
+}
+
+/// Copies of any program that logs JSON lines on stdout.
+impl<L: Clone + Serialize + DeserializeOwned + Send + 'static> Fleet<L> {
+    /// A fleet without copies. `args` go to every copy.
     pub fn of(program: impl AsRef<Path>, args: Vec<String>) -> Self {
         Self {
             program: program.as_ref().to_owned(),
             args,
             env: Vec::new(),
             copies: Vec::new(),
-            heard: Arc::default(),
+            heard: Arc::new(Heard::new()),
         }
     }
 
-    /// Sets variables for copies that are started from now on.
+    /// Sets environment variables of copies that are started from now on.
     pub fn with_env(mut self, env: &[(String, String)]) -> Self {
         self.env.extend_from_slice(env);
         self
-    }
-
-    /// A way to end this fleet's waits.
-    pub fn interrupt(&self) -> Interrupt {
-        Interrupt(Arc::clone(&self.heard))
     }
 
     /// Starts one more copy and returns its number.
@@ -143,7 +123,7 @@ impl Fleet {
         self.start_with(Own::default())
     }
 
-    /// The same, for a copy that differs from the others.
+    /// Starts a copy that differs from the others.
     pub fn start_with(&mut self, own: Own) -> Result<usize> {
         let mut command = match own.prefix.split_first() {
             Some((program, rest)) => {
@@ -173,15 +153,11 @@ impl Fleet {
         let copy = self.copies.len();
         let heard = Arc::clone(&self.heard);
         let reader = LogReader::start(&place, child.stdout.take(), move |line| {
-            let Ok(line) = serde_json::from_str(line) else {
-                return;
-            };
-            heard.lock().push(Told {
-                copy,
-                at: Instant::now(),
-                line,
-            });
-            heard.more.notify_all();
+            // A copy that was killed may have written half of its last line.
+            if let Ok(line) = serde_json::from_str(line) {
+                let at = Instant::now();
+                heard.push(Told { copy, at, line });
+            }
         })?;
         self.copies.push(Copy {
             child,
@@ -192,12 +168,49 @@ impl Fleet {
         Ok(copy)
     }
 
+    /// All lines since a [`Fleet::mark`].
+    pub fn told_since(&self, mark: usize) -> Vec<Told<L>> {
+        self.heard.lock().get(mark..).unwrap_or_default().to_vec()
+    }
+
+    /// All lines so far.
+    pub fn told(&self) -> Vec<Told<L>> {
+        self.heard.lock().clone()
+    }
+
+    /// How many lines there are so far: a mark for [`Fleet::wait_for`].
+    pub fn mark(&self) -> usize {
+        self.heard.lock().len()
+    }
+
+    /// Waits for the first line after `mark` that fits.
+    pub fn wait_for(
+        &self,
+        mark: usize,
+        timeout: Duration,
+        what: &str,
+        fits: impl Fn(&Told<L>) -> bool,
+    ) -> Result<Told<L>> {
+        self.heard.wait_for(mark, timeout, what, fits)
+    }
+
+    /// Lets the copies work for a while. Fails if the fleet is interrupted meanwhile.
+    pub fn watch_for(&self, time: Duration) -> Result<()> {
+        match self.wait_for(self.mark(), time, "nothing", |_| false) {
+            Err(error) if self.heard.is_interrupted() => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Control over the processes.
+impl<L> Fleet<L> {
     /// The process id of a copy.
     pub fn pid(&self, copy: usize) -> u32 {
         self.copies[copy].child.id()
     }
 
-    /// The copies that were not killed or stopped here.
+    /// The copies that did not end, as far as this fleet knows.
     pub fn alive(&self) -> Vec<usize> {
         (0..self.copies.len())
             .filter(|copy| !self.copies[*copy].gone)
@@ -212,7 +225,7 @@ impl Fleet {
         )?)
     }
 
-    /// Kills a copy with -9. All it told before is heard when this returns.
+    /// Kills a copy with -9, and reads what it had logged.
     pub fn kill9(&mut self, copy: usize) -> Result<()> {
         self.signal(copy, Signal::KILL)?;
         self.wait(copy).map(|_| ())
@@ -225,27 +238,27 @@ impl Fleet {
         Ok(writeln!(stdin, "{line}")?)
     }
 
-    /// Stops a copy in its tracks.
+    /// Pauses a copy with SIGSTOP.
     pub fn pause(&self, copy: usize) -> Result<()> {
         self.signal(copy, Signal::STOP)
     }
 
-    /// Lets a paused copy go on.
+    /// Resumes a paused copy.
     pub fn resume(&self, copy: usize) -> Result<()> {
         self.signal(copy, Signal::CONT)
     }
 
-    /// Reads nothing of what a copy logs, or goes on with it.
+    /// Stops reading a copy's log, or resumes it.
     pub fn stall_log(&self, copy: usize, stalled: bool) {
         self.copies[copy].reader.stall(stalled);
     }
 
-    /// Asks a copy to stop in good order; does not wait.
+    /// Asks a copy to stop in good order, and does not wait.
     pub fn terminate(&self, copy: usize) -> Result<()> {
         self.signal(copy, Signal::TERM)
     }
 
-    /// What Ctrl-C sends; does not wait.
+    /// Sends a copy what Ctrl-C sends, and does not wait.
     pub fn interrupt_copy(&self, copy: usize) -> Result<()> {
         self.signal(copy, Signal::INT)
     }
@@ -259,7 +272,7 @@ impl Fleet {
         Ok(status.code())
     }
 
-    /// How a copy has ended, if it has. All it told is heard then.
+    /// How a copy has ended, if it has. Its whole log is read then.
     pub fn ended(&mut self, copy: usize) -> Result<Option<ExitStatus>> {
         let status = self.copies[copy].child.try_wait()?;
         if status.is_some() {
@@ -267,110 +280,9 @@ impl Fleet {
         }
         Ok(status)
     }
-
-    /// What was told since a [`Fleet::mark`].
-    pub fn told_since(&self, mark: usize) -> Vec<Told> {
-        self.heard.lock().get(mark..).unwrap_or_default().to_vec()
-    }
-
-    /// All that was told so far.
-    pub fn told(&self) -> Vec<Told> {
-        self.heard.lock().clone()
-    }
-
-    /// How much was told so far: a mark for [`Fleet::wait_for`].
-    pub fn mark(&self) -> usize {
-        self.heard.lock().len()
-    }
-
-    /// Waits for the first line after `mark` that fits.
-    pub fn wait_for(
-        &self,
-        mark: usize,
-        longest: Duration,
-        what: &str,
-        fits: impl Fn(&Told) -> bool,
-    ) -> Result<Told> {
-        let deadline = Instant::now() + longest;
-        let mut told = self.heard.lock();
-        let mut next = mark;
-        loop {
-            while let Some(line) = told.get(next) {
-                if fits(line) {
-                    return Ok(line.clone());
-                }
-                next += 1;
-            }
-            if self.heard.interrupted.load(Ordering::Relaxed) {
-                return Err(anyhow!("interrupted"));
-            }
-            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                let last: Vec<String> = told
-                    .iter()
-                    .rev()
-                    .take(10)
-                    .map(|told| format!("  {} {}", told.copy, told.line))
-                    .collect();
-                return Err(anyhow!(
-                    "waited {longest:?} for {what}; heard last:\n{}",
-                    last.join("\n")
-                ));
-            };
-            told = self
-                .heard
-                .more
-                .wait_timeout(told, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-    }
-
-    /// Lets the copies go on for a while.
-    pub fn watch_for(&self, time: Duration) -> Result<()> {
-        match self.wait_for(self.mark(), time, "nothing", |_| false) {
-            Err(_) if !self.heard.interrupted.load(Ordering::Relaxed) => Ok(()),
-            Err(error) => Err(error),
-            Ok(_) => Ok(()),
-        }
-    }
-
-    /// Waits until a copy has told that it generates; returns the newest such.
-    pub fn wait_generator(&self, longest: Duration) -> Result<usize> {
-        self.wait_for(0, longest, "a generator", |told| {
-            told.event() == "generator"
-        })?;
-        self.generator().ok_or_else(|| anyhow!("nobody generates"))
-    }
-
-    /// The copy that generates, as far as told.
-    pub fn generator(&self) -> Option<usize> {
-        let told = self.heard.lock();
-        told.iter()
-            .rev()
-            .find(|told| told.event() == "generator")
-            .map(|told| told.copy)
-    }
-
-    /// Starts `count` copies and waits until every one of them knows its role.
-    pub fn start_many(&mut self, count: usize, longest: Duration) -> Result<()> {
-        let mark = self.mark();
-        let first = self.copies.len();
-        for _ in 0..count {
-            self.start()?;
-        }
-        for copy in first..first + count {
-            self.wait_for(
-                mark,
-                longest,
-                &format!("copy {copy} to know its role"),
-                |told| told.copy == copy && matches!(told.event(), "generator" | "worker"),
-            )?;
-        }
-        Ok(())
-    }
 }
 
-/// A command that does not depend on what the caller's shell has set for the program.
+/// A command without the variables that the caller's shell has set for `baton`.
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -383,7 +295,7 @@ pub fn command(program: &Path) -> Command {
     command
 }
 
-impl Drop for Fleet {
+impl<L> Drop for Fleet<L> {
     fn drop(&mut self) {
         for copy in self.alive() {
             // It may have ended by itself.

@@ -1,55 +1,61 @@
-//! What the copies told, message by message.
+//! What the copies logged, message by message.
+
+use baton_log::LogEvent;
 
 use crate::Told;
 
-/// Every message, as the nodes' logs tell it. A node that is killed between a commit and its
-/// log line leaves a message untold: whether that one ended, only Redis knows.
+/// Every message, as the nodes logged it. A node that is killed between a commit and its log
+/// line leaves a message that is not in any log: only Redis knows that it ended.
 #[derive(Debug, Default)]
 pub struct History {
-    /// How often each message was told as published; index 0 is unused.
+    /// How often each message was logged as published; index 0 is unused.
     published: Vec<u8>,
-    /// How often each message was told as processed.
+    /// How often each message was logged as processed.
     processed: Vec<u8>,
     failed: Vec<u64>,
 }
 
 impl History {
-    /// Sorts what was told.
+    /// Sorts the nodes' lines.
     pub fn new(told: &[Told]) -> Self {
         let mut history = Self::default();
         for told in told {
-            let counts = match told.event() {
-                "published" => &mut history.published,
-                "processed" => &mut history.processed,
+            let (counts, first, last) = match told.event() {
+                LogEvent::Published { first, last, .. } => (&mut history.published, first, last),
+                LogEvent::Processed {
+                    first,
+                    last,
+                    failed,
+                    ..
+                } => {
+                    history.failed.extend_from_slice(failed);
+                    (&mut history.processed, first, last)
+                }
                 _ => continue,
             };
-            let (first, last) = (told.number("first") as usize, told.number("last") as usize);
+            let (first, last) = (*first as usize, *last as usize);
             if counts.len() <= last {
                 counts.resize(last + 1, 0);
             }
             for count in &mut counts[first..=last] {
                 *count = count.saturating_add(1);
             }
-            let failed = told.line["failed"].as_array().into_iter().flatten();
-            history
-                .failed
-                .extend(failed.filter_map(serde_json::Value::as_u64));
         }
         history.failed.sort_unstable();
         history
     }
 
-    /// Messages told as processed more than once.
+    /// Messages that were logged as processed more than once.
     pub fn duplicated(&self) -> Vec<u64> {
         numbers(&self.processed, |count| count > 1)
     }
 
-    /// Messages told as published more than once: two generators were believed.
+    /// Messages that were logged as published more than once: there were two generators.
     pub fn published_twice(&self) -> Vec<u64> {
         numbers(&self.published, |count| count > 1)
     }
 
-    /// Messages of `1..=last` that nobody told as processed.
+    /// Messages of `1..=last` that no node logged as processed.
     pub fn untold(&self, last: u64) -> Vec<u64> {
         (1..=last)
             .filter(|seq| {
@@ -60,7 +66,7 @@ impl History {
             .collect()
     }
 
-    /// Messages told as processed with a number above `last`.
+    /// Messages above `last` that were logged as processed.
     pub fn phantoms(&self, last: u64) -> Vec<u64> {
         numbers(&self.processed, |count| count > 0)
             .into_iter()
@@ -68,12 +74,12 @@ impl History {
             .collect()
     }
 
-    /// Messages told as failed.
+    /// Messages that were logged as failed.
     pub fn failed(&self) -> &[u64] {
         &self.failed
     }
 
-    /// How many messages were told as processed.
+    /// How many messages were logged as processed.
     pub fn processed(&self) -> u64 {
         self.processed.iter().filter(|count| **count > 0).count() as u64
     }
@@ -91,20 +97,41 @@ fn numbers(counts: &[u8], fits: impl Fn(u8) -> bool) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use baton_log::Line;
+
+    fn told(event: LogEvent<'static>) -> Told {
+        Told {
+            copy: 0,
+            at: std::time::Instant::now(),
+            line: Line {
+                at: std::time::SystemTime::UNIX_EPOCH,
+                node: "n".into(),
+                event,
+            },
+        }
+    }
 
     #[test]
     fn a_history_tells_what_ended_twice_or_not_at_all() {
-        let tell = |line| Told {
-            copy: 0,
-            at: std::time::Instant::now(),
-            line,
+        let processed = |first, last, failed: &[u64]| {
+            told(LogEvent::Processed {
+                first,
+                last,
+                failed: failed.to_vec().into(),
+                attempt: 1,
+            })
+        };
+        let published = LogEvent::Published {
+            epoch: 1,
+            first: 1,
+            last: 5,
+            text: None,
         };
         let told = [
-            tell(json!({"event": "published", "first": 1, "last": 5})),
-            tell(json!({"event": "processed", "first": 1, "last": 2, "failed": [2]})),
-            tell(json!({"event": "processed", "first": 2, "last": 3, "failed": []})),
-            tell(json!({"event": "processed", "first": 7, "last": 7, "failed": []})),
+            told(published),
+            processed(1, 2, &[2]),
+            processed(2, 3, &[]),
+            processed(7, 7, &[]),
         ];
         let history = History::new(&told);
         assert_eq!(history.duplicated(), [2]);

@@ -1,4 +1,4 @@
-//! What the server tells about itself.
+//! The server's own figures: the answer to `INFO`.
 
 use anyhow::{Context, Result};
 
@@ -6,21 +6,21 @@ use anyhow::{Context, Result};
 pub struct Info(String);
 
 impl Info {
-    /// Asks for it.
+    /// Asks the server.
     pub fn read(redis: &mut redis::Connection, section: &str) -> Result<Self> {
         Ok(Self(redis::cmd("INFO").arg(section).query(redis)?))
     }
 
-    /// A field.
+    /// The text of a field.
     pub fn text(&self, field: &str) -> Result<&str> {
         self.0
             .lines()
             .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
             .map(str::trim)
-            .with_context(|| format!("the server tells no {field}"))
+            .with_context(|| format!("the server has no field {field}"))
     }
 
-    /// A field that is a number.
+    /// The number in a field.
     pub fn number(&self, field: &str) -> Result<f64> {
         Ok(self.text(field)?.parse()?)
     }
@@ -30,7 +30,7 @@ impl Info {
 pub fn redis_cpu_us(redis: &mut redis::Connection) -> Result<f64> {
     let cpu = Info::read(redis, "cpu")?;
     let both = |user, system| Ok::<_, anyhow::Error>(cpu.number(user)? + cpu.number(system)?);
-    // Old servers tell only of all their threads.
+    // Old servers have only the sum of all threads.
     both("used_cpu_user_main_thread", "used_cpu_sys_main_thread")
         .or_else(|_| both("used_cpu_user", "used_cpu_sys"))
         .map(|seconds| seconds * 1e6)

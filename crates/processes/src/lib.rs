@@ -1,21 +1,22 @@
-//! Fleets of real `baton` processes, watched and hurt: what the demo, the figures and the
-//! tests share.
+//! Fleets of real `baton` processes: the demo, the bench, the figures and the tests share them.
 //!
-//! A [`Fleet`] starts copies of the program, collects the JSON lines they log, waits for
-//! named events with a deadline, and kills, pauses or stops copies. A [`History`] sorts what
-//! the copies told into messages that ended once, and those that did not.
+//! A [`Fleet`] starts copies of the program, reads the lines that they log, waits for events
+//! with a timeout, and kills, pauses or stops copies. A [`History`] sorts the lines by message:
+//! which messages ended once, and which did not.
 
 mod fleet;
 mod history;
 mod info;
-mod log;
-mod look;
-mod proc;
-mod strike;
+mod log_reader;
+mod process_usage;
+mod recovery;
+mod status;
+mod told;
 
-pub use fleet::{Fleet, Interrupt, Own, Told, command};
+pub use fleet::{Fleet, Own, command};
 pub use history::History;
 pub use info::{Info, redis_cpu_us};
-pub use look::{status, wait_status};
-pub use proc::{peak_rss_mb, process_cpu_us};
-pub use strike::strike_worker;
+pub use process_usage::{peak_rss_mb, process_cpu_us};
+pub use recovery::recovery_time;
+pub use status::{status, wait_status};
+pub use told::{Interrupt, Told};

@@ -1,10 +1,10 @@
-//! Crash points: places at which a test can let this process die as by `kill -9`.
+//! Crash points: places at which a test can make this process die as by `kill -9`.
 //!
-//! Compiled in only for tests, with the feature `chaos`: without it [`point`] is nothing at
-//! all. With it, the variable `BATON_CRASH_AT` names the point, or the point and which time it
-//! is reached: `after-claim`, `after-claim:3`.
+//! Only the feature `chaos`, for tests, compiles them in; without it [`point`] does nothing. With
+//! it, the variable `BATON_CRASH_AT` names the point at which to die, and optionally at which
+//! visit: `after-claim` is the first, `after-claim:3` the third.
 
-/// Every point there is.
+/// The names of all points.
 pub const POINTS: &[&str] = &[
     "after-beat-took-lease",
     "before-seal",
@@ -26,7 +26,7 @@ pub const POINTS: &[&str] = &[
     "before-leave",
 ];
 
-/// Dies here, if a test has asked for that.
+/// Dies here if `BATON_CRASH_AT` says so.
 #[cfg(not(feature = "chaos"))]
 #[inline(always)]
 pub fn point(_name: &'static str) {}
@@ -45,7 +45,7 @@ mod armed {
 
     const VARIABLE: &str = "BATON_CRASH_AT";
 
-    /// Where this process is to die.
+    /// Where this process must die.
     #[derive(Debug, PartialEq, Eq)]
     struct Armed {
         name: String,
@@ -84,7 +84,7 @@ mod armed {
         Armed::from_env().map(|_| ())
     }
 
-    /// Dies here, if a test has asked for that.
+    /// Dies here if `BATON_CRASH_AT` says so.
     pub fn point(name: &'static str) {
         static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
         static REACHED: AtomicU64 = AtomicU64::new(0);
@@ -93,7 +93,7 @@ mod armed {
         };
         if armed.name == name && REACHED.fetch_add(1, Ordering::Relaxed) + 1 == armed.time {
             let _ = kill_process(getpid(), Signal::KILL);
-            // The signal ends all threads, this one perhaps a moment later.
+            // The kernel ends this thread too, perhaps a moment later.
             loop {
                 std::thread::park();
             }

@@ -6,8 +6,8 @@
 
 use crate::{Error, Setting};
 
-/// Longest name of a fleet.
-const FLEET_NAME_BYTES: usize = 64;
+/// Max length of a fleet's name.
+const MAX_FLEET_NAME_BYTES: usize = 64;
 
 /// A fleet's name: letters, digits, `.`, `_` and `-`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,9 +17,9 @@ impl FleetName {
     /// Checks a name. Braces and colons are not allowed: they would change the hash tag.
     pub fn new(name: &str) -> Result<Self, Error> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        if name.is_empty() || name.len() > FLEET_NAME_BYTES || !name.chars().all(allowed) {
+        if name.is_empty() || name.len() > MAX_FLEET_NAME_BYTES || !name.chars().all(allowed) {
             let problem = format!(
-                "a fleet's name has 1 to {FLEET_NAME_BYTES} letters, digits, '.', '_' or '-', not {name:?}"
+                "a fleet's name has 1 to {MAX_FLEET_NAME_BYTES} letters, digits, '.', '_' or '-', not {name:?}"
             );
             return Err(Error::setting(Setting::Fleet, problem));
         }
@@ -41,20 +41,20 @@ impl std::fmt::Display for FleetName {
 /// The key names of one fleet.
 #[derive(Debug, Clone)]
 pub struct Keys {
-    /// HASH: who holds the lease. `node`, `epoch`, `until`, `since`, `run`.
+    /// HASH, the lease: `node`, `epoch`, `until`, `since`, and `run`, the server's run id.
     pub generator: String,
-    /// HASH: node → run of the server it is connected to, and a JSON object about it.
+    /// HASH: node → run id of the server it is connected to, and a JSON object about the node.
     pub nodes: String,
     /// ZSET: node → when it joined; the order in which standbys take over.
     pub joined: String,
-    /// ZSET: node → its last sign of life.
+    /// ZSET: node → its last beat.
     pub seen: String,
-    /// HASH: `protocol`.
+    /// HASH: `protocol`, the version that the fleet speaks.
     pub meta: String,
-    /// LIST of how the lease changed hands, newest first.
+    /// LIST of takeovers of the lease, newest first.
     pub takeovers: String,
     /// HASH: `node` and `epoch` that may publish, `last` sequence number, `cursor` of the
-    /// schedule.
+    /// schedule, and `born`, a random name that this data keeps for ever.
     pub fence: String,
     /// LIST of ranges that wait for a worker.
     pub queue: String,
@@ -64,27 +64,28 @@ pub struct Keys {
     pub left: String,
     /// LIST with at most one token, on which idle workers block.
     pub bell: String,
-    /// HASH: slot → what it holds.
+    /// HASH: slot → its claim.
     pub claims: String,
-    /// ZSET: slot → until when.
+    /// ZSET: slot → deadline of its claim.
     pub deadlines: String,
     /// HASH: slot → the claim it ended last.
     pub workers: String,
-    /// HASH: id → error record.
+    /// HASH: id → record of a failed message.
     pub errors: String,
-    /// HASH: id → slot of the drain that holds the record.
+    /// HASH: id → slot of the drain that claimed the record.
     pub errors_held: String,
-    /// HASH: the id given `last`, and `free`, below which no record is there and free.
+    /// HASH: `last`, the highest id, and `free`, a hint: no lower id has a record that a drain
+    /// could claim.
     pub errors_ids: String,
     /// HASH of counters: `done`, `failed`, `foreign`, `retried`.
     pub stats: String,
-    /// LIST of what was published and what ended, for an audit; only if one was asked for.
+    /// LIST of what was published and what ended; only an audited fleet has it.
     pub ledger: String,
-    /// Where a joining node tries its permissions; never holds anything for long.
+    /// A joining node tries its permissions on these keys, and deletes them again.
     pub(crate) preflight: [String; 2],
-    /// A node's presence channel is this and its name. Nothing is ever published there.
+    /// Prefix of a node's presence channel; its name follows. Nothing is published there.
     pub presence: String,
-    /// Where a node is called to beat at once: this and its name.
+    /// Prefix of the channel on which a node is called to beat at once; its name follows.
     pub(crate) calls: String,
 }
 

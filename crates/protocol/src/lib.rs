@@ -1,4 +1,4 @@
-//! How a fleet lies in Redis, and the calls that change it.
+//! How Redis stores a fleet, and the calls that change it.
 //!
 //! **Internal, no promise.** This crate is for Baton's own programs and proofs; it may change with
 //! every version. The library for users is `baton-fleet`.
@@ -23,9 +23,9 @@ pub mod text;
 
 pub use calls::{
     Beat, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim,
-    ErrorsCommit, Extend, Failure, Fence, GiveBack, Lease, Listed, Outcomes, PROTOCOL, Page,
-    Publish, PublishCall, Reading, Reclaimed, Roster, Seal, Settle, Settled, Slot, Store, Wanted,
-    decode, exact,
+    ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes, PROTOCOL, Page,
+    Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal, Settle, Settled, Slot, Store,
+    Wanted, decode, exact,
 };
 pub use encoding::cursor::Cursor;
 pub use encoding::effects::Effects;

@@ -1,6 +1,6 @@
 //! Names of nodes.
 
-/// A name for a node or a command: ten letters and digits, fifty random bits.
+/// A random name for a node or a command: ten letters and digits, 50 bits.
 pub fn new_name() -> String {
     const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     (0..10)

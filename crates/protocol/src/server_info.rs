@@ -1,4 +1,4 @@
-//! What the server says about itself, and what of it endangers messages.
+//! What the server says about itself, and which of its settings can lose messages.
 
 use serde::Serialize;
 
@@ -8,37 +8,38 @@ use serde::Serialize;
 pub struct ServerInfo {
     /// `Redis 7.4.1` or `Valkey 9.1.2`.
     pub version: String,
-    /// Short form of the server's run id; changes with every restart.
-    pub run: String,
+    /// The server's run id, shortened; each start of the server has a new one.
+    #[serde(rename = "run")]
+    pub run_id: String,
     /// Whether it is a replica that refuses writes.
     pub read_only_replica: bool,
     /// Replicas connected to it.
     pub replicas: u64,
     /// Whether the append-only file is on.
     pub aof: bool,
-    /// When the append-only file is forced to disk, if the server tells.
+    /// When the append-only file is forced to disk, if the user may read that setting.
     pub appendfsync: Option<String>,
     /// What happens to keys when memory is full.
     pub maxmemory_policy: String,
-    /// The memory limit in bytes; 0 is none.
+    /// The memory limit in bytes; 0 for none.
     pub maxmemory: u64,
-    /// Still reading its data from disk.
+    /// Whether it is still loading its data from disk.
     #[serde(skip)]
     pub(crate) loading: bool,
-    /// Whether it is one of a cluster.
+    /// Whether it is in cluster mode.
     #[serde(skip)]
     pub(crate) cluster: bool,
     /// Whether its last background save, or its last write to the append-only file, failed.
     #[serde(skip)]
     pub(crate) cannot_persist: bool,
-    /// Its version as numbers, such as 7 and 0; 0 if it does not tell.
+    /// Its version as numbers, such as 7 and 0; zeros if it does not say.
     #[serde(skip)]
     pub(crate) release: (u32, u32),
 }
 
 impl ServerInfo {
-    /// Reads the answer of `INFO`.
-    pub(crate) fn parse(info: &str) -> Self {
+    /// Reads the answer of `INFO`. What is missing is false, 0 or empty.
+    pub fn parse(info: &str) -> Self {
         let field = |name: &str| {
             info.lines()
                 .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
@@ -51,7 +52,7 @@ impl ServerInfo {
         };
         Self {
             version,
-            run: field("run_id")
+            run_id: field("run_id")
                 .chars()
                 .filter(char::is_ascii_hexdigit)
                 .take(8)
@@ -76,7 +77,7 @@ impl ServerInfo {
         self.maxmemory_policy.starts_with("allkeys-")
     }
 
-    /// Why no fleet can live here and none can be looked at, if so.
+    /// Why no fleet can run on this server, if so.
     pub(crate) fn unsupported(&self) -> Option<String> {
         self.cluster.then(|| {
             format!(
@@ -89,7 +90,7 @@ impl ServerInfo {
         })
     }
 
-    /// What of its settings can lose messages, in plain words.
+    /// The settings with which it can lose messages, and what to do about each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.evicts() {
@@ -158,7 +159,7 @@ mod tests {
     fn the_facts_are_read_from_info() {
         let server = ServerInfo::parse(INFO);
         assert_eq!(server.version, "Valkey 9.1.2");
-        assert_eq!(server.run, "01234567");
+        assert_eq!(server.run_id, "01234567");
         assert!(server.read_only_replica && server.aof && server.evicts() && !server.loading);
         assert_eq!((server.replicas, server.maxmemory), (2, 100));
     }
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_a_cluster_is_named_as_one_that_cannot_be_used() {
+    fn a_server_in_cluster_mode_is_unsupported() {
         let server = ServerInfo::parse("redis_version:7.0.15\r\ncluster_enabled:1\r\n");
         let why = server.unsupported().unwrap();
         assert!(why.contains("cluster mode (Redis 7.0.15"), "{why}");
@@ -200,8 +201,8 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_read_as_nothing_known() {
+    fn garbage_is_read_as_unknown() {
         let server = ServerInfo::parse("\u{0}:::\r\nrun_id\r\nmaxmemory:x");
-        assert_eq!((server.run.as_str(), server.maxmemory), ("", 0));
+        assert_eq!((server.run_id.as_str(), server.maxmemory), ("", 0));
     }
 }

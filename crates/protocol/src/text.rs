@@ -1,32 +1,31 @@
-//! Showing what came from anywhere: one line stays one line, and no terminal obeys it.
-//! And moments of Redis's clock, as people and programs read them.
+//! Untrusted bytes as printable text: one line stays one line, and no terminal obeys it. Also
+//! times of Redis's clock as RFC 3339.
 
 use std::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The first millisecond that RFC 3339 has no words for.
+/// The first millisecond that RFC 3339 cannot express.
 const YEAR_10000_MS: u64 = 253_402_300_800_000;
 
-/// Bytes as printable text. What could move a cursor, change a colour, break or turn round a
-/// line is escaped, and so are backslashes, so that the bytes can be told from the result:
-/// `\n`, `\t`, `\r`, `\\`, `\xNN` for a byte, `\u{NN}` for a character.
+/// Bytes as printable text. Whatever could move a cursor, change a colour, break a line or reverse
+/// its direction is escaped: `\n`, `\t`, `\r`, `\xNN` for a byte, `\u{NN}` for a character.
+/// Backslashes are escaped too, so that the result tells the bytes.
 pub struct Escaped<'a>(pub &'a [u8]);
 
-/// The same with `…` for everything beyond the first characters.
+/// Like [`Escaped`], with `…` for everything beyond the first characters.
 pub struct Shortened<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// How many characters of them.
-    pub most_chars: usize,
+    /// Max characters, counted before escaping.
+    pub max_chars: usize,
 }
 
-/// The same in double quotes, with those inside escaped, and with `…` for everything beyond
-/// the first characters.
+/// Like [`Shortened`], in double quotes, with the quotes inside escaped.
 pub struct Excerpt<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// How many characters of them.
-    pub most_chars: usize,
+    /// Max characters, counted before escaping.
+    pub max_chars: usize,
 }
 
 impl fmt::Display for Escaped<'_> {
@@ -37,25 +36,25 @@ impl fmt::Display for Escaped<'_> {
 
 impl fmt::Display for Shortened<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write(f, self.bytes, false, self.most_chars)
+        write(f, self.bytes, false, self.max_chars)
     }
 }
 
 impl fmt::Display for Excerpt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
-        write(f, self.bytes, true, self.most_chars)?;
+        write(f, self.bytes, true, self.max_chars)?;
         f.write_char('"')
     }
 }
 
-fn write(to: &mut impl Write, bytes: &[u8], quoted: bool, mut most: usize) -> fmt::Result {
+fn write(to: &mut impl Write, bytes: &[u8], quoted: bool, mut max: usize) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            let Some(left) = most.checked_sub(1) else {
+            let Some(left) = max.checked_sub(1) else {
                 return to.write_char('…');
             };
-            most = left;
+            max = left;
             match c {
                 '\n' => to.write_str("\\n")?,
                 '\t' => to.write_str("\\t")?,
@@ -68,19 +67,19 @@ fn write(to: &mut impl Write, bytes: &[u8], quoted: bool, mut most: usize) -> fm
             }
         }
         for byte in chunk.invalid() {
-            let Some(left) = most.checked_sub(1) else {
+            let Some(left) = max.checked_sub(1) else {
                 return to.write_char('…');
             };
-            most = left;
+            max = left;
             write!(to, "\\x{byte:02x}")?;
         }
     }
     Ok(())
 }
 
-/// Characters that a terminal may obey instead of showing: controls (some terminals take
-/// U+009B for an escape sequence), line breaks of Unicode, those that turn text round, and
-/// those without any width, which let two texts look the same.
+/// Characters that a terminal may obey instead of printing: controls (some terminals take
+/// U+009B for an escape sequence), Unicode line breaks, marks that reverse the direction, and
+/// characters without width, which make two different texts look the same.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -107,12 +106,12 @@ pub fn hex(bytes: &[u8]) -> String {
     hex
 }
 
-/// A moment of Redis's clock: RFC 3339, milliseconds, UTC; none for 0, which stands for *not
-/// known*.
+/// A time of Redis's clock as RFC 3339 with milliseconds, in UTC. None for 0, which stands for
+/// *unknown*.
 pub fn moment(ms: u64) -> Option<String> {
     match ms {
         0 => None,
-        // Only a record that somebody made by hand says so.
+        // Only a record that was made by hand has such a time.
         YEAR_10000_MS.. => Some(format!("{ms}ms")),
         _ => Some(
             humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string(),
@@ -125,8 +124,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_a_terminal_could_obey_is_escaped() {
-        for (bytes, shown) in [
+    fn everything_that_a_terminal_could_obey_is_escaped() {
+        for (bytes, escaped) in [
             (&b"plain text"[..], "plain text"),
             ("grün ✓ 🙂".as_bytes(), "grün ✓ 🙂"),
             (b"\x1b[31mred\x07", "\\x1b[31mred\\x07"),
@@ -140,13 +139,13 @@ mod tests {
             (b"\xff\xfehalf \xc3", "\\xff\\xfehalf \\xc3"),
             (b"C:\\x1b \"q\"", "C:\\\\x1b \"q\""),
         ] {
-            assert_eq!(Escaped(bytes).to_string(), shown);
+            assert_eq!(Escaped(bytes).to_string(), escaped);
         }
     }
 
     #[test]
-    fn an_excerpt_says_that_it_is_one_and_ends_at_its_last_quote() {
-        let excerpt = |bytes, most_chars| Excerpt { bytes, most_chars }.to_string();
+    fn a_cut_excerpt_ends_with_dots_and_quotes_inside_are_escaped() {
+        let excerpt = |bytes, max_chars| Excerpt { bytes, max_chars }.to_string();
         assert_eq!(excerpt(b"say \"hi\"\\", 20), r#""say \"hi\"\\""#);
         assert_eq!(excerpt(b"12345", 5), "\"12345\"");
         assert_eq!(excerpt(b"123456", 5), "\"12345…\"");
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_a_moment_or_none() {
+    fn every_number_is_a_time_or_unknown() {
         assert_eq!(moment(0), None);
         assert_eq!(
             moment(1_700_000_000_123).unwrap(),

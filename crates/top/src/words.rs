@@ -16,7 +16,7 @@ pub(crate) fn safe(text: &str) -> String {
 pub(crate) fn fit(text: &str, cells: usize) -> String {
     let text = Shortened {
         bytes: text.as_bytes(),
-        most_chars: cells,
+        max_chars: cells,
     }
     .to_string();
     cut(&text, cells)

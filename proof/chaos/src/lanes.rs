@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use baton_log::LogEvent;
 use baton_processes::Told;
 
 use crate::record::{End, Lane, Role, Span, Tick};
@@ -75,11 +76,9 @@ fn spans<'a>(events: impl Iterator<Item = (f64, &'a Told)>, to_s: f64) -> Vec<Sp
     let mut open: Option<(f64, Role)> = None;
     for (at_s, told) in events {
         let role = match told.event() {
-            "generator" => Some(Role::Generator {
-                epoch: told.number("epoch"),
-            }),
-            "worker" => Some(Role::Worker),
-            "fenced" | "stopped" => None,
+            LogEvent::Generator { epoch } => Some(Role::Generator { epoch: *epoch }),
+            LogEvent::Worker { .. } => Some(Role::Worker),
+            LogEvent::Fenced { .. } | LogEvent::Stopped => None,
             _ => continue,
         };
         if role.is_some() && role == open.map(|(_, role)| role) {
@@ -132,17 +131,24 @@ fn overlay(spans: Vec<Span>, pauses: impl Iterator<Item = (f64, f64)>) -> Vec<Sp
 fn ticks<'a>(events: impl Iterator<Item = (f64, &'a Told)>, tick_s: f64) -> Vec<Tick> {
     let mut buckets: BTreeMap<u64, Tick> = BTreeMap::new();
     for (at_s, told) in events {
-        if !matches!(told.event(), "published" | "processed") {
-            continue;
-        }
+        let (first, last, failed) = match told.event() {
+            LogEvent::Published { first, last, .. } => (first, last, 0),
+            LogEvent::Processed {
+                first,
+                last,
+                failed,
+                ..
+            } => (first, last, failed.len() as u64),
+            _ => continue,
+        };
         let bucket = (at_s / tick_s) as u64;
         let tick = buckets.entry(bucket).or_insert(Tick {
             at_s: (bucket as f64 + 0.5) * tick_s,
             count: 0,
             failed: 0,
         });
-        tick.count += (told.number("last") + 1).saturating_sub(told.number("first"));
-        tick.failed += told.line["failed"].as_array().map_or(0, Vec::len) as u64;
+        tick.count += (last + 1).saturating_sub(*first);
+        tick.failed += failed;
     }
     buckets.into_values().collect()
 }
@@ -153,7 +159,9 @@ pub fn takeovers_ms(stage: &Stage, told: &[Told]) -> Vec<f64> {
     let took = deaths.filter_map(|death| {
         let from = told.partition_point(|told| told.at < death.at);
         let mut later = told[from..].iter();
-        let next = later.find(|told| told.event() == "generator" && told.copy != death.node)?;
+        let next = later.find(|told| {
+            matches!(told.event(), LogEvent::Generator { .. }) && told.copy != death.node
+        })?;
         Some(next.at - death.at)
     });
     milliseconds(took)
@@ -162,11 +170,10 @@ pub fn takeovers_ms(stage: &Stage, told: &[Told]) -> Vec<f64> {
 /// From the death of a worker that held messages to their return to the queue, in ms.
 pub fn recoveries_ms(stage: &Stage, told: &[Told]) -> Vec<f64> {
     let took = stage.deaths.iter().filter_map(|death| {
-        let name = stage.nodes[death.node].name.as_str();
+        let name = &stage.nodes[death.node].name;
         let from = told.partition_point(|told| told.at < death.at);
         let back = told[from..].iter().find(|told| {
-            let nodes = told.line["nodes"].as_array().into_iter().flatten();
-            told.event() == "reclaimed" && nodes.clone().any(|node| node == name)
+            matches!(told.event(), LogEvent::Reclaimed { nodes, .. } if nodes.contains(name))
         })?;
         Some(back.at - death.at)
     });
@@ -182,26 +189,35 @@ fn milliseconds(times: impl Iterator<Item = Duration>) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::time::SystemTime;
+
+    use baton_log::Line;
 
     use super::*;
 
-    fn told(line: serde_json::Value) -> Told {
+    fn told(event: LogEvent<'static>) -> Told {
         Told {
             copy: 0,
             at: Instant::now(),
-            line,
+            line: Line {
+                at: SystemTime::UNIX_EPOCH,
+                node: "n".into(),
+                event,
+            },
         }
     }
 
     #[test]
     fn a_life_is_cut_into_roles_and_pauses_without_overlap() {
+        let worker = |generator: &'static str| LogEvent::Worker {
+            generator: generator.into(),
+        };
         let lines = [
-            (1.0, told(json!({"event": "worker", "generator": "x"}))),
-            (2.0, told(json!({"event": "worker", "generator": "y"}))),
-            (4.0, told(json!({"event": "generator", "epoch": 7}))),
-            (6.0, told(json!({"event": "fenced", "epoch": 7}))),
-            (8.0, told(json!({"event": "worker", "generator": "z"}))),
+            (1.0, told(worker("x"))),
+            (2.0, told(worker("y"))),
+            (4.0, told(LogEvent::Generator { epoch: 7 })),
+            (6.0, told(LogEvent::Fenced { epoch: 7, by: None })),
+            (8.0, told(worker("z"))),
         ];
         let events = lines.iter().map(|(at, told)| (*at, told));
         let all = overlay(spans(events, 10.0), [(5.0, 7.0)].into_iter());
@@ -222,20 +238,25 @@ mod tests {
 
     #[test]
     fn messages_of_about_one_moment_are_one_tick() {
+        let processed = |first, last, failed: &'static [u64]| {
+            told(LogEvent::Processed {
+                first,
+                last,
+                failed: failed.into(),
+                attempt: 1,
+            })
+        };
+        let published = told(LogEvent::Published {
+            epoch: 1,
+            first: 5,
+            last: 9,
+            text: None,
+        });
         let lines = [
-            (
-                0.1,
-                told(json!({"event": "processed", "first": 1, "last": 3, "failed": [2]})),
-            ),
-            (
-                0.4,
-                told(json!({"event": "processed", "first": 4, "last": 4, "failed": []})),
-            ),
-            (
-                0.6,
-                told(json!({"event": "published", "first": 5, "last": 9})),
-            ),
-            (0.7, told(json!({"event": "snapshot"}))),
+            (0.1, processed(1, 3, &[2])),
+            (0.4, processed(4, 4, &[])),
+            (0.6, published),
+            (0.7, told(LogEvent::Lost { first: 1, last: 9 })),
         ];
         let ticks = ticks(lines.iter().map(|(at, told)| (*at, told)), 0.5);
         let ticks: Vec<(f64, u64, u64)> = ticks

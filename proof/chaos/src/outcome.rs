@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use baton::FailedMessage;
 use baton::inspect::Snapshot;
 use baton_processes::Told;
 use baton_protocol::Census;
 use baton_protocol::Ledger;
+use serde::Serialize;
 
 use crate::lanes;
 use crate::record::{Fault, Record};
@@ -34,7 +34,12 @@ pub fn record(
         entries: stage.eye.ledger_since(0)?,
     };
     let told = stage.fleet.told();
-    let prints: Vec<Print> = stage.drains.told().iter().map(print).collect();
+    let prints = stage.drains.told().into_iter().map(|told| Print {
+        drain: told.copy,
+        at: told.at,
+        failed: told.line,
+    });
+    let prints: Vec<Print> = prints.collect();
     let drains: Vec<bool> = stage.drained.iter().map(|drain| drain.well).collect();
     let forgetful_deaths = match stage.settings.always {
         true => &[][..],
@@ -84,15 +89,20 @@ pub fn record(
 pub fn keep_logs(stage: &Stage, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
     fs::write(folder.join("server.log"), stage.server.log())?;
-    for (who, fleet) in [("node", &stage.fleet), ("getErrors", &stage.drains)] {
-        let mut logs: BTreeMap<usize, String> = BTreeMap::new();
-        for told in fleet.told() {
-            let log = logs.entry(told.copy).or_default();
-            log.push_str(&format!("{}\n", told.line));
-        }
-        for (copy, log) in logs {
-            fs::write(folder.join(format!("{who}-{}.log", copy + 1)), log)?;
-        }
+    write_logs(folder, "node", &stage.fleet.told())?;
+    write_logs(folder, "getErrors", &stage.drains.told())
+}
+
+/// Writes one file per copy.
+fn write_logs<L: Serialize>(folder: &Path, who: &str, told: &[Told<L>]) -> Result<()> {
+    let mut logs: BTreeMap<usize, String> = BTreeMap::new();
+    for told in told {
+        let log = logs.entry(told.copy).or_default();
+        log.push_str(&serde_json::to_string(&told.line)?);
+        log.push('\n');
+    }
+    for (copy, log) in logs {
+        fs::write(folder.join(format!("{who}-{}.log", copy + 1)), log)?;
     }
     Ok(())
 }
@@ -128,35 +138,5 @@ fn census(status: &Snapshot) -> Census {
         counted: status.counted,
         now_ms: status.now_ms,
         ..Census::default()
-    }
-}
-
-/// A line of a drain. Its text comes in hex if it is not valid UTF-8.
-fn print(told: &Told) -> Print {
-    let text = |name: &str| told.line[name].as_str().unwrap_or_default();
-    let hex = |hex: &str| {
-        let pairs = hex.as_bytes().chunks(2).map(|pair| {
-            let pair = std::str::from_utf8(pair).unwrap_or_default();
-            u8::from_str_radix(pair, 16).unwrap_or_default()
-        });
-        pairs.collect()
-    };
-    let bytes = match told.line["text_hex"].as_str() {
-        Some(digits) => hex(digits),
-        None => text("text").as_bytes().to_vec(),
-    };
-    Print {
-        drain: told.copy,
-        at: told.at,
-        failed: {
-            let mut made = FailedMessage::default();
-            made.seq = told.number("seq");
-            made.at_ms = 0;
-            made.node = told.node().to_owned();
-            made.reason = text("reason").to_owned();
-            made.attempt = told.number("attempt");
-            made.text = bytes;
-            made
-        },
     }
 }

@@ -10,8 +10,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use baton::{FleetName, Target};
+use anyhow::{Context, Result, bail, ensure};
+use baton::{FailedMessage, FleetName, Target};
+use baton_log::LogEvent;
 use baton_processes::{Fleet, Own, command, status, wait_status};
 use baton_protocol::Store;
 use baton_protocol::crash::POINTS;
@@ -192,9 +193,11 @@ impl Scene {
             // Its next claim is of several messages too, so that there is something to give back.
             self.fleet
                 .wait_for(mark, PATIENCE, "several messages handled", |told| {
-                    told.copy == victim
-                        && told.event() == "processed"
-                        && told.number("last") > told.number("first")
+                    let several = matches!(
+                        told.event(),
+                        LogEvent::Processed { first, last, .. } if last > first
+                    );
+                    told.copy == victim && several
                 })?;
             self.fleet.terminate(victim)?;
             if self.wait_ended(victim)? {
@@ -300,10 +303,8 @@ fn numbers(printed: &Output) -> Result<Vec<u64>> {
     lines
         .lines()
         .map(|line| {
-            let line: serde_json::Value = serde_json::from_str(line)?;
-            line["seq"]
-                .as_u64()
-                .ok_or_else(|| anyhow!("no seq: {line}"))
+            let failed: FailedMessage = serde_json::from_str(line)?;
+            Ok(failed.seq)
         })
         .collect()
 }

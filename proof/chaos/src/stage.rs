@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use baton::FailedMessage;
 use baton_processes::{Fleet, Own};
 use baton_server::PrivateServer;
 use tempfile::TempDir;
@@ -108,7 +109,7 @@ pub struct Stage {
     /// The nodes' processes; a node's place is its copy's number.
     pub fleet: Fleet,
     /// The drains' processes.
-    pub drains: Fleet,
+    pub drains: Fleet<FailedMessage>,
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The drains.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use baton_log::LogEvent;
 use baton_processes::Told;
 use baton_protocol::{Entry, Ledger};
 
@@ -36,9 +37,10 @@ impl Story<'_> {
             let label = self.labels.get(told.copy).map_or("", String::as_str);
             let mut line = told.line.clone();
             // Hostile, long, and not what it is about.
-            if let Some(fields) = line.as_object_mut() {
-                fields.remove("text");
+            if let LogEvent::Published { text, .. } = &mut line.event {
+                *text = None;
             }
+            let line = serde_json::to_string(&line).unwrap_or_default();
             lines.push((at(told.at), format!("{label} told {line}")));
         }
         for print in self.prints.iter().filter(|print| print.failed.seq == seq) {
@@ -99,36 +101,40 @@ impl Story<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
-    use serde_json::json;
+    use baton_log::Line;
 
     use super::*;
 
     #[test]
     fn a_story_has_all_that_concerns_its_message_in_order_and_nothing_else() {
         let began = Instant::now();
-        let tell = |ms, copy, line| Told {
+        let tell = |ms, copy, node: &'static str, event| Told {
             copy,
             at: began + Duration::from_millis(ms),
-            line,
+            line: Line {
+                at: SystemTime::UNIX_EPOCH,
+                node: node.into(),
+                event,
+            },
+        };
+        let published = LogEvent::Published {
+            epoch: 1,
+            first: 5,
+            last: 9,
+            text: Some("\u{1b}".into()),
+        };
+        let processed = |seq| LogEvent::Processed {
+            first: seq,
+            last: seq,
+            failed: Vec::new().into(),
+            attempt: 1,
         };
         let told = [
-            tell(
-                1000,
-                0,
-                json!({"event": "published", "node": "a", "first": 5, "last": 9, "text": "\u{1b}"}),
-            ),
-            tell(
-                1500,
-                1,
-                json!({"event": "processed", "node": "b", "first": 7, "last": 7}),
-            ),
-            tell(
-                1600,
-                1,
-                json!({"event": "processed", "node": "b", "first": 8, "last": 8}),
-            ),
+            tell(1000, 0, "a", published),
+            tell(1500, 1, "b", processed(7)),
+            tell(1600, 1, "b", processed(8)),
         ];
         let fault = |from_s, name: &str| Fault {
             name: name.to_owned(),
@@ -159,9 +165,15 @@ mod tests {
         assert_eq!(
             story.of(7).lines().map(str::trim).collect::<Vec<_>>(),
             [
-                r#"1.000 s  node 1 told {"event":"published","node":"a","first":5,"last":9}"#,
+                concat!(
+                    r#"1.000 s  node 1 told {"at":"1970-01-01T00:00:00.000Z","event":"published","#,
+                    r#""node":"a","epoch":1,"first":5,"last":9}"#
+                ),
                 "1.200 s  FAULT near node 2",
-                r#"1.500 s  node 2 told {"event":"processed","node":"b","first":7,"last":7}"#,
+                concat!(
+                    r#"1.500 s  node 2 told {"at":"1970-01-01T00:00:00.000Z","event":"processed","#,
+                    r#""node":"b","first":7,"last":7,"failed":[],"attempt":1}"#
+                ),
                 "the ledger: #5 to #9 published under epoch 1 at 17.000000",
                 "the ledger: #7 to #7 ended by b:0 (node 2), 0 failed, at 18.000000",
             ]

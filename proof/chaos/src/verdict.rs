@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use baton::FailedMessage;
 use baton::inspect::Finding;
+use baton_log::LogEvent;
 use baton_processes::Told;
 use baton_protocol::Census;
 use baton_protocol::{Entry, Ledger};
@@ -189,12 +190,15 @@ impl Judgement {
         let lines = evidence.told.iter();
         let (excused, rest): (Vec<_>, Vec<_>) = lines.partition(|told| evidence.forgiven(told.at));
         for told in rest.into_iter().chain(excused) {
-            let (first, last) = (told.number("first"), told.number("last"));
+            let Some(messages) = told.event().messages() else {
+                continue;
+            };
+            let (first, last) = messages.into_inner();
             let range = range(first, last);
             let count = (last + 1).saturating_sub(first);
             match told.event() {
-                "processed" => {
-                    let failed = told.line["failed"].as_array().map_or(0, Vec::len) as u64;
+                LogEvent::Processed { failed, .. } => {
+                    let failed = failed.len() as u64;
                     match ended.get_mut(&(told.node(), first, last)) {
                         Some(left) if left.contains(&failed) => {
                             let at = left.iter().position(|entry| *entry == failed);
@@ -216,18 +220,20 @@ impl Judgement {
                         }
                     }
                 }
-                "published" => match published.get_mut(&(told.number("epoch"), first, last)) {
-                    Some(heard @ false) => *heard = true,
-                    _ if evidence.forgiven(told.at) => self.taken_back += count,
-                    Some(true) => {
-                        self.find(first, format!("{range} told as published more than once"));
+                LogEvent::Published { epoch, .. } => {
+                    match published.get_mut(&(*epoch, first, last)) {
+                        Some(heard @ false) => *heard = true,
+                        _ if evidence.forgiven(told.at) => self.taken_back += count,
+                        Some(true) => {
+                            self.find(first, format!("{range} told as published more than once"));
+                        }
+                        None => {
+                            self.verdict.phantom += count;
+                            let text = format!("{range} told as published, the ledger has it not");
+                            self.find(first, text);
+                        }
                     }
-                    None => {
-                        self.verdict.phantom += count;
-                        let text = format!("{range} told as published, the ledger has it not");
-                        self.find(first, text);
-                    }
-                },
+                }
                 _ => {}
             }
         }

@@ -1,38 +1,38 @@
-//! What nodes ask of Redis, and what it answers: the words of the scripts.
+//! The calls of the scripts, and their answers.
 
-use crate::state::{Id, Ms, Node, Range, Record, Run, Seq, Slot, Text};
+use crate::state::{Id, Ms, Node, Range, Record, RunId, Seq, Slot, Text};
 
 /// A call of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Call {
-    /// "I am here."
+    /// A node announces itself, and renews the lease or takes it.
     Beat {
-        /// Who.
+        /// The node.
         node: Node,
-        /// The run of the server, as the node's connection saw it.
-        run: Run,
+        /// The server's run id, as the node's connection saw it.
+        run_id: RunId,
         /// Time to live of the lease.
         ttl: Ms,
         /// An epoch that the lease must exceed.
         above: u64,
     },
-    /// A node stops in good order.
+    /// A node leaves the fleet.
     Leave {
-        /// Who.
+        /// The node.
         node: Node,
     },
     /// A new generator raises the fence.
     Seal {
-        /// Who.
+        /// The generator.
         node: Node,
-        /// Under which epoch.
+        /// Its epoch.
         epoch: u64,
     },
-    /// A pack of messages.
+    /// A generator publishes a pack.
     Publish {
-        /// Who.
+        /// The generator.
         node: Node,
-        /// Under which epoch.
+        /// Its epoch.
         epoch: u64,
         /// Number of the first message.
         first: Seq,
@@ -42,34 +42,34 @@ pub enum Call {
         bytes: u64,
         /// Where the schedule stands after it.
         cursor: u64,
-        /// Most messages that may wait or be in hand.
+        /// Max messages that have not ended.
         max_open: u64,
-        /// Whether a ledger is kept.
+        /// Whether the fleet is audited.
         audited: bool,
     },
-    /// Messages from the head of the queue.
+    /// A worker claims messages from the head of the queue.
     Claim {
-        /// For whom.
+        /// The lane's slot.
         slot: Slot,
         /// Number of the claim.
         number: u64,
-        /// The run of the server, as the node's connection saw it.
-        run: Run,
-        /// Most messages wanted.
+        /// The server's run id, as the node's connection saw it.
+        run_id: RunId,
+        /// Max messages.
         want: u64,
         /// Time to live of the claim.
         ttl: Ms,
     },
-    /// A slow handler keeps its claims.
+    /// A worker extends its claims.
     Extend {
-        /// Time to live from now on.
+        /// Their new time to live.
         ttl: Ms,
         /// Slots and the numbers of their claims.
         claims: Vec<(Slot, u64)>,
     },
-    /// The first messages of a claim end.
+    /// A worker ends the first messages of its claim.
     Commit {
-        /// By whom.
+        /// The claim's slot.
         slot: Slot,
         /// Number of the claim.
         number: u64,
@@ -79,89 +79,89 @@ pub enum Call {
         last: Seq,
         /// Records of those that failed.
         failed: Vec<Record>,
-        /// Most error records kept.
+        /// Max records in the errors store.
         max_errors: u64,
         /// What is done to the application's counter.
         effect: Effect,
-        /// Whether a ledger is kept.
+        /// Whether the fleet is audited.
         audited: bool,
     },
-    /// What a claim still holds goes back.
+    /// A worker or a drain gives back the rest of its claim.
     GiveBack {
-        /// By whom.
+        /// The claim's slot.
         slot: Slot,
         /// Number of the claim.
         number: u64,
     },
-    /// The claims of the dead go back.
+    /// A node returns the claims of the dead.
     Reclaim {
-        /// The run of the server, or 0 to believe any absence.
-        run: Run,
-        /// Most claims looked at.
-        most: usize,
-        /// Which of `workers` the server happened to look at, to forget them if they are old.
-        looked_at: Vec<Slot>,
-        /// In which of `claims` it happened to look for one without a deadline.
-        checked: Vec<Slot>,
+        /// The server's run id, or 0 to believe any absence.
+        run_id: RunId,
+        /// Max claims that are checked.
+        max_claims: usize,
+        /// The fields of `workers` that the server happened to sample; it forgets old ones.
+        sampled_workers: Vec<Slot>,
+        /// The fields of `claims` that it happened to sample; it gives them a missing deadline.
+        sampled_claims: Vec<Slot>,
     },
-    /// A person takes the lease from a holder that is gone.
+    /// A person frees the lease of a holder that is gone.
     Free,
-    /// A drain takes error records.
+    /// A drain claims records.
     ErrorsClaim {
-        /// Who.
+        /// The drain's slot.
         slot: Slot,
         /// Number of the claim.
         number: u64,
-        /// The run of the server, as the drain's connection saw it.
-        run: Run,
+        /// The server's run id, as the drain's connection saw it.
+        run_id: RunId,
         /// Exactly these records, or the oldest.
         ids: Option<Vec<Id>>,
-        /// Most of the oldest.
-        most: u64,
+        /// Max of the oldest records.
+        max: u64,
         /// Time to live of the claim.
         ttl: Ms,
     },
-    /// A drain has printed records.
+    /// A drain deletes the records that it printed.
     ErrorsCommit {
-        /// Who.
+        /// The drain's slot.
         slot: Slot,
         /// Number of the claim.
         number: u64,
-        /// How many, from the first on.
+        /// How many it printed, from the first on.
         printed: u64,
     },
-    /// Somebody drops failed messages, or gives them to the workers again.
+    /// A person drops failed messages, or retries them.
     Settle {
-        /// Whether it is the latter.
+        /// Whether to retry them.
         retry: bool,
-        /// Which.
+        /// Their records.
         records: Vec<Seen>,
     },
-    /// Where is everything?
+    /// Counts where every message is.
     Census,
 }
 
-/// A record that somebody saw in the errors store.
+/// A record that a person saw in the errors store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seen {
     /// Its id.
     pub id: Id,
-    /// What it said.
+    /// The record.
     pub record: Record,
     /// Length of a pack of its text alone.
     pub bytes: u64,
 }
 
-/// What became of a record that was to be settled.
+/// What a call to settle did with one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// Gone for good.
+    /// Deleted it.
     Dropped,
-    /// Its message waits in the queue.
+    /// Put its message into the queue.
     Retried,
-    /// It is not in the store, or a drain holds it.
+    /// Nothing: it is not in the store, or a drain holds it.
     Missing,
-    /// It is no message that could wait, and stays.
+    /// Left it in the store: it is no message that could wait.
     Unfit,
 }
 
@@ -172,7 +172,7 @@ pub enum Effect {
     None,
     /// Adds to it.
     Add(u64),
-    /// Something that would fail.
+    /// Has an effect that would fail.
     Bad,
 }
 
@@ -181,18 +181,18 @@ pub enum Effect {
 pub enum Reply {
     /// To a beat: the node holds the lease.
     Generator {
-        /// Under which epoch.
+        /// Its epoch.
         epoch: u64,
         /// When to beat again.
         next: Ms,
         /// Redis's clock.
         now: Ms,
     },
-    /// To a beat: it does not.
+    /// To a beat: the node does not hold the lease.
     Worker {
-        /// Who does.
+        /// The node that does.
         holder: Option<Node>,
-        /// Under which epoch.
+        /// Its epoch.
         epoch: u64,
         /// When to beat again.
         next: Ms,
@@ -201,12 +201,12 @@ pub enum Reply {
         /// 1 and 2 are the first standbys, 0 any later one.
         place: u64,
     },
-    /// To a leave, whether it gave up the lease.
+    /// To a leave.
     Left {
-        /// Whether it did.
+        /// Whether the node held the lease.
         resigned: bool,
     },
-    /// To a person who frees the lease.
+    /// To a call that frees the lease.
     Freed {
         /// The holder, if it is gone.
         holder: Option<Node>,
@@ -218,11 +218,11 @@ pub enum Reply {
         /// Where the schedule stands.
         cursor: u64,
     },
-    /// To a seal or a publish: somebody else sealed.
+    /// To a seal or a publish: another generator has sealed.
     Fenced {
-        /// Who.
+        /// That generator.
         node: Option<Node>,
-        /// Under which epoch.
+        /// Its epoch.
         epoch: u64,
     },
     /// To a publish: written.
@@ -232,41 +232,41 @@ pub enum Reply {
         /// The last number.
         last: Seq,
     },
-    /// An earlier try of this very call did it.
+    /// An earlier attempt of this very call did it.
     Already,
-    /// To a publish: the last number is another.
+    /// To a publish: the pack does not follow the last number.
     Gap {
-        /// Which.
+        /// The last number.
         last: Seq,
     },
     /// To a publish or a commit: no room.
     Full {
-        /// Open messages, or error records.
+        /// Messages that have not ended, or records.
         count: u64,
     },
     /// To a claim.
     Claimed {
-        /// Which messages. Who is suspected, a worker does not hear.
+        /// The messages. A worker does not learn the suspects.
         range: Range,
-        /// Whether the answer brings the pack along; if not, the node reads it.
+        /// Whether the answer has the pack; if not, the node reads it.
         sent: bool,
         /// The pack; none if it is gone.
         pack: Option<Vec<Text>>,
     },
-    /// Nothing waits.
+    /// No message waits.
     Empty,
-    /// This number was settled before.
+    /// The slot has ended the claim of this number before.
     Stale,
-    /// To a claim: the slot holds another.
+    /// To a claim: the slot still has another.
     Held {
         /// Its number.
         number: u64,
     },
-    /// To an extend: per claim, whether it is still held.
+    /// To an extend: whether the slot still has each claim.
     Extended(Vec<bool>),
     /// To a commit: written.
     Done,
-    /// The claim is no longer this slot's.
+    /// The slot does not have the claim any more.
     Lost,
     /// To a commit: its effect would fail.
     Refused,
@@ -276,16 +276,16 @@ pub enum Reply {
     Reclaimed {
         /// Messages that went back.
         messages: u64,
-        /// Error records that went back.
+        /// Records that went back.
         records: u64,
-        /// Who held them.
+        /// The nodes that had claimed them.
         nodes: Vec<Node>,
     },
     /// To a drain's claim.
     Records(Vec<(Id, Record)>),
     /// To a census.
     Counted {
-        /// Messages accepted.
+        /// Published messages.
         published: u64,
         /// Ended well.
         done: u64,
@@ -293,15 +293,15 @@ pub enum Reply {
         failed: u64,
         /// Waiting.
         pending: u64,
-        /// In hand.
+        /// Claimed by workers.
         claimed: u64,
-        /// Error records, in the store or in a drain's hands.
+        /// Records, also those that drains hold.
         errors: u64,
-        /// Entries that were not ours.
+        /// Foreign entries.
         foreign: u64,
-        /// Failed messages that were given to the workers again.
+        /// Failed messages that were retried.
         retried: u64,
     },
-    /// To whoever settles failed messages.
+    /// To a call that settles failed messages.
     Settled(Vec<Settled>),
 }

@@ -1,10 +1,10 @@
 //! Deliberate breaks of the protocol, one at a time: a check that finds none of them proves
-//! nothing. Each is what one plausible slip in a script or a node would do.
+//! nothing. Each is a plausible mistake in a script or a node.
 
 /// One break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Flaw {
-    /// `publish` believes whoever calls.
+    /// `publish` believes every caller.
     NoFence,
     /// `seal` and `publish` compare epochs, not nodes.
     EpochOnlyFence,
@@ -24,7 +24,7 @@ pub enum Flaw {
     CommitForgets,
     /// `commit` deletes the pack although messages of it have not ended.
     CommitDropsPack,
-    /// `commit` ends all that the claim holds, whatever it was asked to end.
+    /// `commit` ends all messages of the claim, whatever the call says.
     CommitEndsAll,
     /// `reclaim` puts the messages back and leaves the claim.
     ReclaimLeavesClaim,
@@ -32,25 +32,25 @@ pub enum Flaw {
     ForgetSuspects,
     /// `claim` and `reclaim` count a suspect that is present as dead.
     BlameTheLiving,
-    /// A lease or a claim that a wrong clock made holds until that clock's time.
+    /// A lease or a claim that was made while the clock was ahead is valid until that time.
     BelieveFarFuture,
-    /// `errors_claim` marks the records as held and keeps no claim on them.
+    /// `errors_claim` marks the records as held and makes no claim.
     DrainWithoutClaim,
     /// `errors_claim` takes records that another drain holds.
     DrainTakesHeld,
-    /// `errors_commit` drops the records that were not printed, too.
+    /// `errors_commit` also deletes the records that were not printed.
     DrainDropsRest,
     /// `errors_settle` takes a record that a drain holds.
     SettleTakesHeld,
-    /// `errors_settle` gives a message to the workers and leaves its record.
+    /// `errors_settle` retries a message and leaves its record.
     RetryKeepsRecord,
-    /// `errors_settle` does not count what it gives to the workers.
+    /// `errors_settle` does not count what it retries.
     RetryUncounted,
     /// `errors_settle` puts a message back into its pack, which does not wait for it.
     RetryOutnumbersPack,
-    /// A generator that hears no answer publishes the texts again under a new number.
+    /// A generator that gets no answer publishes the texts again under new numbers.
     RetryUnderNewNumber,
-    /// A worker that hears no answer to its commit takes it for done.
+    /// A worker that gets no answer to its commit takes it for done.
     CommitUnheard,
 }
 

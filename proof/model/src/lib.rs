@@ -1,15 +1,15 @@
-//! The protocol as a pure function, for tests alone.
+//! The protocol as a pure function, for tests only.
 //!
 //! [`step`] is docs/protocol.md in Rust: a call changes a [`State`](state::State) and gets its
-//! answer. Two things are done with it. It is explored exhaustively, with nodes that crash,
-//! wires that lose and repeat, clocks that jump and servers that forget; and random calls are
-//! sent to it and to the real scripts on real servers, and every answer and the whole state
-//! must agree. The first shows that the protocol is right, the second that it is what runs.
+//! answer. Two tests use it. The first explores it exhaustively, with nodes that crash, calls that
+//! are lost and repeated, clocks that jump and servers that lose writes: it shows that the protocol
+//! is right. The second sends random calls to it and to the real scripts on real servers, and
+//! compares every answer and the whole state: it shows that the scripts are that protocol.
 
 pub mod call;
 pub mod explore;
 pub mod flaw;
-pub mod settings;
+pub mod scenarios;
 pub mod state;
 mod step;
 

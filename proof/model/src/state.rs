@@ -1,7 +1,7 @@
 //! What Redis holds for a fleet, as plain values.
 //!
-//! One field per key of docs/protocol.md. A text is only a number here: who it is matters, not
-//! what it says.
+//! One field per key of docs/protocol.md. A text is only a number here: its identity matters, not
+//! its bytes.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use std::collections::BTreeMap;
 pub type Node = u8;
 /// A sequence number.
 pub type Seq = u64;
-/// The id of an error record.
+/// The id of a record in the errors store.
 pub type Id = u64;
-/// Which text it is.
+/// A text, as its number.
 pub type Text = u64;
-/// Milliseconds on Redis's clock. A clock may be set back, and nothing is before all times.
+/// Milliseconds on Redis's clock, which may be set back.
 pub type Ms = i64;
-/// The run of the server; 0 is the empty word.
-pub type Run = u32;
+/// The server's run id; 0 is the empty text.
+pub type RunId = u32;
 
-/// One lane of a node.
+/// The name under which a lane claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
-    /// Whose.
+    /// The lane's node.
     pub node: Node,
-    /// Which.
+    /// The lane.
     pub lane: u8,
 }
 
@@ -38,7 +38,7 @@ pub struct Range {
     pub first: Seq,
     /// The last one.
     pub last: Seq,
-    /// How often it came back from a worker that did not end it.
+    /// How often a worker's claim on it was reclaimed.
     pub returns: u64,
     /// The nodes that may have died with it.
     pub suspects: Suspects,
@@ -51,38 +51,42 @@ impl Range {
     }
 }
 
-/// Nodes that may have died with some messages. A node that is present did not.
+/// Nodes that may have died with some messages. A node that is present has not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Suspects {
-    /// Which nodes, a bit for each.
+    /// A bit per node.
     pub nodes: u32,
     /// When the last of them was added; 0 without any.
     pub since: Ms,
-    /// The run of the server at that time; 0 without any.
-    pub run: Run,
+    /// The server's run id at that time; 0 without any.
+    pub run_id: RunId,
 }
 
 impl Suspects {
-    /// These nodes, without which there is no time either.
-    pub fn new(nodes: u32, since: Ms, run: Run) -> Self {
+    /// These nodes; without nodes, no time and no run id either.
+    pub fn new(nodes: u32, since: Ms, run_id: RunId) -> Self {
         match nodes {
             0 => Self::default(),
-            _ => Self { nodes, since, run },
+            _ => Self {
+                nodes,
+                since,
+                run_id,
+            },
         }
     }
 
-    /// How many.
+    /// How many nodes.
     pub fn count(&self) -> u64 {
         u64::from(self.nodes.count_ones())
     }
 }
 
-/// What lies in the queue.
+/// An entry of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Entry {
     /// Messages.
     Range(Range),
-    /// Something that no script of ours wrote.
+    /// An entry that no script of ours wrote.
     Foreign(Text),
 }
 
@@ -108,10 +112,10 @@ pub enum Reason {
     TextMissing,
 }
 
-/// An error record.
+/// A record in the errors store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Record {
-    /// Which message; 0 if it never was one.
+    /// The message; 0 if it never was one.
     pub seq: Seq,
     /// Its text.
     pub text: Text,
@@ -121,30 +125,30 @@ pub struct Record {
     pub reason: Reason,
 }
 
-/// What a slot holds.
+/// What a claim is on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Body {
-    /// A worker: messages.
+    /// A worker's claim: messages.
     Messages(Range),
-    /// A drain: the ids of failed ones.
+    /// A drain's claim: ids of records.
     Records(Vec<Id>),
 }
 
-/// A slot's hold on something.
+/// A slot's claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {
-    /// Its number, growing per slot.
+    /// Its number. Each claim of a slot has a higher one.
     pub number: u64,
-    /// The run of the server when it was made.
-    pub run: Run,
-    /// On what.
+    /// The server's run id when it was made.
+    pub run_id: RunId,
+    /// What it is on.
     pub body: Body,
 }
 
-/// What a slot ended last.
+/// The claim that a slot ended last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Settled {
-    /// The claim.
+pub struct EndedClaim {
+    /// Its number.
     pub number: u64,
     /// The first message that ended; 0 if none did.
     pub first: Seq,
@@ -157,24 +161,24 @@ pub struct Settled {
 /// The right to generate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Lease {
-    /// Who has it.
+    /// Its holder.
     pub node: Option<Node>,
     /// Its fencing number.
     pub epoch: u64,
     /// Until when.
     pub until: Ms,
-    /// The run of the server when it was renewed last.
-    pub run: Run,
-    /// Since when its holder has it, or nobody.
+    /// The server's run id when it was renewed last.
+    pub run_id: RunId,
+    /// When its holder got it, or when it became free.
     pub since: Option<Ms>,
 }
 
 /// Why the lease got a new epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum How {
-    /// Nobody ever had it.
+    /// It had no holder before.
     First,
-    /// Its holder gave it up.
+    /// Its holder resigned.
     Resigned,
     /// Its holder was gone.
     Gone,
@@ -187,38 +191,38 @@ pub enum How {
 /// The lease got a new epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Takeover {
-    /// Which.
+    /// The new epoch.
     pub epoch: u64,
-    /// Who has it.
+    /// The new holder.
     pub node: Node,
     /// When.
     pub at: Ms,
-    /// How long it may have been without a living holder.
+    /// How long it was without a living holder, at most.
     pub gap: Ms,
     /// Why.
     pub how: How,
-    /// Who had it before.
+    /// The holder before.
     pub from: Option<Node>,
 }
 
-/// Who may publish, and where the numbers stand.
+/// Which generator may publish, and the last number.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Fence {
-    /// Who.
+    /// The generator.
     pub node: Option<Node>,
-    /// Under which epoch.
+    /// Its epoch.
     pub epoch: u64,
     /// The last number.
     pub last: Seq,
     /// Where the schedule stands.
     pub cursor: u64,
-    /// Whether this data has a name, which the first seal gave it.
+    /// Whether this data has its name, which the first seal writes.
     pub born: bool,
 }
 
-/// One line of the ledger, without its time.
+/// An entry of the ledger, without its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Line {
+pub enum LedgerEntry {
     /// A pack was accepted.
     Published {
         /// Under this epoch.
@@ -230,7 +234,7 @@ pub enum Line {
     },
     /// Messages ended.
     Ended {
-        /// By whom.
+        /// The slot of their claim.
         slot: Slot,
         /// The first.
         first: Seq,
@@ -238,27 +242,27 @@ pub enum Line {
         last: Seq,
         /// How many failed.
         failed: u64,
-        /// Whether a handler saw them to their end.
+        /// Whether a handler got them.
         handled: bool,
     },
-    /// A failed message waits again.
+    /// A failed message was retried.
     Retried {
-        /// Which.
+        /// The message.
         seq: Seq,
     },
 }
 
-/// Everything.
+/// The state of a fleet in Redis.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The run of the server.
-    pub run: Run,
-    /// Who is subscribed to its presence channel, a bit per node.
+    /// The server's run id.
+    pub run_id: RunId,
+    /// The nodes that are subscribed to their presence channels, a bit per node.
     pub present: u32,
     /// `generator`
     pub lease: Lease,
-    /// `nodes`: at which run each beat last
-    pub nodes: BTreeMap<Node, Run>,
+    /// `nodes`: the run id of each node's last beat
+    pub nodes: BTreeMap<Node, RunId>,
     /// `joined`
     pub joined: BTreeMap<Node, Ms>,
     /// `seen`
@@ -278,26 +282,26 @@ pub struct State {
     /// `deadlines`
     pub deadlines: BTreeMap<Slot, Ms>,
     /// `workers`
-    pub workers: BTreeMap<Slot, Settled>,
+    pub workers: BTreeMap<Slot, EndedClaim>,
     /// `errors`
     pub errors: BTreeMap<Id, Record>,
     /// `errors_held`
     pub held: BTreeMap<Id, Slot>,
-    /// `errors_ids`: the id given last. Where the search for the oldest begins is a hint, which
-    /// nothing depends on.
+    /// `errors_ids`: the highest id. The hint where the search for the oldest begins is left out:
+    /// nothing depends on it.
     pub last_id: Id,
     /// `stats`: ended well
     pub done: u64,
     /// `stats`: failed
     pub failed: u64,
-    /// `stats`: entries that were not ours
+    /// `stats`: foreign entries
     pub foreign: u64,
-    /// `stats`: failed messages that were given to the workers again
+    /// `stats`: retried messages
     pub retried: u64,
     /// Whether `bell` has its token.
     pub bell: bool,
     /// `ledger`
-    pub ledger: Vec<Line>,
+    pub ledger: Vec<LedgerEntry>,
     /// A counter of the application, to which commits add.
     pub effects: u64,
 }
@@ -324,7 +328,7 @@ impl State {
         })
     }
 
-    /// Appends an error record.
+    /// Appends a record.
     pub fn fail(&mut self, record: Record) {
         self.last_id += 1;
         self.errors.insert(self.last_id, record);
@@ -336,8 +340,8 @@ impl State {
         ids.filter(|id| !self.held.contains_key(id))
     }
 
-    /// Every range in a worker's hands.
-    pub fn in_hand(&self) -> impl Iterator<Item = Range> + '_ {
+    /// Every range that a worker has claimed.
+    pub fn claimed(&self) -> impl Iterator<Item = Range> + '_ {
         self.claims.values().filter_map(|claim| match claim.body {
             Body::Messages(range) => Some(range),
             Body::Records(_) => None,

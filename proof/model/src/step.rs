@@ -1,33 +1,35 @@
 //! The scripts as one pure function: what a call does to the state, and what it answers.
 //!
-//! Written from docs/protocol.md, not translated line by line: that the scripts do the same is
-//! what the conformance test shows. Time comes from outside.
+//! It is written from docs/protocol.md, not translated from Lua: the conformance test shows that the
+//! scripts do the same. The caller passes the time.
 
+mod beat;
 mod claim;
 mod control;
 mod drain;
 mod queue;
+mod reclaim;
 mod settle;
 
 pub(crate) use claim::{POISON_DEATHS, VERDICT_MS};
 
 use crate::call::{Call, Reply};
 use crate::flaw::Flaw;
-use crate::state::{Body, Entry, Line, Ms, Node, Range, Run, Slot, State, Suspects};
+use crate::state::{Body, Entry, LedgerEntry, Ms, Node, Range, RunId, Slot, State, Suspects};
 
-/// The longest time to live of a lease or a claim.
-const LONGEST_TTL_MS: Ms = 3_600_000;
+/// Max time to live of a lease or a claim.
+const MAX_TTL_MS: Ms = 3_600_000;
 
-/// Runs one call at a time of Redis's clock, in a world with or without a flaw.
+/// Runs one call at a time of Redis's clock, with or without a flaw.
 pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Reply {
     let mut script = Script { state, now, flaw };
     match call {
         Call::Beat {
             node,
-            run,
+            run_id,
             ttl,
             above,
-        } => script.beat(*node, *run, *ttl, *above),
+        } => script.beat(*node, *run_id, *ttl, *above),
         Call::Leave { node } => script.leave(*node),
         Call::Seal { node, epoch } => script.seal(*node, *epoch),
         Call::Publish {
@@ -45,7 +47,7 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             }
             script.publish(*first, texts, *bytes, *cursor);
             if *audited {
-                script.state.ledger.push(Line::Published {
+                script.state.ledger.push(LedgerEntry::Published {
                     epoch: *epoch,
                     first: *first,
                     last: *first + texts.len() as u64 - 1,
@@ -56,10 +58,10 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
         Call::Claim {
             slot,
             number,
-            run,
+            run_id,
             want,
             ttl,
-        } => script.claim(*slot, *number, *run, *want, *ttl),
+        } => script.claim(*slot, *number, *run_id, *want, *ttl),
         Call::Extend { ttl, claims } => script.extend(*ttl, claims),
         Call::Commit {
             slot,
@@ -85,25 +87,25 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
         }
         Call::GiveBack { slot, number } => script.give_back(*slot, *number),
         Call::Reclaim {
-            run,
-            most,
-            looked_at,
-            checked,
-        } => script.reclaim(*run, *most, looked_at, checked),
+            run_id,
+            max_claims,
+            sampled_workers,
+            sampled_claims,
+        } => script.reclaim(*run_id, *max_claims, sampled_workers, sampled_claims),
         Call::Free => script.free(),
         Call::ErrorsClaim {
             slot,
             number,
-            run,
+            run_id,
             ids,
-            most,
+            max,
             ttl,
         } => {
             let wanted = drain::Wanted {
                 ids: ids.as_deref(),
-                most: *most,
+                max: *max,
             };
-            script.errors_claim(*slot, *number, *run, &wanted, *ttl)
+            script.errors_claim(*slot, *number, *run_id, &wanted, *ttl)
         }
         Call::ErrorsCommit {
             slot,
@@ -115,10 +117,10 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
     }
 }
 
-/// Whether a time has come. One that is further ahead than any time to live was written under a
-/// clock that has been set right since.
+/// Whether a time has passed. A time that is further ahead than any time to live was written while
+/// the clock was wrong, and counts as passed.
 pub(crate) fn is_past(time: Ms, now: Ms, flaw: Option<Flaw>) -> bool {
-    let too_far = time > now + LONGEST_TTL_MS;
+    let too_far = time > now + MAX_TTL_MS;
     time <= now || too_far && flaw != Some(Flaw::BelieveFarFuture)
 }
 
@@ -134,42 +136,42 @@ impl Script<'_> {
         self.flaw == Some(flaw)
     }
 
-    /// Whether a node is gone from its channel, as far as a caller may believe it: it must have
-    /// subscribed at this very run, unless the caller insists.
-    fn is_gone(&self, node: Node, its_run: Run, run: Run) -> bool {
-        !self.state.is_present(node) && (run == 0 || its_run == run)
+    /// Whether a caller may believe that a node is gone: the node is absent, and was present at the
+    /// same run id of the server. With run id 0 the caller believes any absence.
+    fn is_gone(&self, node: Node, its_run_id: RunId, run_id: RunId) -> bool {
+        !self.state.is_present(node) && (run_id == 0 || its_run_id == run_id)
     }
 
     fn is_past(&self, time: Ms) -> bool {
         is_past(time, self.now, self.flaw)
     }
 
-    /// Those suspects that are gone from presence: the others did not die.
+    /// The suspects that are absent: the others did not die.
     fn still_gone(&self, suspects: Suspects) -> Suspects {
         let present = match self.has(Flaw::BlameTheLiving) {
             true => 0,
             false => self.state.present,
         };
-        Suspects::new(suspects.nodes & !present, suspects.since, suspects.run)
+        Suspects::new(suspects.nodes & !present, suspects.since, suspects.run_id)
     }
 
-    /// A range as it comes back from a worker that may have died with it.
-    fn suspected(&self, range: Range, node: Node, run: Run) -> Range {
+    /// A range that comes back from a worker which may have died with it.
+    fn suspected(&self, range: Range, node: Node, run_id: RunId) -> Range {
         let nodes = self.still_gone(range.suspects).nodes | 1 << node;
         Range {
             returns: range.returns + 1,
             suspects: match self.has(Flaw::ForgetSuspects) {
                 true => range.suspects,
-                false => Suspects::new(nodes, self.now, run),
+                false => Suspects::new(nodes, self.now, run_id),
             },
             ..range
         }
     }
 
-    /// Ends a claim and returns what it held to the front of where it came from. Tells how many
-    /// messages and records that were. `lost` if its worker may have died, with the run of the
-    /// server that the caller saw.
-    fn put_back(&mut self, slot: Slot, lost: Option<Run>) -> (u64, u64) {
+    /// Ends a claim, and returns its messages to the head of the queue or frees its records. Returns
+    /// how many messages and records that were. `lost` is set if its worker may have died, to the
+    /// server's run id.
+    fn put_back(&mut self, slot: Slot, lost: Option<RunId>) -> (u64, u64) {
         let claim = match self.has(Flaw::ReclaimLeavesClaim) && lost.is_some() {
             true => self.state.claims.get(&slot).cloned(),
             false => self.state.claims.remove(&slot),
@@ -178,7 +180,7 @@ impl Script<'_> {
         match claim.map(|claim| claim.body) {
             Some(Body::Messages(range)) => {
                 let range = match lost {
-                    Some(run) => self.suspected(range, slot.node, run),
+                    Some(run_id) => self.suspected(range, slot.node, run_id),
                     None => range,
                 };
                 self.state.queue.insert(0, Entry::Range(range));

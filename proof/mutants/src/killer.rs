@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use baton_model::explore::explore;
-use baton_model::settings;
+use baton_model::scenarios;
 
 use crate::mutant::Mutant;
 use crate::tree::{Built, top};
@@ -107,7 +107,7 @@ fn model(mutant: Option<&Mutant>) -> Word {
     let Some(flaw) = mutant.and_then(|mutant| mutant.flaw) else {
         return Word::NotTried;
     };
-    match explore(settings::with(flaw)).is_clean() {
+    match explore(scenarios::with(flaw)).is_clean() {
         true => Word::Survived,
         false => Word::Killed,
     }

@@ -74,7 +74,7 @@ impl Drain {
         loop {
             self.claim += 1;
             let wanted = Wanted::Oldest {
-                most: MAX_CLAIM_RECORDS,
+                max: MAX_CLAIM_RECORDS,
                 bytes: MAX_CLAIM_BYTES,
                 last: self.last,
             };

@@ -12,6 +12,7 @@ use crate::node::clock::Clock;
 use crate::node::config::Config;
 use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
+use crate::node::warning::Warning;
 use crate::node::witness::Witness;
 use crate::{Error, Event};
 use baton_protocol::Store;
@@ -80,8 +81,8 @@ impl Context {
     }
 
     /// Logs a warning.
-    pub(crate) fn warn(&self, text: String) {
-        self.emit(Event::Warning { text });
+    pub(crate) fn warn(&self, warning: Warning) {
+        self.emit(Event::Warning(warning));
     }
 
     /// Tells the parts of the node which role it has.
@@ -95,11 +96,7 @@ impl Context {
         let step_ms = self.clock.set(now_ms, sent, Instant::now());
         // Every node of the fleet sees a step; the generator logs it.
         if let Some(step_ms) = step_ms.filter(|_| generates) {
-            let by = words(step_ms.unsigned_abs());
-            let way = if step_ms > 0 { "forward" } else { "back" };
-            self.warn(format!(
-                "Redis's clock was set {way} by {by}; the schedule goes on as if it were not"
-            ));
+            self.warn(Warning::ClockSet { by_ms: step_ms });
         }
     }
 
@@ -127,12 +124,8 @@ impl Context {
     /// Warns if Redis's last number is lower than one that it confirmed to this node, or if the
     /// caller knows that Redis lost its data.
     pub(crate) fn compare_last(&self, last: u64, lost: bool) {
-        if let Some(highest) = self.witness.notice(last, lost) {
-            self.warn(format!(
-                "Redis lost its data: it had confirmed messages up to #{highest} to this node and \
-                 stands at #{last} now; those that had not ended are gone (see `baton status` for \
-                 what its durability settings allow)"
-            ));
+        if let Some(confirmed) = self.witness.notice(last, lost) {
+            self.warn(Warning::DataLost { confirmed, last });
         }
     }
 
@@ -167,13 +160,6 @@ impl Context {
         }
         self.store.wait_up().await;
     }
-}
-
-/// A time in words, such as `10m` or `23h 59m 58s`; below a second in milliseconds.
-pub(crate) fn words(ms: u64) -> String {
-    let exact = Duration::from_millis(ms);
-    let whole = Duration::from_secs(exact.as_secs());
-    humantime::format_duration(if ms < 1000 { exact } else { whole }).to_string()
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = ctx.beat_now.notified() => {}
-            () = ctx.store.called() => {}
+            () = ctx.store.wait_called() => {}
             () = ctx.stopped() => {}
         }
     }

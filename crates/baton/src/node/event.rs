@@ -1,5 +1,7 @@
 //! What a node tells about itself while it runs.
 
+use super::warning::Warning;
+
 /// Something happened. Told after Redis answered, and only if it took effect.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -64,11 +66,8 @@ pub enum Event {
         /// Why not.
         reason: Option<String>,
     },
-    /// Something is wrong that needs somebody's help; said once until it passes.
-    Warning {
-        /// What.
-        text: String,
-    },
+    /// Something is wrong that an operator should know.
+    Warning(Warning),
     /// How things are, every ten seconds.
     Snapshot {
         /// Whether this node generates.

@@ -17,9 +17,10 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use tokio::time::Instant;
 
-use crate::node::context::{self, Context, Role};
+use crate::node::context::{Context, Role};
 use crate::node::outbox::{Outbox, Prepared};
 use crate::node::schedule::Schedule;
+use crate::node::warning::Warning;
 use crate::{Error, Event, Missed, Source};
 use baton_protocol::{Cursor, Digest, PackBuilder, crash};
 use baton_protocol::{Publish, Seal};
@@ -188,10 +189,9 @@ impl<'a, S: Source> Reign<'a, S> {
         let ctx = self.ctx;
         ctx.compare_last(last, false);
         if cursor.is_none() {
-            let key = &ctx.store.keys().fence;
-            ctx.warn(format!(
-                "the field cursor of {key} is no time: the schedule begins anew"
-            ));
+            ctx.warn(Warning::ForeignCursor {
+                key: ctx.store.keys().fence.clone(),
+            });
         }
         self.outbox = Outbox::after(last);
         self.schedule
@@ -289,14 +289,14 @@ impl<'a, S: Source> Reign<'a, S> {
         let count = std::mem::take(&mut self.left_out);
         let config = &self.ctx.config;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let time = context::words(millis(config.interval).saturating_mul(count));
         let Missed::CatchUp { at_most } = config.missed else {
             return;
         };
-        let at_most = context::words(millis(at_most));
-        self.ctx.warn(format!(
-            "left out {count} missed messages of {time}: no more than {at_most} are made up for"
-        ));
+        self.ctx.warn(Warning::LeftOut {
+            count,
+            of_ms: millis(config.interval).saturating_mul(count),
+            at_most_ms: millis(at_most),
+        });
     }
 
     /// When new messages are due, unless an answer comes before. With no room in the window none
@@ -320,7 +320,9 @@ impl<'a, S: Source> Reign<'a, S> {
         let warned = warned_lately(self.unavailable_warned);
         if let (Error::Unavailable(why), false) = (error, warned) {
             self.unavailable_warned = Some(Instant::now());
-            self.ctx.warn(format!("cannot publish for now: {why}"));
+            self.ctx.warn(Warning::CannotPublish {
+                reason: why.clone(),
+            });
         }
         tokio::select! {
             () = self.ctx.pause_after(error) => {}

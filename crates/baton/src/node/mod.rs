@@ -14,6 +14,7 @@ pub(crate) mod meter;
 mod outbox;
 mod pack_cache;
 mod schedule;
+pub(crate) mod warning;
 mod witness;
 mod worker;
 

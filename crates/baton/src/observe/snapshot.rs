@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::meter::Histogram;
 use crate::{Error, FleetName};
-use baton_protocol::{Census, Reading, Roster, Store};
+use baton_protocol::{Census, FleetState, Roster, Store};
 use baton_protocol::{FailedGlance, How, ServerInfo, Takeover};
 
 /// How long a snapshot lists a dead node that has claimed nothing.
@@ -170,18 +170,18 @@ pub(crate) struct About {
 impl Snapshot {
     /// Reads a snapshot.
     pub(crate) async fn read(store: &Store) -> Result<Self, Error> {
-        let (reading, server) = tokio::try_join!(store.reading(), store.server())?;
-        Ok(Self::of(store.fleet(), reading, server))
+        let (state, server) = tokio::try_join!(store.fleet_state(), store.server())?;
+        Ok(Self::of(store.fleet(), state, server))
     }
 
     /// The snapshot of these answers.
-    pub(crate) fn of(fleet: &FleetName, reading: Reading, server: ServerInfo) -> Self {
-        let Reading {
+    pub(crate) fn of(fleet: &FleetName, state: FleetState, server: ServerInfo) -> Self {
+        let FleetState {
             roster,
             census,
             takeovers,
             newest,
-        } = reading;
+        } = state;
         let (generator, nodes) = generator_and_nodes(roster, &census);
         let takeovers = with_resigned_holders(takeovers);
         Self {
@@ -244,7 +244,7 @@ fn generator_and_nodes(roster: Roster, census: &Census) -> (GeneratorStatus, Vec
                 (true, true) => NodeRole::Generator,
                 (true, false) => NodeRole::Worker,
             };
-            let claimed = census.in_hand.get(&listed.node);
+            let claimed = census.claimed_by.get(&listed.node);
             NodeStatus {
                 claimed: claimed.copied().unwrap_or_default(),
                 node: listed.node,
@@ -279,11 +279,11 @@ fn generator_and_nodes(roster: Roster, census: &Census) -> (GeneratorStatus, Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_protocol::{Lease, Listed};
+    use baton_protocol::{Lease, RosterEntry};
 
     #[test]
     fn a_dead_node_is_listed_for_a_minute_or_as_long_as_it_has_claimed_messages() {
-        let listed = |node: &str, seen_ms, present| Listed {
+        let listed = |node: &str, seen_ms, present| RosterEntry {
             node: node.to_owned(),
             about: String::new(),
             joined_ms: 0,
@@ -306,7 +306,7 @@ mod tests {
             ],
         };
         let census = Census {
-            in_hand: [("busy".to_owned(), 1)].into(),
+            claimed_by: [("busy".to_owned(), 1)].into(),
             ..Census::default()
         };
         let (_, nodes) = generator_and_nodes(roster, &census);

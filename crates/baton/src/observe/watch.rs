@@ -218,7 +218,7 @@ impl Watcher {
             }
         };
         let store = inspector.store();
-        let reading = store.reading().await?;
+        let state = store.fleet_state().await?;
         let server = match &self.server {
             Some((at, server)) if at.elapsed() < SERVER_EVERY => server.clone(),
             _ => {
@@ -227,7 +227,7 @@ impl Watcher {
                 server
             }
         };
-        Ok(Snapshot::of(&self.fleet, reading, server))
+        Ok(Snapshot::of(&self.fleet, state, server))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Flags that say which Redis and which fleet. They work before and after a command's name.
+//! Flags that name the Redis and the fleet. They work before and after a command's name.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub(crate) struct ConnectionArgs {
         value_parser = value_parser!(u16).range(1..)
     )]
     pub(crate) port: Option<u16>,
-    /// Number of the database in it [default: the URL's, or 0]
+    /// Number of the Redis database [default: the URL's, or 0]
     #[arg(
         long,
         global = true,
@@ -38,7 +38,7 @@ pub(crate) struct ConnectionArgs {
         value_parser = value_parser!(i64).range(0..=i64::from(i32::MAX))
     )]
     pub(crate) db: Option<i64>,
-    /// File with the password. Without it, and without one in the URL, REDIS_PASSWORD is used
+    /// File with the password [default: the URL's, or the variable REDIS_PASSWORD]
     #[arg(long, global = true, value_name = "FILE", env = "BATON_PASSWORD_FILE")]
     pub(crate) password_file: Option<PathBuf>,
     /// Name of the fleet; fleets of different names never touch each other
@@ -51,12 +51,12 @@ pub(crate) struct ConnectionArgs {
         value_parser = |name: &str| FleetName::new(name)
     )]
     pub(crate) fleet: FleetName,
-    /// Never start a server: `run` waits for one on localhost
+    /// Never start a server; `run` waits until one answers on localhost
     #[arg(long, global = true, env = "BATON_NO_EMBEDDED")]
     pub(crate) no_embedded: bool,
-    /// Port of localhost on which a server is looked for, and started if there is none
+    /// Port of localhost where `run` finds a server or starts one
     ///
-    /// Not in the help: it is there for tests, and for machines where 6379 is taken.
+    /// Not in the help: it is for tests, and for machines where 6379 is taken.
     #[arg(
         long,
         global = true,
@@ -67,7 +67,7 @@ pub(crate) struct ConnectionArgs {
         value_parser = value_parser!(u16).range(1..)
     )]
     pub(crate) embedded_port: u16,
-    /// Which of these flags were typed: they come before the environment.
+    /// Which of these flags the user typed: they take precedence over the environment.
     #[arg(skip)]
     pub(crate) typed: Typed,
 }

@@ -1,4 +1,4 @@
-//! What the help teaches beside the flags.
+//! Examples and rules that the help prints below the flags.
 
 /// Below `baton -h`.
 pub(crate) const SHORT: &str = "\
@@ -15,44 +15,42 @@ Try `baton --help` for more, and `baton run --help` for the flags of a node.";
 pub(crate) const LONG: &str = "\
 Examples:
   baton
-      Start a node. If no Redis answers on localhost:6379, one is started, and says so.
+      Start a node. If no Redis answers on localhost:6379, the node starts one and says so.
       Type the same in other terminals: the copies find each other.
   baton --redis redis://:secret@db.example:6380/2 --fleet orders
       Start a node of another fleet on another Redis.
   baton run --interval 0 --concurrency 8 --log json
       Generate at full speed, handle eight at a time, log for programs.
   baton getErrors > failed.txt
-      Take all failed messages. `baton errors` looks at them and takes none.
+      Take all failed messages. `baton errors` prints them and removes none.
   baton status --json | jq .generator.node
       Ask who generates.
   baton -addr localhost:6379 -getErrors
   baton --host localhost --port 6379 --db 2 --getErrors
   baton --cleanTemp
-      Spellings of older programs work too.
+      The spellings of older programs work, too.
 
 Which Redis:
-  The first of these: --redis, --addr, or --host and --port; BATON_ADDR, or BATON_HOST and
-  BATON_PORT; REDIS_URL; localhost:6379 if a server answers there; for `run`, a server that is
-  started on 127.0.0.1:6379. That one keeps its data in the user's data folder and goes on when
-  the node ends: `baton server status` and `baton server stop` look after it. It wants a password,
-  which lies in that folder and which every `baton` of the same user finds by itself; `baton server
-  status` prints how redis-cli gets it.
-  A password comes from the URL, or --password-file, or REDIS_PASSWORD. It is never printed.
+  Baton uses the first of these: --redis, --addr, or --host and --port; BATON_ADDR, or BATON_HOST
+  and BATON_PORT; REDIS_URL; localhost:6379 if a server answers there. If none answers, `run`
+  starts a server on 127.0.0.1:6379. It keeps its data in your data folder and outlives the node;
+  `baton server status` and `baton server stop` control it. It has a password, kept in that folder,
+  which every `baton` of yours finds by itself; `baton server status` prints how redis-cli gets it.
+  The password comes from the URL, --password-file, or REDIS_PASSWORD. Baton never prints it.
 
 Environment:
-  Every flag reads a variable, shown in its help; a flag that is typed comes first. An empty
-  variable counts as none. For a flag without a value the variable is true, 1, yes or on, or
-  false, 0, no or off; any other word is an error. REDIS_PASSWORD holds a password;
-  BATON_SERVER_PROGRAM names the server program to start instead of valkey-server or
-  redis-server.
+  Every flag has a variable, named in its help; a typed flag takes precedence. An empty variable
+  counts as unset. The variable of a flag without a value is true, 1, yes or on, or false, 0, no or
+  off; any other word is an error. REDIS_PASSWORD holds a password; BATON_SERVER_PROGRAM names the
+  server program to start instead of valkey-server or redis-server.
 
 Exit codes:
-  0    all went well; a node was asked to stop and did
-  1    something failed, said in one line on stderr; also: `status` found the books not
-       balanced, `server status` found no server, `getErrors` could not print everything
+  0    the command succeeded; a node was asked to stop and did
+  1    the command failed and says why on stderr; also: `status` found books that do not
+       balance, `server status` found no server, `getErrors` could not print everything
   2    the command line is wrong
-  130  ended by SIGINT     } at once by the second signal; `getErrors` by the first, after it
-  143  ended by SIGTERM    } has removed what it printed";
+  130  SIGINT ended it     } a node ends at once by the second signal; `getErrors` by the first,
+  143  SIGTERM ended it    } after it has removed what it printed";
 
 /// Below `baton run --help`.
 pub(crate) const RUN: &str = "\
@@ -60,12 +58,12 @@ Examples:
   baton run --interval 100ms --work-per-char 1ms
       Ten messages a second, handled in proportion to the length of their text.
   baton run --interval 0 --messages 1000000
-      Full speed, until the fleet has published a million in total.
+      Full speed, until the fleet has published a million messages in total.
   BATON_INTERVAL=1s baton run
       The same flag from the environment.
 
-Times are written with a unit: 500ms, 1.5s, 2min. SIGINT or SIGTERM stops the node in good
-order, with exit code 0; a second one ends it at once, with 130 or 143.
+Write times with a unit: 500ms, 1.5s, 2min. SIGINT or SIGTERM stops the node in good order, with
+exit code 0; a second signal ends it at once, with 130 or 143.
 
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
@@ -77,14 +75,14 @@ and stopped. Where the output took no more and lines were dropped, log_gap (line
 pub(crate) const GET_ERRORS: &str = "\
 Examples:
   baton getErrors > failed.txt
-  baton getErrors | head -1        takes exactly the one that is printed
+  baton getErrors | head -1        takes exactly the one message that it prints
   baton getErrors --json | jq -r .reason | sort | uniq -c
 
 With --json every line has seq, at, node, reason, attempt and text. If the text is not valid
 UTF-8, `text` has replacement characters and `text_hex` has all its bytes.
 
 Exit codes: 0 all printed and removed; 1 not everything could be printed, or Redis failed;
-130 or 143 interrupted. What was not printed stays in every case.";
+130 or 143 interrupted. A message that was not printed always stays.";
 
 /// Below `baton errors --help`.
 pub(crate) const ERRORS: &str = "\
@@ -101,8 +99,8 @@ Examples:
   baton status --watch
   baton status --json | jq '.nodes[] | {node, role, seen}'
 
-Exit codes: 0 the books are balanced: published = done + failed + pending + claimed, counted in
-one step; 1 they are not, or Redis did not answer.";
+Exit codes: 0 the books balance: published = done + failed + pending + claimed, counted in one
+step; 1 they do not, or Redis did not answer.";
 
 /// Below `baton top --help`.
 pub(crate) const TOP: &str = "\
@@ -110,26 +108,26 @@ Examples:
   baton top
   baton top --redis redis://db.example --fleet orders
 
-Keys: arrows select, Tab goes from nodes to failed messages and back, Enter shows one in full,
-s sorts, / filters, ? helps, q leaves. NO_COLOR=1 does without colours. If Redis goes away, the
-last known state stays and says so.";
+Keys: arrows select, Tab goes from nodes to failed messages and back, Enter opens one in full,
+s sorts, / filters, ? helps, q quits. NO_COLOR=1 turns colours off. If Redis goes away, the view
+keeps the last known state and says so.";
 
 /// Below `baton web --help`.
 pub(crate) const WEB: &str = "\
 Examples:
   baton web
-      A read-only page on http://127.0.0.1:7070/ for this machine alone.
+      Serve a read-only page on http://127.0.0.1:7070/ for this machine alone.
   baton web --allow-actions
-      Failed messages can also be taken, retried and dropped.
+      Let visitors take, retry and drop failed messages.
   openssl rand -hex 32 > token && baton web --http 0.0.0.0:7070 --token-file token
-      For others too: they log in with the token. Put TLS in front of it.
+      Serve other machines, too: visitors log in with the token. Put a proxy with TLS in front.
   curl -H \"Authorization: Bearer $(cat token)\" http://host:7070/metrics
       Programs send the token with each request.
 
-The page asks Redis once per second, however many people look. /metrics is for Prometheus;
-/healthz answers 503 when messages wait and none ends, when no generator renews its lease, or
-when Redis is gone, each for longer than the fleet needs to heal itself; /readyz answers 503 when
-Redis does not answer. These two need no token.";
+The page reads Redis once per second, however many visitors there are. /metrics is for Prometheus.
+/healthz answers 503 when messages wait and none ends, when no generator renews its lease, or when
+Redis is gone, each for longer than the fleet needs to recover. /readyz answers 503 when Redis does
+not answer. /healthz and /readyz need no token.";
 
 /// Below `baton bench --help`.
 pub(crate) const BENCH: &str = "\
@@ -139,16 +137,16 @@ Examples:
   baton bench --persistence everysec --runs 5 --json | tail -1 | jq .rate
   baton bench --messages 100000 --work 1ms --concurrency 8
 
-The floor is the same messages through RPUSH and LPOP with a count, at the batch size that is
-fastest here, and nothing that makes it safe; the ratio is ours divided by the floor. Latency is
-from publish to commit on Redis's clock; at full speed most of it is waiting in the queue.
+The floor sends the same messages through RPUSH and LPOP with a count, at the batch size that is
+fastest here, and nothing makes it safe; the ratio is ours divided by the floor. Latency is the
+time from publish to commit on Redis's clock; at full speed a message mostly waits in the queue.
 
 With --json the last line of stdout is one object with the medians of all runs: messages,
 seconds, audit_seconds, rate, floor_rate, ratio, lost, duplicated, p50_ms, p99_ms, p999_ms, redis_cpu_us and
 client_cpu_us (per message), bytes_per_pending, node_rss_mb (the generator's, mostly),
-worker_rss_mb, server_mb, kills and clean. What cannot be known here is null.
+worker_rss_mb, server_mb, kills and clean. A value that cannot be measured here is null.
 
-Exit codes: 0 every message committed exactly once; 1 not so, or it could not be run.";
+Exit codes: 0 every message was committed exactly once; 1 one was not, or the bench could not run.";
 
 /// Below `baton completions --help`.
 pub(crate) const COMPLETIONS: &str = "\

@@ -1,4 +1,4 @@
-//! Flags of what is served over HTTP.
+//! Flags of the HTTP server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use baton_web::PublicUrl;
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Page")]
 pub(crate) struct WebArgs {
-    /// Where to listen; an address beyond this machine needs --token-file
+    /// Address to listen on; one that other machines can reach needs --token-file
     #[arg(long, value_name = "ADDR", env = "BATON_HTTP", default_value = "127.0.0.1:7070",
           value_parser = http_addr)]
     pub(crate) http: SocketAddr,
-    /// File with a token of at least 16 characters that visitors must know
+    /// File with a token of at least 16 characters; visitors log in with it
     #[arg(long, value_name = "FILE", env = "BATON_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Let visitors take, retry and drop failed messages
     #[arg(long, env = "BATON_ALLOW_ACTIONS")]
     pub(crate) allow_actions: bool,
-    /// A name by which visitors may ask for the page, beside the address itself; may be repeated
+    /// Another host name under which the page answers; may be repeated
     #[arg(
         long,
         value_name = "NAME",
@@ -27,7 +27,7 @@ pub(crate) struct WebArgs {
         value_delimiter = ','
     )]
     pub(crate) allow_host: Vec<String>,
-    /// The address of the page behind a proxy, such as https://baton.example; may be repeated
+    /// Address of the page behind a proxy, such as https://baton.example; may be repeated
     #[arg(
         long,
         value_name = "URL",
@@ -37,16 +37,16 @@ pub(crate) struct WebArgs {
     pub(crate) public_url: Vec<PublicUrl>,
 }
 
-/// An address to listen on. Names are not resolved: a page that listens elsewhere than its
-/// owner thinks is a page that anybody reads.
+/// An address to listen on. Names are not resolved: a page that listens on another address than its
+/// owner thinks is open to strangers.
 pub(crate) fn http_addr(text: &str) -> Result<SocketAddr, String> {
     let local = text
         .strip_prefix("localhost:")
         .and_then(|port| port.parse().ok())
         .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     local.or_else(|| text.parse().ok()).ok_or_else(|| {
-        "an address and a port are needed, such as 127.0.0.1:7070 or [::1]:7070; 0.0.0.0:7070 \
-         is every address of this machine, and port 0 any that is free"
+        "write an address and a port, such as 127.0.0.1:7070 or [::1]:7070; 0.0.0.0:7070 is every \
+         address of this machine, and port 0 is any free port"
             .to_owned()
     })
 }

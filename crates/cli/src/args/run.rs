@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::http::http_addr;
 
-/// Longest pretended work, and longest interval: beyond, somebody mistook a unit.
+/// Longest pretended work, and longest interval: a longer one has a mistaken unit.
 const LONGEST_WORK: Duration = Duration::from_secs(24 * 3600);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -24,14 +24,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SHARE", env = "BATON_ERROR_RATE", default_value = "0.05",
           value_parser = error_rate)]
     pub(crate) error_rate: f64,
-    /// Stop generating when the fleet has published so many in total [default: never]
+    /// Stop generating when the fleet has published N messages in total [default: never]
     #[arg(long, value_name = "N", env = "BATON_MESSAGES", value_parser = messages)]
     pub(crate) messages: Option<u64>,
-    /// How long a silent generator keeps its right to generate
+    /// How long a silent generator keeps its lease, the right to generate
     #[arg(long, value_name = "TIME", env = "BATON_LEASE_TTL", default_value = "1500ms",
           value_parser = lease_ttl)]
     pub(crate) lease_ttl: Duration,
-    /// How long a silent worker keeps its messages
+    /// How long a silent worker keeps its claim on messages
     #[arg(long, value_name = "TIME", env = "BATON_CLAIM_TTL", default_value = "5s",
           value_parser = claim_ttl)]
     pub(crate) claim_ttl: Duration,
@@ -47,23 +47,23 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", env = "BATON_WORK_PER_CHAR", default_value = "0ms",
           value_parser = work)]
     pub(crate) work_per_char: Duration,
-    /// What becomes of messages that were due while no node generated: catch-up makes up for
-    /// those of the last 10 minutes, catch-up:TIME of another time, skip for none
+    /// Messages that were due while no node generated: catch-up makes those of the last 10
+    /// minutes, catch-up:TIME those of the last TIME, skip makes none
     #[arg(long, value_name = "HOW", env = "BATON_MISSED", default_value = "catch-up",
           value_parser = missed)]
     pub(crate) missed: Missed,
-    /// Generate no more while so many messages wait
+    /// Pause generating while N messages wait
     #[arg(long, value_name = "N", env = "BATON_MAX_PENDING", default_value = "1000000",
           value_parser = max_pending)]
     pub(crate) max_pending: u64,
-    /// Handle no more while so many failed messages are kept
+    /// Pause handling while the errors store holds N failed messages
     #[arg(long, value_name = "N", env = "BATON_MAX_ERRORS", default_value = "1000000",
           value_parser = max_errors)]
     pub(crate) max_errors: u64,
-    /// Form of the lines on stdout, one per event
+    /// Format of the log on stdout, one line per event
     #[arg(long, value_name = "FORM", env = "BATON_LOG", default_value = "text")]
     pub(crate) log: LogFormat,
-    /// Serve /metrics, /healthz and /readyz there, such as 127.0.0.1:9464 [default: nowhere]
+    /// Serve /metrics, /healthz and /readyz on this address, such as 127.0.0.1:9464 [default: off]
     #[arg(long, value_name = "ADDR", env = "BATON_HTTP", value_parser = http_addr)]
     pub(crate) http: Option<SocketAddr>,
     /// Run even on a server that deletes keys when its memory is full
@@ -131,7 +131,7 @@ fn missed(text: &str) -> Result<Missed, String> {
         Some(("catch-up", time)) => Missed::CatchUp {
             at_most: duration(time, Duration::MAX)?,
         },
-        _ => return Err("catch-up, catch-up:TIME (such as catch-up:30m) or skip".to_owned()),
+        _ => return Err("write catch-up, catch-up:TIME (such as catch-up:30m) or skip".to_owned()),
     };
     checked(missed, |settings| settings.missed(missed))
 }
@@ -146,8 +146,8 @@ fn max_errors(text: &str) -> Result<u64, String> {
     checked(most, |settings| settings.max_errors(most))
 }
 
-/// Asks the library about one setting, so that its limits are known in one place and the
-/// complaint names the flag.
+/// Lets the library check one setting, so that its limits are in one place. clap adds the flag's name
+/// to the complaint.
 fn checked<T>(value: T, set: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Result<T, String> {
     let words = |error: baton::Error| error.to_string();
     let settings = Node::builder(FleetName::new("any").map_err(words)?);
@@ -157,14 +157,14 @@ fn checked<T>(value: T, set: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Result<
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse()
-        .map_err(|_| "a whole number is needed, and not too large a one".to_owned())
+        .map_err(|_| "write a whole number; this is none, or it is too large".to_owned())
 }
 
 pub(crate) fn error_rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         // NaN lies in no range.
         Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
-        _ => Err("a number from 0 (none) to 1 (all) is needed, such as 0.05".to_owned()),
+        _ => Err("write a number from 0 (none) to 1 (all), such as 0.05".to_owned()),
     }
 }
 

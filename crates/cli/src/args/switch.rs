@@ -1,4 +1,4 @@
-//! The value of a flag that is on or off. Only a variable has one; a typed flag is on.
+//! The value of a switch, a flag that is on or off. Only its variable has one; a typed switch is on.
 
 use std::ffi::OsStr;
 
@@ -10,8 +10,8 @@ use clap::{Arg, Command, Error};
 const ON: [&str; 4] = ["true", "1", "yes", "on"];
 const OFF: [&str; 4] = ["false", "0", "no", "off"];
 
-/// Reads such a value. A word that it does not know is an error, not a guess: `disabled` would
-/// otherwise enable what it is to disable.
+/// Reads a switch's variable. An unknown word is an error, not a guess: `disabled` would otherwise
+/// enable the feature.
 #[derive(Clone)]
 pub(super) struct Switch;
 

@@ -1,8 +1,10 @@
 //! One copy of a bench's unsafe queue: pushes or pops, whichever it is told.
 
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use baton_bench::floor::{Queue, consume, produce};
+use baton_log::{Line, LogEvent};
 use baton_print::outln;
 
 use super::word;
@@ -35,7 +37,15 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &FloorArgs) -> anyhow::Resu
     let target = connect::for_command(connection)?;
     let queue = Queue::new(&args.queue);
     let mut word = word::hear();
-    outln!(r#"{{"event":"worker"}}"#);
+    // The bench waits until every copy has logged its role.
+    let ready = Line {
+        at: SystemTime::now(),
+        node: "".into(),
+        event: LogEvent::Worker {
+            generator: "".into(),
+        },
+    };
+    outln!("{}", serde_json::to_string(&ready)?);
     runtime::block_on(async {
         let word = word.wait_for(Option::is_some).await?.clone();
         if word.as_deref() == Some("produce") {

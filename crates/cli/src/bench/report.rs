@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use baton_bench::Course;
+use baton_bench::Timeline;
 
 use super::MOST_FINDINGS;
 use super::plot::{Plot, steps};
@@ -139,7 +139,7 @@ fn pace(shown: &Measured) -> String {
 }
 
 /// How long nobody published where the generator changed hands.
-fn gaps(course: &Course) -> String {
+fn gaps(course: &Timeline) -> String {
     let pairs = course.reigns.windows(2);
     let mut gaps: Vec<f64> = pairs
         .map(|pair| (pair[1].from - pair[0].to) * 1000.0)
@@ -157,7 +157,7 @@ fn gaps(course: &Course) -> String {
 }
 
 /// How many messages took how long, on a logarithmic scale.
-fn latency(course: &Course) -> String {
+fn latency(course: &Timeline) -> String {
     let times = course.latency.times();
     let all: u64 = times.iter().map(|(_, count)| count).sum();
     let place = |us: u64| (us.max(1) as f64 / 1000.0).log10();

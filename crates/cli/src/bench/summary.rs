@@ -3,7 +3,7 @@
 use std::fmt;
 
 use baton::inspect::Finding;
-use baton_bench::{Course, Run, Usage};
+use baton_bench::{Run, Timeline, Usage};
 use serde_json::{Value, json};
 
 use super::{BenchArgs, ERROR_RATE};
@@ -16,7 +16,7 @@ const SIGMAS: f64 = 6.0;
 /// One run of ours with what its ledger tells.
 pub(super) struct Measured {
     pub(super) run: Run,
-    pub(super) course: Course,
+    pub(super) course: Timeline,
 }
 
 /// All runs.
@@ -67,7 +67,7 @@ impl Summary {
     }
 
     pub(super) fn add(&mut self, run: Run) {
-        let course = Course::new(&run.ledger, run.began_us, run.seconds / SLICES);
+        let course = Timeline::new(&run.ledger, run.began_us, run.seconds / SLICES);
         self.runs.push(Measured { run, course });
     }
 

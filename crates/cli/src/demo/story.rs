@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use baton::inspect::NodeRole;
+use baton_log::LogEvent;
 use baton_print::outln;
 use baton_processes::{Fleet, History, Told, command, status};
 use baton_server::PrivateServer;
@@ -85,12 +86,12 @@ impl Story {
         self.fleet.kill9(generator)?;
         self.say(&format!("KILL -9 the generator {}", self.name(generator)));
         let next = self.fleet.wait_for(mark, PATIENCE, "a successor", |told| {
-            told.event() == "generator"
+            matches!(told.event(), LogEvent::Generator { .. })
         })?;
         self.say(&format!(
             "  {} generates now, epoch {}: {} ms after the kill",
             next.node(),
-            next.number("epoch"),
+            next.event().epoch().unwrap_or_default(),
             (next.at - killed).as_millis()
         ));
         self.fleet.start_many(1, PATIENCE)?;
@@ -110,24 +111,26 @@ impl Story {
         let back = self
             .fleet
             .wait_for(mark, PATIENCE, "its message to come back", |told| {
-                told.event() == "reclaimed"
+                matches!(told.event(), LogEvent::Reclaimed { .. })
             })?;
-        self.say(&format!(
-            "  {} message back in the queue {} ms after the kill",
-            back.number("count"),
-            (back.at - killed).as_millis()
-        ));
-        let again = self
-            .fleet
-            .wait_for(mark, PATIENCE, "its message to end", |told| {
-                told.event() == "processed" && told.number("attempt") > 1
-            })?;
-        self.say(&format!(
-            "  #{} processed by {}, attempt {}",
-            again.number("first"),
-            again.node(),
-            again.number("attempt")
-        ));
+        if let LogEvent::Reclaimed { count, .. } = back.event() {
+            self.say(&format!(
+                "  {count} message back in the queue {} ms after the kill",
+                (back.at - killed).as_millis()
+            ));
+        }
+        let again = self.fleet.wait_for(
+            mark,
+            PATIENCE,
+            "its message to end",
+            |told| matches!(told.event(), LogEvent::Processed { attempt, .. } if *attempt > 1),
+        )?;
+        if let LogEvent::Processed { first, attempt, .. } = again.event() {
+            let node = again.node();
+            self.say(&format!(
+                "  #{first} processed by {node}, attempt {attempt}"
+            ));
+        }
         Ok(())
     }
 
@@ -141,19 +144,19 @@ impl Story {
             self.name(generator)
         ));
         let next = self.fleet.wait_for(mark, PATIENCE, "a successor", |told| {
-            told.event() == "generator" && told.copy != generator
+            matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
         })?;
         self.say(&format!(
             "  its lease ran out: {} generates now, epoch {}, after {:.1} s",
             next.node(),
-            next.number("epoch"),
+            next.event().epoch().unwrap_or_default(),
             (next.at - paused).as_secs_f64()
         ));
         let mark = self.fleet.mark();
         self.fleet.resume(generator)?;
         self.fleet
             .wait_for(mark, PATIENCE, "it to be fenced", |told| {
-                told.copy == generator && told.event() == "fenced"
+                told.copy == generator && matches!(told.event(), LogEvent::Fenced { .. })
             })?;
         self.say(&format!(
             "  resumed: {} is fenced and works from now on",
@@ -169,16 +172,9 @@ impl Story {
             let mark = self.fleet.mark();
             self.fleet.watch_for(left.min(INTERVAL * 3))?;
             let told = self.fleet.told();
-            let Some(ended) = told[mark..].iter().find(|told| told.event() == "processed") else {
-                continue;
-            };
-            let single = told.iter().rev().find(|told| {
-                told.event() == "published" && told.number("first") == ended.number("first")
-            });
-            outln!(
-                "  {}",
-                line(ended, single.and_then(|told| told.line["text"].as_str()))
-            );
+            if let Some(line) = told[mark..].iter().find_map(|ended| line(ended, &told)) {
+                outln!("  {line}");
+            }
         }
         Ok(())
     }
@@ -269,23 +265,31 @@ impl Story {
     }
 }
 
-/// One message that ended, in a line.
-fn line(told: &Told, text: Option<&str>) -> String {
-    let seq = told.number("first");
-    let failed = told.line["failed"]
-        .as_array()
-        .is_some_and(|failed| !failed.is_empty());
-    let text = match text {
-        Some(text) => Excerpt {
+/// The line of a message that ended; none for other events. Its text is in the line of its
+/// publish, which is in `told`.
+fn line(ended: &Told, told: &[Told]) -> Option<String> {
+    let LogEvent::Processed { first, failed, .. } = ended.event() else {
+        return None;
+    };
+    let published = told.iter().rev().find_map(|told| match told.event() {
+        LogEvent::Published {
+            first: of, text, ..
+        } if of == first => Some(text),
+        _ => None,
+    });
+    let text = match published {
+        Some(Some(text)) => Excerpt {
             bytes: text.as_bytes(),
-            most_chars: 45,
+            max_chars: 45,
         }
         .to_string(),
-        None => "(published in a pack, to catch up)".to_owned(),
+        _ => "(published in a pack, to catch up)".to_owned(),
     };
-    format!(
-        "#{seq:<4} {text:<48} {} by {}",
-        if failed { "FAILED" } else { "done  " },
-        told.node()
-    )
+    let outcome = if failed.is_empty() {
+        "done  "
+    } else {
+        "FAILED"
+    };
+    let node = ended.node();
+    Some(format!("#{first:<4} {text:<48} {outcome} by {node}"))
 }

@@ -1,114 +1,82 @@
-//! Events for programs.
+//! Events for programs: the lines of [`baton_log`].
 
+use std::time::SystemTime;
+
+use crate::hints;
 use baton::Event;
-use humantime::Rfc3339Timestamp;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use baton_log::{Line, LogEvent, RedisState, Role};
 
 use super::Entry;
 use crate::json;
 
 /// Appends a line.
-pub(crate) fn write(to: &mut Vec<u8>, at: Rfc3339Timestamp, node: &str, entry: &Entry<'_>) {
-    let line = Line { at, node, entry };
+pub(crate) fn write(to: &mut Vec<u8>, at: SystemTime, node: &str, entry: &Entry<'_>) {
+    let line = Line {
+        at,
+        node: node.into(),
+        event: log_event(entry),
+    };
     if json::write_line(to, &line).is_err() {
-        // No event of ours has anything that JSON cannot say.
+        // JSON can express every event of ours.
         to.clear();
     }
 }
 
-struct Line<'a> {
-    at: Rfc3339Timestamp,
-    node: &'a str,
-    entry: &'a Entry<'a>,
-}
-
-impl Serialize for Line<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut line = serializer.serialize_map(None)?;
-        line.serialize_entry("at", &format_args!("{}", self.at))?;
-        match self.entry {
-            Entry::Event(event) => {
-                line.serialize_entry("event", name(event))?;
-                line.serialize_entry("node", self.node)?;
-                fields(&mut line, event)?;
-            }
-            Entry::Gap(lines) => {
-                line.serialize_entry("event", "log_gap")?;
-                line.serialize_entry("node", self.node)?;
-                line.serialize_entry("lines", lines)?;
-            }
-        }
-        line.end()
-    }
-}
-
-fn name(event: &Event) -> &'static str {
+/// The entry as programs read it. It borrows from the entry, so that a line costs no allocation.
+fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
+    let event = match entry {
+        Entry::Event(event) => *event,
+        Entry::Gap(lines) => return LogEvent::LogGap { lines: *lines },
+    };
     match event {
-        Event::Generator { .. } => "generator",
-        Event::Worker { .. } => "worker",
-        Event::Published { .. } => "published",
-        Event::Processed { .. } => "processed",
-        Event::Fenced { .. } => "fenced",
-        Event::Lost { .. } => "lost",
-        Event::Reclaimed { .. } => "reclaimed",
-        Event::Redis { .. } => "redis",
-        Event::Warning { .. } => "warning",
-        Event::Snapshot { .. } => "snapshot",
-        Event::Stopped => "stopped",
-        // A newer library may tell more.
-        _ => "other",
-    }
-}
-
-fn fields<M: SerializeMap>(line: &mut M, event: &Event) -> Result<(), M::Error> {
-    match event {
-        Event::Generator { epoch } => line.serialize_entry("epoch", epoch),
-        Event::Worker { generator } => line.serialize_entry("generator", generator),
+        Event::Generator { epoch } => LogEvent::Generator { epoch: *epoch },
+        Event::Worker { generator } => LogEvent::Worker {
+            generator: generator.into(),
+        },
         Event::Published {
             epoch,
             first,
             last,
             text,
-        } => {
-            line.serialize_entry("epoch", epoch)?;
-            line.serialize_entry("first", first)?;
-            line.serialize_entry("last", last)?;
-            match text {
-                Some(text) => line.serialize_entry("text", &String::from_utf8_lossy(text)),
-                None => Ok(()),
-            }
-        }
+        } => LogEvent::Published {
+            epoch: *epoch,
+            first: *first,
+            last: *last,
+            text: text.as_deref().map(String::from_utf8_lossy),
+        },
         Event::Processed {
             first,
             last,
             failed,
             attempt,
-        } => {
-            line.serialize_entry("first", first)?;
-            line.serialize_entry("last", last)?;
-            line.serialize_entry("failed", failed)?;
-            line.serialize_entry("attempt", attempt)
-        }
-        Event::Fenced { epoch, by } => {
-            line.serialize_entry("epoch", epoch)?;
-            line.serialize_entry("by", by)
-        }
-        Event::Lost { first, last } => {
-            line.serialize_entry("first", first)?;
-            line.serialize_entry("last", last)
-        }
-        Event::Reclaimed { count, nodes } => {
-            line.serialize_entry("count", count)?;
-            line.serialize_entry("nodes", nodes)
-        }
-        Event::Redis { up, reason } => {
-            line.serialize_entry("state", if *up { "regained" } else { "lost" })?;
-            match reason {
-                Some(reason) => line.serialize_entry("reason", reason),
-                None => Ok(()),
-            }
-        }
-        Event::Warning { text } => line.serialize_entry("text", text),
+        } => LogEvent::Processed {
+            first: *first,
+            last: *last,
+            failed: failed.into(),
+            attempt: *attempt,
+        },
+        Event::Fenced { epoch, by } => LogEvent::Fenced {
+            epoch: *epoch,
+            by: by.as_deref().map(Into::into),
+        },
+        Event::Lost { first, last } => LogEvent::Lost {
+            first: *first,
+            last: *last,
+        },
+        Event::Reclaimed { count, nodes } => LogEvent::Reclaimed {
+            count: *count,
+            nodes: nodes.into(),
+        },
+        Event::Redis { up, reason } => LogEvent::Redis {
+            state: match up {
+                true => RedisState::Regained,
+                false => RedisState::Lost,
+            },
+            reason: reason.as_deref().map(Into::into),
+        },
+        Event::Warning(warning) => LogEvent::Warning {
+            text: hints::warning(warning).into(),
+        },
         Event::Snapshot {
             generator,
             published_per_s,
@@ -116,22 +84,33 @@ fn fields<M: SerializeMap>(line: &mut M, event: &Event) -> Result<(), M::Error> 
             pending,
             claimed,
             errors,
-        } => {
-            let tenths = |rate: f64| (rate * 10.0).round() / 10.0;
-            line.serialize_entry("role", if *generator { "generator" } else { "worker" })?;
-            line.serialize_entry("published_per_s", &tenths(*published_per_s))?;
-            line.serialize_entry("processed_per_s", &tenths(*processed_per_s))?;
-            line.serialize_entry("pending", pending)?;
-            line.serialize_entry("claimed", claimed)?;
-            line.serialize_entry("errors", errors)
-        }
-        _ => Ok(()),
+        } => LogEvent::Snapshot {
+            role: match generator {
+                true => Role::Generator,
+                false => Role::Worker,
+            },
+            published_per_s: tenths(*published_per_s),
+            processed_per_s: tenths(*processed_per_s),
+            pending: *pending,
+            claimed: *claimed,
+            errors: *errors,
+        },
+        Event::Stopped => LogEvent::Stopped,
+        // A newer library may have more events.
+        _ => LogEvent::Other,
     }
+}
+
+fn tenths(rate: f64) -> f64 {
+    (rate * 10.0).round() / 10.0
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::lines;
+    use std::time::UNIX_EPOCH;
+
+    use super::super::tests::{events, lines};
+    use super::*;
 
     #[test]
     fn every_event_is_one_object_with_its_time_name_and_node_first() {
@@ -160,7 +139,7 @@ mod tests {
                 r#"reclaimed","node":"n0de","count":3,"nodes":["k3v9x0a7qm","b"]}"#,
                 r#"redis","node":"n0de","state":"lost","reason":"connection refused"}"#,
                 r#"redis","node":"n0de","state":"regained"}"#,
-                r#"warning","node":"n0de","text":"the errors store is full"}"#,
+                r#"warning","node":"n0de","text":"cannot publish for now: OOM command not allowed"}"#,
                 concat!(
                     r#"snapshot","node":"n0de","role":"generator","published_per_s":2.0,"#,
                     r#""processed_per_s":0.0,"pending":3,"claimed":1,"errors":6}"#
@@ -169,5 +148,40 @@ mod tests {
                 r#"log_gap","node":"n0de","lines":12}"#,
             ]
         );
+    }
+
+    #[test]
+    fn a_program_reads_every_event_back_and_knows_it() {
+        for text in lines(super::write) {
+            let line: Line = serde_json::from_str(&text).unwrap();
+            assert_ne!(line.event, LogEvent::Other, "{text}");
+            assert_eq!(serde_json::to_string(&line).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_line_costs_no_allocation() {
+        let events = events();
+        let valid = |entry: &Entry<'_>| {
+            match entry {
+                // A text that is not UTF-8 has to be converted.
+                Entry::Event(baton::Event::Published { text, .. }) => text
+                    .as_ref()
+                    .is_none_or(|text| str::from_utf8(text).is_ok()),
+                // A warning is rare, and its words are put together.
+                Entry::Event(baton::Event::Warning(_)) => false,
+                _ => true,
+            }
+        };
+        let entries = events.iter().map(Entry::Event).chain([Entry::Gap(12)]);
+        let mut to = Vec::with_capacity(4096);
+        for entry in entries.filter(valid) {
+            to.clear();
+            let used = allocation_counter::measure(|| {
+                super::write(&mut to, UNIX_EPOCH, "n0de", &entry);
+            });
+            let line = String::from_utf8_lossy(&to);
+            assert_eq!(used.count_total, 0, "{line}");
+        }
     }
 }

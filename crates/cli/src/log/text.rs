@@ -2,19 +2,20 @@
 
 use std::fmt::{self, Display};
 use std::io::Write;
+use std::time::SystemTime;
 
+use crate::hints;
 use baton::Event;
-use humantime::Rfc3339Timestamp;
-
 use baton_protocol::text::{Escaped, Excerpt};
 
 use super::Entry;
 
-/// Longest excerpt of a text.
+/// The most characters of a message's text in a line.
 const EXCERPT_CHARS: usize = 60;
 
 /// Appends a line.
-pub(crate) fn write(to: &mut Vec<u8>, at: Rfc3339Timestamp, node: &str, entry: &Entry<'_>) {
+pub(crate) fn write(to: &mut Vec<u8>, at: SystemTime, node: &str, entry: &Entry<'_>) {
+    let at = humantime::format_rfc3339_millis(at);
     // Writing to a vector cannot fail.
     let _ = match entry {
         Entry::Event(event) => writeln!(to, "{at} {node:10}  {}", Words(event)),
@@ -43,7 +44,7 @@ impl Display for Words<'_> {
                             " {}",
                             Excerpt {
                                 bytes,
-                                most_chars: EXCERPT_CHARS
+                                max_chars: EXCERPT_CHARS
                             }
                         )
                     }
@@ -95,7 +96,10 @@ impl Display for Words<'_> {
                 let reason = reason.as_deref().unwrap_or("no answer");
                 write!(f, "lost Redis: {}", Escaped(reason.as_bytes()))
             }
-            Event::Warning { text } => write!(f, "warning: {}", Escaped(text.as_bytes())),
+            Event::Warning(warning) => {
+                let text = hints::warning(warning);
+                write!(f, "warning: {}", Escaped(text.as_bytes()))
+            }
             Event::Snapshot {
                 generator,
                 published_per_s,
@@ -110,7 +114,7 @@ impl Display for Words<'_> {
                 if *generator { "generator" } else { "worker" }
             ),
             Event::Stopped => f.write_str("stopped"),
-            // A newer library may tell more.
+            // A newer library may have more events.
             other => write!(f, "{other:?}"),
         }
     }
@@ -161,7 +165,7 @@ mod tests {
                 "took back 3 messages of dead workers k3v9x0a7qm, b",
                 "lost Redis: connection refused",
                 "regained Redis",
-                "warning: the errors store is full",
+                "warning: cannot publish for now: OOM command not allowed",
                 "generator: 2.0 published/s, 0.0 processed/s; pending 3, claimed 1, errors 6",
                 "stopped",
                 "log gap: 12 lines were dropped, the output took no more",

@@ -1,11 +1,11 @@
 //! The thread that writes the log, and the bounded buffer in front of it.
 //!
-//! A write to standard output may block for as long as its reader likes: a pipe that is full,
-//! a terminal after Ctrl-S. A node whose beat, generator or workers waited for that would lose
-//! its lease. So they only append to a buffer, which never waits, and this thread writes.
+//! A write to standard output blocks while its reader does not read: a full pipe, a terminal
+//! after Ctrl-S. A node that waited for such a write would lose its lease. So the node only
+//! appends to a buffer, which never waits, and this thread writes.
 //!
-//! The buffer is bounded. Lines that do not fit are dropped and counted, and the next line that
-//! fits is preceded by one that names the count.
+//! The buffer is bounded. It drops and counts the lines that do not fit. In front of the next
+//! line that fits it puts a line with the count.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,47 +19,48 @@ use baton_print::{PIPE_BUF, errln_within, write_some};
 use crate::output;
 use crate::stop::{Cause, Stop};
 
-/// Bytes that may wait to be written. At full speed a node logs less than this per second, so
-/// a reader that only hesitates costs no line.
+/// The most bytes that the buffer holds. At full speed a node logs less than this per second, so
+/// a short pause of the reader costs no line.
 const MAX_WAITING_BYTES: usize = 4 << 20;
-/// How long a closing log waits for its reader.
+/// How long a log that closes waits for its reader.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long words on stderr wait for their reader.
+/// How long a message on stderr waits for its reader.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(100);
-/// Pauses between tries to write to an output that fails: the first, and the longest.
+/// Pauses between attempts to write to an output that fails: the first, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// The buffer and its thread.
 pub(super) struct Writer(Arc<Shared>);
 
 struct Shared {
-    /// Bytes that may wait, and how few must wait before a line is taken after one that was
-    /// dropped: with every second line dropped, half of the log would be counts.
+    /// The most bytes that the buffer holds.
     max_waiting: usize,
+    /// After a dropped line the buffer takes no line until it is this empty. Without this gap
+    /// it would drop every second line, and half of the log would be counts.
     resume_at: usize,
     buffer: Mutex<Buffer>,
-    /// There are lines, or the log closes.
+    /// The buffer has lines, or the log closes.
     changed: Condvar,
-    /// Everything is written, or never will be.
-    settled: Condvar,
+    /// The thread has ended.
+    finished: Condvar,
 }
 
 #[derive(Default)]
 struct Buffer {
-    /// Whole lines, together no longer than a pipe takes in one piece: two nodes that share a
-    /// pipe do not mix their lines. A line that is longer has a chunk of its own.
+    /// Whole lines. A pipe takes each chunk in one piece, so two nodes that share a pipe do not
+    /// mix their lines. A longer line has a chunk of its own.
     chunks: VecDeque<Vec<u8>>,
-    /// Bytes of the chunks, and of the one that is being written.
+    /// Bytes of the chunks and of the chunk that the thread writes.
     waiting: usize,
-    /// Lines of the chunk that is being written.
+    /// Lines of the chunk that the thread writes.
     writing: usize,
-    /// Lines that did not fit since the last one that did.
+    /// Lines that the buffer dropped since the last line that it took.
     dropped: u64,
-    /// Where a line is rendered before it is known to fit.
+    /// A line is rendered here, because only then its length is known.
     scratch: Vec<u8>,
     /// Whether the thread waits for lines.
     idle: bool,
-    /// Whether the node has ended: what cannot be written now never will be.
+    /// Whether the log closes: the thread does not retry any more.
     closing: bool,
     /// Whether the thread has ended.
     ended: bool,
@@ -72,7 +73,8 @@ impl Shared {
 }
 
 impl Writer {
-    /// Starts the thread that writes to standard output. A reader that is gone asks `stop`.
+    /// Starts the thread that writes to standard output. It asks `stop` to stop the node when
+    /// the reader is gone.
     pub(super) fn start(stop: Stop) -> io::Result<Self> {
         Self::start_on(io::stdout(), MAX_WAITING_BYTES, stop)
     }
@@ -87,7 +89,7 @@ impl Writer {
             resume_at: max_waiting / 2,
             buffer: Mutex::default(),
             changed: Condvar::new(),
-            settled: Condvar::new(),
+            finished: Condvar::new(),
         });
         let thread = Thread {
             shared: Arc::clone(&shared),
@@ -101,8 +103,8 @@ impl Writer {
         Ok(Self(shared))
     }
 
-    /// Appends the line that `line` renders; never waits for the output. If lines were dropped
-    /// before it, `gap` renders their count first.
+    /// Appends the line that `line` renders, and never waits for the output. If the buffer
+    /// dropped lines before, `gap` renders their count first.
     pub(super) fn append(
         &self,
         line: impl FnOnce(&mut Vec<u8>),
@@ -119,7 +121,8 @@ impl Writer {
         let mut bytes = std::mem::take(&mut buffer.scratch);
         bytes.clear();
         line(&mut bytes);
-        // A single line may be longer than the whole buffer: it is no reason to drop it.
+        // An empty buffer takes a line that is longer than the buffer, or the line would never
+        // be written.
         if buffer.waiting > 0 && buffer.waiting + bytes.len() > self.0.max_waiting {
             buffer.dropped += 1;
         } else {
@@ -134,8 +137,8 @@ impl Writer {
         }
     }
 
-    /// Waits until everything is written, but no longer than [`CLOSE_TIMEOUT`]. What is left is
-    /// counted on stderr.
+    /// Waits until the thread has written everything, for at most [`CLOSE_TIMEOUT`]. A message on
+    /// stderr counts the lines that are left.
     pub(super) fn close(&self, gap: impl FnOnce(&mut Vec<u8>, u64)) {
         let deadline = Instant::now() + CLOSE_TIMEOUT;
         let mut buffer = self.0.lock();
@@ -150,7 +153,7 @@ impl Writer {
             if left.is_zero() {
                 break;
             }
-            let waited = self.0.settled.wait_timeout(buffer, left);
+            let waited = self.0.finished.wait_timeout(buffer, left);
             buffer = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let waiting: usize = buffer.chunks.iter().map(|chunk| lines(chunk)).sum();
@@ -190,7 +193,7 @@ fn lines(bytes: &[u8]) -> usize {
 /// How much of a chunk was written.
 enum Written {
     All,
-    /// So many bytes; the log closes, so there is no other try.
+    /// This many bytes. The log closes, so the thread does not retry.
     Part(usize),
     ReaderGone,
 }
@@ -199,7 +202,7 @@ struct Thread<O> {
     shared: Arc<Shared>,
     output: O,
     stop: Stop,
-    /// Whether the last write failed, which stderr was told then.
+    /// Whether the last write failed. A message on stderr said so then.
     failing: bool,
 }
 
@@ -216,7 +219,7 @@ impl<O: AsFd> Thread<O> {
                     buffer.writing = lines(&chunk[written..]);
                     break;
                 }
-                // A reader that is gone misses nothing.
+                // Lines that have no reader are not lost.
                 Written::ReaderGone => {
                     buffer.chunks.clear();
                     break;
@@ -224,10 +227,10 @@ impl<O: AsFd> Thread<O> {
             }
         }
         self.shared.lock().ended = true;
-        self.shared.settled.notify_all();
+        self.shared.finished.notify_all();
     }
 
-    /// The next chunk, as soon as there is one. `None` once the log is closed and written.
+    /// Waits for the next chunk. `None` when the log is closed and everything is written.
     fn next(&self) -> Option<Vec<u8>> {
         let mut buffer = self.shared.lock();
         loop {
@@ -245,8 +248,8 @@ impl<O: AsFd> Thread<O> {
         }
     }
 
-    /// Writes a chunk, for as long as it takes: a full disk may have room again. Goes on in the
-    /// middle of a line where a write ended there.
+    /// Writes a chunk, and retries until the log closes: a full disk may have room again. After a
+    /// partial write it continues with the next byte, also within a line.
     fn write(&mut self, chunk: &[u8]) -> Written {
         let mut done = 0;
         let (mut pause, longest) = RETRY;
@@ -271,7 +274,7 @@ impl<O: AsFd> Thread<O> {
         Written::All
     }
 
-    /// Says once per failure of the output why the log has to wait.
+    /// Says on stderr why the log has to wait, once per failure of the output.
     fn report(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.failing, true) {
             let text = format!(
@@ -284,7 +287,7 @@ impl<O: AsFd> Thread<O> {
         }
     }
 
-    /// Waits; true if the log closes meanwhile.
+    /// Waits for this long. Returns true if the log closes meanwhile.
     fn closes_within(&self, pause: Duration) -> bool {
         let deadline = Instant::now() + pause;
         let mut buffer = self.shared.lock();
@@ -306,7 +309,7 @@ mod tests {
 
     use super::*;
 
-    /// Far more than a pipe holds.
+    /// Far more bytes than a pipe holds.
     const MAX: usize = 256 * 1024;
 
     fn start() -> (Writer, PipeReader, Stop) {
@@ -325,7 +328,7 @@ mod tests {
         writer.append(|to| to.extend_from_slice(line.as_bytes()), gap);
     }
 
-    /// The gaps of a log in which every number is a line or counted where it is missing.
+    /// The gaps of a log. Every number must be a line, or be counted where it is missing.
     #[track_caller]
     fn gaps(log: &str, numbers: u64) -> Vec<u64> {
         let (mut next, mut gaps) = (0, Vec::new());
@@ -354,7 +357,7 @@ mod tests {
             let mut log = String::new();
             reader.read_to_string(&mut log).map(|_| log)
         });
-        // The reader makes room meanwhile, at a moment that does not matter.
+        // Meanwhile the reader makes room.
         (numbers..2 * numbers).for_each(|number| append(&writer, number));
         writer.close(gap);
         let log = reading.join().unwrap().unwrap();

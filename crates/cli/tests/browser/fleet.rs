@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use baton_log::LogEvent;
 use baton_processes::Fleet;
 use baton_server::{Fsync, PrivateServer};
 use serde_json::json;
@@ -16,7 +17,10 @@ const SEEN_WITHIN: Duration = Duration::from_secs(2);
 /// The name of the node that generates, as it told.
 fn generator(fleet: &Fleet) -> String {
     let told = fleet.told();
-    let last = told.iter().rev().find(|told| told.event() == "generator");
+    let last = told
+        .iter()
+        .rev()
+        .find(|told| matches!(told.event(), LogEvent::Generator { .. }));
     last.unwrap().node().to_owned()
 }
 
@@ -94,7 +98,7 @@ fn a_killed_generator_is_seen_within_two_seconds() {
 
     fleet
         .wait_for(mark, PATIENCE, "its word", |told| {
-            told.event() == "generator"
+            matches!(told.event(), LogEvent::Generator { .. })
         })
         .unwrap();
     assert_eq!(tab.text("#generator"), generator(&fleet));
@@ -111,7 +115,7 @@ fn a_killed_generator_is_seen_within_two_seconds() {
     fleet.terminate(copy).unwrap();
     fleet
         .wait_for(mark, PATIENCE, "its heir", |told| {
-            told.event() == "generator"
+            matches!(told.event(), LogEvent::Generator { .. })
         })
         .unwrap();
     tab.wait_until(

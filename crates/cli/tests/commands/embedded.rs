@@ -59,7 +59,11 @@ fn a_node_starts_a_server_that_others_join_and_that_outlives_it() {
 
     first.kill().unwrap();
     let said = end(first).stderr;
-    for part in ["one was started", &machine.port, "baton server stop"] {
+    for part in [
+        "so this node started one",
+        &machine.port,
+        "baton server stop",
+    ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
     assert!(
@@ -103,7 +107,7 @@ fn a_node_starts_a_server_that_others_join_and_that_outlives_it() {
     );
     assert_eq!(
         run(machine.baton(&["server", "stop"])).stdout,
-        "the server does not run\n"
+        "the server is not running\n"
     );
     // The data stays.
     assert!(Path::new(machine.data.path()).join("baton/server").is_dir());
@@ -220,7 +224,7 @@ fn a_command_for_the_server_refuses_the_address_of_another() {
                 "{flags:?}"
             );
             assert!(
-                ended.stderr.contains("looks after the server"),
+                ended.stderr.contains("controls only the server"),
                 "{}",
                 ended.stderr
             );
@@ -257,7 +261,7 @@ fn a_port_whose_holder_answers_nothing_is_named_while_the_program_waits() {
         began.elapsed()
     );
     assert!(
-        line.contains(&addr) && line.contains("answers nothing"),
+        line.contains(&addr) && line.contains("does not answer"),
         "{line}"
     );
     let ended = end(node);
@@ -300,7 +304,7 @@ fn a_server_that_is_not_ours_is_not_stopped() {
     let ended = run(command);
     assert_eq!(ended.code, Some(1));
     assert!(
-        ended.stderr.contains("it is left alone"),
+        ended.stderr.contains("it was left alone"),
         "{}",
         ended.stderr
     );

@@ -256,7 +256,7 @@ fn what_another_holds_is_counted_by_those_that_do_not_show_it() {
         assert!(
             ended
                 .stderr
-                .contains("1 failed message more in the hands of"),
+                .contains("left out 1 failed message, held by another"),
             "{}",
             ended.stderr
         );

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use baton_log::LogEvent;
 use baton_server::PrivateServer;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Ended, baton, end, on, server, shell, signal, wait_until};
+use crate::support::{Ended, baton, end, on, read_log, server, shell, signal, wait_until};
 
 fn node(server: &PrivateServer, args: &[&str]) -> Command {
     let mut command = baton(&["run", "--log", "json", "--redis", &server.url()]);
@@ -64,11 +65,15 @@ fn dev_full() -> File {
 fn last_without_a_gap(log: &str) -> u64 {
     let mut last = 0;
     for line in log.lines() {
-        let told: Value = serde_json::from_str(line).unwrap();
-        assert_ne!(told["event"], "log_gap", "{line}");
-        if told["event"] == "published" {
-            assert_eq!(told["first"], last + 1, "{line}");
-            last = told["last"].as_u64().unwrap();
+        match read_log(line).event {
+            LogEvent::LogGap { .. } => panic!("{line}"),
+            LogEvent::Published {
+                first, last: to, ..
+            } => {
+                assert_eq!(first, last + 1, "{line}");
+                last = to;
+            }
+            _ => {}
         }
     }
     last
@@ -112,8 +117,8 @@ fn a_reader_that_keeps_up_misses_no_line_at_full_speed() {
     assert_eq!(generator.stop().code, Some(0));
     let log = reading.join().unwrap().unwrap();
     assert_eq!(last_without_a_gap(&log), messages);
-    let last: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
-    assert_eq!(last["event"], "stopped");
+    let last = read_log(log.lines().last().unwrap());
+    assert_eq!(last.event, LogEvent::Stopped);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use baton_log::{Line, LogEvent};
 use baton_server::PrivateServer;
 use rustix::net;
 use rustix::process::{Pid, Signal, kill_process};
@@ -147,11 +148,9 @@ pub(crate) fn three_messages(command: impl Fn() -> Command) {
             });
             panic!("no three messages: {log:#?} {ended:?}");
         };
-        let event: Value = serde_json::from_str(&line).unwrap();
-        let count = || 1 + event["last"].as_u64().unwrap() - event["first"].as_u64().unwrap();
-        match event["event"].as_str().unwrap() {
-            "published" => published += count(),
-            "processed" => processed += count(),
+        match read_log(&line).event {
+            LogEvent::Published { first, last, .. } => published += last - first + 1,
+            LogEvent::Processed { first, last, .. } => processed += last - first + 1,
             _ => {}
         }
         log.push(line);
@@ -161,6 +160,17 @@ pub(crate) fn three_messages(command: impl Fn() -> Command) {
         let ended = end(node);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     }
+}
+
+/// Reads a line of a node's log. Every event and every field in it must be one that
+/// [`baton_log`] knows.
+#[track_caller]
+pub(crate) fn read_log(text: &str) -> Line<'static> {
+    let line: Line = serde_json::from_str(text).unwrap();
+    assert_ne!(line.event, LogEvent::Other, "{text}");
+    let fields: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_value(&line).unwrap(), fields);
+    line
 }
 
 /// What `status --json` says, for a command that has no more than its connection.

@@ -1,6 +1,7 @@
 //! Every message ends exactly once, whatever crashes.
 
 use baton::inspect::NodeRole;
+use baton_log::LogEvent;
 use baton_processes::{Fleet, History, status, wait_status};
 use baton_server::PrivateServer;
 
@@ -105,13 +106,16 @@ fn a_killed_worker_s_message_is_processed_by_another_long_before_its_claim_ends(
     fleet.kill9(holder).unwrap();
     let back = fleet
         .wait_for(mark, PATIENCE, "messages taken back", |told| {
-            told.event() == "reclaimed"
+            matches!(told.event(), LogEvent::Reclaimed { .. })
         })
         .unwrap();
-    assert_eq!(back.number("count"), 1);
+    assert!(
+        matches!(back.event(), LogEvent::Reclaimed { count: 1, .. }),
+        "{back:?}"
+    );
     fleet
         .wait_for(mark, PATIENCE, "a second attempt", |told| {
-            told.event() == "processed" && told.number("attempt") == 2
+            matches!(told.event(), LogEvent::Processed { attempt: 2, .. })
         })
         .unwrap();
     assert_each_once(&fleet, &server, 10);
@@ -139,7 +143,7 @@ fn a_message_whose_workers_lose_it_and_live_is_not_blamed_for_it() {
         fleet.pause(holder).unwrap();
         fleet
             .wait_for(mark, PATIENCE, "the message taken back", |told| {
-                told.event() == "reclaimed"
+                matches!(told.event(), LogEvent::Reclaimed { .. })
             })
             .unwrap();
         fleet.resume(holder).unwrap();
@@ -170,14 +174,14 @@ fn a_worker_paused_past_its_claim_wakes_up_and_its_commit_is_refused() {
     fleet.pause(holder).unwrap();
     fleet
         .wait_for(mark, PATIENCE, "another to process it", |told| {
-            told.event() == "processed" && told.number("attempt") == 2
+            matches!(told.event(), LogEvent::Processed { attempt: 2, .. })
         })
         .unwrap();
     let mark = fleet.mark();
     fleet.resume(holder).unwrap();
     fleet
         .wait_for(mark, PATIENCE, "its commit to be refused", |told| {
-            told.event() == "lost" && told.copy == holder
+            matches!(told.event(), LogEvent::Lost { .. }) && told.copy == holder
         })
         .unwrap();
     assert_each_once(&fleet, &server, 20);

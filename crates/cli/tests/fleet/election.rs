@@ -3,12 +3,17 @@
 use baton::inspect::NodeRole;
 use std::time::{Duration, Instant};
 
-use baton_processes::{History, status, wait_status};
+use baton_log::LogEvent;
+use baton_processes::{History, Told, status, wait_status};
 
-use crate::support::{PATIENCE, durable_server, fleet_of, server, workers};
+use crate::support::{PATIENCE, durable_server, fleet_of, messages, server, workers};
 
 /// A lease that no test waits for: whoever takes over before it ends saw the death itself.
 const ENDLESS_LEASE: [&str; 2] = ["--lease-ttl", "10m"];
+
+fn is_published_in(told: &Told, epoch: u64) -> bool {
+    matches!(told.event(), LogEvent::Published { .. }) && told.event().epoch() == Some(epoch)
+}
 
 #[test]
 fn fifty_nodes_starting_at_the_same_moment_elect_exactly_one() {
@@ -17,7 +22,7 @@ fn fifty_nodes_starting_at_the_same_moment_elect_exactly_one() {
     let elected: Vec<_> = fleet
         .told()
         .into_iter()
-        .filter(|told| told.event() == "generator")
+        .filter(|told| matches!(told.event(), LogEvent::Generator { .. }))
         .collect();
     assert_eq!(elected.len(), 1, "{elected:?}");
     let status = status(&server.url(), "default").unwrap();
@@ -53,13 +58,13 @@ fn a_killed_generator_is_replaced_long_before_its_lease_ends() {
         fleet.kill9(generator).unwrap();
         let next = fleet
             .wait_for(mark, PATIENCE, "a successor", |told| {
-                told.event() == "generator" && told.copy != generator
+                matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
             })
             .unwrap();
-        assert_eq!(next.number("epoch"), epoch);
+        assert_eq!(next.event().epoch(), Some(epoch));
         fleet
             .wait_for(mark, PATIENCE, "its messages", |told| {
-                told.event() == "published" && told.number("epoch") == epoch
+                is_published_in(told, epoch)
             })
             .unwrap();
         fleet.start_many(1, PATIENCE).unwrap();
@@ -90,13 +95,13 @@ fn takeover_also_works_when_most_of_the_fleet_dies_at_the_same_moment() {
     }
     let next = fleet
         .wait_for(mark, PATIENCE, "a survivor to generate", |told| {
-            told.event() == "generator"
+            matches!(told.event(), LogEvent::Generator { .. })
         })
         .unwrap();
     assert!(survivors.contains(&next.copy));
     fleet
         .wait_for(mark, PATIENCE, "the other to work", |told| {
-            told.event() == "processed" && survivors.contains(&told.copy)
+            matches!(told.event(), LogEvent::Processed { .. }) && survivors.contains(&told.copy)
         })
         .unwrap();
 }
@@ -122,36 +127,33 @@ fn a_generator_paused_past_its_lease_wakes_up_fenced() {
         fleet.pause(generator).unwrap();
         let next = fleet
             .wait_for(mark, PATIENCE, "a successor", |told| {
-                told.event() == "generator" && told.copy != generator
+                matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
             })
             .unwrap();
         let mark = fleet.mark();
         fleet.resume(generator).unwrap();
         fleet
             .wait_for(mark, PATIENCE, "the old one to notice", |told| {
-                told.copy == generator && told.event() == "fenced"
+                told.copy == generator && matches!(told.event(), LogEvent::Fenced { .. })
             })
             .unwrap();
         fleet
             .wait_for(mark, PATIENCE, "the old one to work", |told| {
-                told.copy == generator && told.event() == "processed"
+                told.copy == generator && matches!(told.event(), LogEvent::Processed { .. })
             })
             .unwrap();
-        let epoch = next.number("epoch");
+        let epoch = next.event().epoch().unwrap();
         fleet
             .wait_for(0, PATIENCE, "a message of the successor", |told| {
-                told.event() == "published" && told.number("epoch") == epoch
+                is_published_in(told, epoch)
             })
             .unwrap();
         // Nothing of the old one was accepted after the seal: the numbers under each epoch
         // end where the next one's begin.
         let told = fleet.told();
         let numbers = |epoch: u64| {
-            let of = told
-                .iter()
-                .filter(move |told| told.event() == "published" && told.number("epoch") == epoch);
-            of.map(|told| (told.number("first"), told.number("last")))
-                .collect::<Vec<_>>()
+            let published = told.iter().filter(|told| is_published_in(told, epoch));
+            published.map(messages).collect::<Vec<_>>()
         };
         let first_of_new = numbers(epoch)
             .iter()
@@ -180,7 +182,7 @@ fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
         let mut fleet = fleet_of(2, &server, &args);
         fleet
             .wait_for(0, PATIENCE, "messages", |told| {
-                told.event() == "published" && told.covers(3)
+                matches!(told.event(), LogEvent::Published { .. }) && told.covers(3)
             })
             .unwrap();
         for copy in fleet.alive() {
@@ -201,11 +203,12 @@ fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
         fleet.start_many(1, PATIENCE).unwrap();
         let first = fleet
             .wait_for(mark, PATIENCE, "a message", |told| {
-                told.event() == "published"
+                matches!(told.event(), LogEvent::Published { .. })
             })
             .unwrap();
-        let size = first.number("last") - first.number("first") + 1;
-        assert_eq!(first.number("first"), before.published + 1);
+        let (first, last) = messages(&first);
+        let size = last - first + 1;
+        assert_eq!(first, before.published + 1);
         assert_eq!(size >= 90, caught_up, "{missed}: {size} messages at once");
         assert!(caught_up || size == 1, "{missed}: {size} messages at once");
     }
@@ -216,7 +219,9 @@ fn a_successor_keeps_the_beat() {
     let server = server();
     let mut fleet = fleet_of(3, &server, &["--interval", "200ms"]);
     fleet
-        .wait_for(0, PATIENCE, "messages", |told| told.event() == "published")
+        .wait_for(0, PATIENCE, "messages", |told| {
+            matches!(told.event(), LogEvent::Published { .. })
+        })
         .unwrap();
     let (began, at_start) = (Instant::now(), status(&server.url(), "default").unwrap());
     for _ in 0..3 {
@@ -225,7 +230,7 @@ fn a_successor_keeps_the_beat() {
         fleet.kill9(generator).unwrap();
         fleet
             .wait_for(mark, PATIENCE, "the next", |told| {
-                told.event() == "published" && told.copy != generator
+                matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
             })
             .unwrap();
         fleet.start_many(1, PATIENCE).unwrap();
@@ -254,7 +259,7 @@ fn a_resigning_generator_hands_over_within_a_beat() {
     fleet.terminate(generator).unwrap();
     fleet
         .wait_for(mark, PATIENCE, "a successor", |told| {
-            told.event() == "generator" && told.copy != generator
+            matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
         })
         .unwrap();
     assert_eq!(fleet.wait(generator).unwrap(), Some(0));
@@ -285,9 +290,7 @@ fn a_lone_generator_paused_past_its_lease_goes_on_under_a_new_epoch() {
     let fleet = fleet_of(1, &server, &["--interval", "20ms", "--lease-ttl", "300ms"]);
     for epoch in 1..4 {
         fleet
-            .wait_for(0, PATIENCE, "messages", |told| {
-                told.event() == "published" && told.number("epoch") == epoch
-            })
+            .wait_for(0, PATIENCE, "messages", |told| is_published_in(told, epoch))
             .unwrap();
         fleet.pause(0).unwrap();
         // Nobody else is there to take the lease when it has run out on Redis's clock.

@@ -1,8 +1,10 @@
 //! How messages flow: bounds, backpressure, the errors store, what nodes tell.
 
+use baton::FailedMessage;
+use baton_log::LogEvent;
 use baton_processes::{status, wait_status};
 
-use crate::support::{PATIENCE, assert_each_once, fleet_of, server};
+use crate::support::{PATIENCE, assert_each_once, fleet_of, messages, server, warns};
 
 #[test]
 fn generating_stops_after_the_given_number_in_total() {
@@ -15,7 +17,7 @@ fn generating_stops_after_the_given_number_in_total() {
     fleet.kill9(generator).unwrap();
     fleet
         .wait_for(mark, PATIENCE, "a successor", |told| {
-            told.event() == "generator"
+            matches!(told.event(), LogEvent::Generator { .. })
         })
         .unwrap();
     assert_eq!(status(&server.url(), "default").unwrap().published, 1234);
@@ -66,9 +68,7 @@ fn a_full_errors_store_is_an_error_and_no_failed_message_is_dropped() {
     ];
     let fleet = fleet_of(3, &server, &args);
     fleet
-        .wait_for(0, PATIENCE, "a warning", |told| {
-            told.event() == "warning" && told.line["text"].as_str().unwrap().contains("getErrors")
-        })
+        .wait_for(0, PATIENCE, "a warning", |told| warns(told, "getErrors"))
         .unwrap();
     let mut taken = 0;
     while taken < 250 {
@@ -106,9 +106,8 @@ fn about_five_percent_fail_and_all_of_them_are_in_the_errors_store() {
         .unwrap()
         .lines()
         .map(|line| {
-            serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"]
-                .as_u64()
-                .unwrap()
+            let failed: FailedMessage = serde_json::from_str(line).unwrap();
+            failed.seq
         })
         .collect();
     printed.sort_unstable();
@@ -136,9 +135,10 @@ fn workers_share_slow_work_and_none_sits_on_more_than_it_can_do() {
     for told in fleet
         .told()
         .iter()
-        .filter(|told| told.event() == "processed")
+        .filter(|told| matches!(told.event(), LogEvent::Processed { .. }))
     {
-        let size = told.number("last") - told.number("first") + 1;
+        let (first, last) = messages(told);
+        let size = last - first + 1;
         // 40 ms of work at a time, once a lane knows its handler; a little more on a busy machine.
         assert!(size <= 10, "{size} messages of 10 ms in one claim");
         *per_copy.entry(told.copy).or_insert(0) += size;
@@ -167,12 +167,12 @@ fn a_slow_handler_keeps_its_claim_for_as_long_as_it_lives() {
     let told = fleet.told();
     let first_attempts = told
         .iter()
-        .filter(|told| told.event() == "processed" && told.number("attempt") == 1);
+        .filter(|told| matches!(told.event(), LogEvent::Processed { attempt: 1, .. }));
     assert_eq!(first_attempts.count(), 6);
-    assert!(
-        told.iter()
-            .all(|told| !matches!(told.event(), "lost" | "reclaimed"))
-    );
+    assert!(told.iter().all(|told| !matches!(
+        told.event(),
+        LogEvent::Lost { .. } | LogEvent::Reclaimed { .. }
+    )));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn handling_takes_time_in_proportion_to_the_text() {
     let mut fleet = fleet_of(1, &server, &args);
     fleet
         .wait_for(0, PATIENCE, "all published", |told| {
-            told.event() == "published"
+            matches!(told.event(), LogEvent::Published { .. })
         })
         .unwrap();
     let mut connection = crate::support::redis(&server);
@@ -229,12 +229,19 @@ fn a_worker_that_becomes_the_generator_begins_no_further_message() {
     let told = fleet.told();
     let of = |copy| told.iter().filter(move |told| told.copy == copy);
     assert_eq!(
-        of(first).filter(|told| told.event() == "processed").count(),
+        of(first)
+            .filter(|told| matches!(told.event(), LogEvent::Processed { .. }))
+            .count(),
         0
     );
     // What it had begun when it was elected, it may finish: one claim.
     let second = fleet.generator().unwrap();
     assert_ne!(first, second);
-    let after = of(second).skip_while(|told| told.event() != "generator");
-    assert!(after.filter(|told| told.event() == "processed").count() <= 1);
+    let after = of(second).skip_while(|told| !matches!(told.event(), LogEvent::Generator { .. }));
+    assert!(
+        after
+            .filter(|told| matches!(told.event(), LogEvent::Processed { .. }))
+            .count()
+            <= 1
+    );
 }

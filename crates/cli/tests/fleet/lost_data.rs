@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use baton_log::LogEvent;
 use baton_processes::{Fleet, History, Told, status, wait_status};
 use baton_server::PrivateServer;
 use redis::Commands;
 
-use crate::support::{PATIENCE, fleet_of, keys, redis, server};
+use crate::support::{PATIENCE, fleet_of, keys, redis, server, warns};
 
 const LOSS: &str = "Redis lost its data";
 
@@ -18,9 +19,13 @@ fn wait_published(server: &PrivateServer, at_least: u64) {
 }
 
 fn says<'a>(word: &'a str) -> impl Fn(&Told) -> bool + 'a {
-    move |told| {
-        let text = told.line["text"].as_str().unwrap_or_default();
-        told.event() == "warning" && text.contains(word)
+    move |told| warns(told, word)
+}
+
+fn warning(told: &Told) -> &str {
+    match told.event() {
+        LogEvent::Warning { text } => text,
+        other => panic!("no warning: {other:?}"),
     }
 }
 
@@ -28,8 +33,10 @@ fn says<'a>(word: &'a str) -> impl Fn(&Told) -> bool + 'a {
 fn highest_told(fleet: &Fleet, copy: usize, before: usize) -> u64 {
     let told = fleet.told().into_iter().take(before);
     told.filter(|told| told.copy == copy)
-        .filter(|told| matches!(told.event(), "published" | "processed"))
-        .map(|told| told.number("last"))
+        .filter_map(|told| match told.event() {
+            LogEvent::Published { last, .. } | LogEvent::Processed { last, .. } => Some(*last),
+            _ => None,
+        })
         .max()
         .unwrap_or_default()
 }
@@ -48,7 +55,7 @@ fn flush_is_said(args: &[&str], messages: u64) {
                 told.copy == generator && says(LOSS)(told)
             })
             .unwrap();
-        let text = said.line["text"].as_str().unwrap().to_owned();
+        let text = warning(&said);
         let known: u64 = text
             .split_once("up to #")
             .and_then(|(_, rest)| rest.split(' ').next())
@@ -59,7 +66,7 @@ fn flush_is_said(args: &[&str], messages: u64) {
         wait_published(&server, 3);
         fleet
             .wait_for(mark, PATIENCE, "work to go on", |told| {
-                told.event() == "processed"
+                matches!(told.event(), LogEvent::Processed { .. })
             })
             .unwrap();
         // Let every node have its say: once per loss, whichever of its parts noticed.
@@ -100,14 +107,15 @@ fn a_flush_is_said_by_workers_that_know_of_more() {
         fleet.kill9(generator).unwrap();
         fleet
             .wait_for(mark, PATIENCE, "a successor", |told| {
-                told.event() == "generator"
+                matches!(told.event(), LogEvent::Generator { .. })
             })
             .unwrap();
     }
     fleet.start_many(1, PATIENCE).unwrap();
     wait_published(&server, 50);
     let (mark, generator) = (fleet.mark(), fleet.generator().unwrap());
-    let worked = |told: &Told| told.event() == "processed" && told.copy != generator;
+    let worked =
+        |told: &Told| matches!(told.event(), LogEvent::Processed { .. }) && told.copy != generator;
     fleet.wait_for(mark, PATIENCE, "work", worked).unwrap();
     let _: () = ::redis::cmd("FLUSHALL").query(&mut redis(&server)).unwrap();
     fleet
@@ -136,22 +144,27 @@ fn a_last_number_that_another_hand_wrote_makes_no_message_that_does_not_exist() 
                 says("another hand"),
             )
             .unwrap();
-        let text = said.line["text"].as_str().unwrap();
+        let text = warning(&said);
         assert!(text.contains(&keys().fence), "{text}");
         assert!(text.contains(&forged.to_string()), "{text}");
         fleet
-            .wait_for(mark, PATIENCE, "messages after it", |told| {
-                told.event() == "published" && told.number("first") > forged
-            })
+            .wait_for(
+                mark,
+                PATIENCE,
+                "messages after it",
+                |told| matches!(told.event(), LogEvent::Published { first, .. } if *first > forged),
+            )
             .unwrap();
         let told = fleet.told();
         let phantoms: Vec<_> = told
             .iter()
-            .filter(|told| told.event() == "published")
-            .filter(|told| told.number("last") > forged - AHEAD && told.number("first") <= forged)
-            .map(|told| told.line.to_string())
+            .map(Told::event)
+            .filter(|event| {
+                matches!(event, LogEvent::Published { first, last, .. }
+                    if *last > forged - AHEAD && *first <= forged)
+            })
             .collect();
-        assert_eq!(phantoms, Vec::<String>::new());
+        assert_eq!(phantoms, Vec::<&LogEvent>::new());
         assert_eq!(
             told.iter()
                 .filter(|told| says("another hand")(told))

@@ -6,11 +6,12 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
+use baton_log::{LogEvent, RedisState};
 use baton_processes::{Fleet, Told};
 use baton_server::{Fsync, PrivateServer};
 
 use crate::servers::start_each;
-use crate::support::{PATIENCE, fleet_of, redis, server};
+use crate::support::{PATIENCE, fleet_of, is_redis, redis, server};
 
 /// How long nodes are watched while Redis refuses.
 const WATCHED: Duration = Duration::from_secs(4);
@@ -50,12 +51,12 @@ fn opened(connection: &mut ::redis::Connection) -> u64 {
 }
 
 fn is_lost(told: &Told, reason: &str) -> bool {
-    let said = told.line["reason"].as_str().unwrap_or_default();
-    told.event() == "redis" && told.line["state"] == "lost" && said.contains(reason)
+    matches!(told.event(), LogEvent::Redis { state: RedisState::Lost, reason: Some(said) }
+        if said.contains(reason))
 }
 
 fn is_regained(told: &Told) -> bool {
-    told.event() == "redis" && told.line["state"] == "regained"
+    is_redis(told, RedisState::Regained)
 }
 
 /// Each copy says this reason.
@@ -75,7 +76,7 @@ fn wait_regained(fleet: &Fleet, mark: usize) {
         fleet.wait_for(mark, PATIENCE, "Redis back", said).unwrap();
     }
     let mark = fleet.mark();
-    let ended = |told: &Told| told.event() == "processed";
+    let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
     fleet.wait_for(mark, PATIENCE, "an end", ended).unwrap();
 }
 
@@ -96,13 +97,10 @@ fn assert_calm(fleet: &Fleet, connection: &mut ::redis::Connection) {
         let lines: Vec<String> = told
             .iter()
             .filter(|told| told.copy == copy)
-            .map(|told| {
-                format!(
-                    "{} {} {}",
-                    told.event(),
-                    told.line["reason"],
-                    told.line["text"]
-                )
+            .map(|told| match told.event() {
+                LogEvent::Redis { reason, .. } => format!("redis {reason:?}"),
+                LogEvent::Warning { text } => format!("warning {text}"),
+                other => other.name().to_owned(),
             })
             .collect();
         assert!(lines.len() <= MOST_LINES, "{lines:#?}");
@@ -175,7 +173,7 @@ fn another_password_is_said_by_the_log_by_readyz_and_by_status() {
         ..baton_processes::Own::default()
     };
     fleet.start_with(own).unwrap();
-    let joined = |told: &Told| told.copy == 1 && told.event() == "worker";
+    let joined = |told: &Told| told.copy == 1 && matches!(told.event(), LogEvent::Worker { .. });
     fleet.wait_for(0, PATIENCE, "the second", joined).unwrap();
     wait_readiness(port, &["200 OK"]);
 
@@ -222,7 +220,7 @@ fn a_node_that_is_refused_one_more_connection_goes_on_with_those_it_has() {
     let before = opened(&mut connection);
     fleet.watch_for(WATCHED).unwrap();
     assert!(opened(&mut connection) - before <= MOST_CONNECTIONS);
-    let ended = |told: &Told| told.event() == "processed";
+    let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
     let mark = fleet.mark();
     fleet.wait_for(mark, PATIENCE, "an end", ended).unwrap();
 }
@@ -345,9 +343,11 @@ fn a_server_that_closes_idle_connections_is_no_news() {
     let lines: Vec<Told> = fleet.told_since(mark);
     let redis: Vec<&Told> = lines
         .iter()
-        .filter(|told| told.event() == "redis")
+        .filter(|told| matches!(told.event(), LogEvent::Redis { .. }))
         .collect();
     assert_eq!(redis.len(), 0, "{redis:?}");
-    let took_over = lines.iter().any(|told| told.event() == "generator");
+    let took_over = lines
+        .iter()
+        .any(|told| matches!(told.event(), LogEvent::Generator { .. }));
     assert!(!took_over, "{lines:?}");
 }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use baton_log::{LogEvent, RedisState};
 use baton_processes::{Fleet, wait_status};
 use baton_server::PrivateServer;
 use redis::Commands;
 
-use crate::support::{PATIENCE, assert_each_once, durable_server, fleet_of, keys, redis, server};
+use crate::support::{
+    PATIENCE, assert_each_once, durable_server, fleet_of, is_redis, keys, messages, redis, server,
+    warns,
+};
 
 fn wait_ended(server: &PrivateServer, messages: u64) {
     wait_status(&server.url(), "default", PATIENCE, "progress", |status| {
@@ -56,13 +60,13 @@ fn scripts_forgotten_and_connections_killed_under_load_lose_and_repeat_nothing()
         fleet
             .told()
             .iter()
-            .any(|told| told.event() == "redis" && told.line["state"] == "lost")
+            .any(|told| is_redis(told, RedisState::Lost))
     );
     assert!(
         fleet
             .told()
             .iter()
-            .any(|told| told.event() == "redis" && told.line["state"] == "regained")
+            .any(|told| is_redis(told, RedisState::Regained))
     );
 }
 
@@ -99,13 +103,13 @@ fn a_node_without_redis_waits_says_so_and_joins_when_it_comes() {
     fleet.start().unwrap();
     fleet
         .wait_for(0, PATIENCE, "it to say so", |told| {
-            told.event() == "redis" && told.line["state"] == "lost"
+            is_redis(told, RedisState::Lost)
         })
         .unwrap();
     server.restart().unwrap();
     fleet
         .wait_for(0, PATIENCE, "it to generate", |told| {
-            told.event() == "published"
+            matches!(told.event(), LogEvent::Published { .. })
         })
         .unwrap();
 }
@@ -148,14 +152,14 @@ fn a_full_redis_refuses_new_messages_whole_and_still_takes_commits() {
         ],
     );
     fleet
-        .wait_for(0, PATIENCE, "a warning", |told| {
-            told.event() == "warning" && told.line["text"].as_str().unwrap().contains("OOM")
-        })
+        .wait_for(0, PATIENCE, "a warning", |told| warns(told, "OOM"))
         .unwrap();
     // Workers drain a server that is full to the brim.
     fleet.start_many(2, PATIENCE).unwrap();
     fleet
-        .wait_for(0, PATIENCE, "commits", |told| told.event() == "processed")
+        .wait_for(0, PATIENCE, "commits", |told| {
+            matches!(told.event(), LogEvent::Processed { .. })
+        })
         .unwrap();
     set(&mut connection, 0);
     assert_each_once(&fleet, &server, 60_000);
@@ -201,7 +205,7 @@ fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_workers_live_on() {
     let mark = fleet.mark();
     fleet
         .wait_for(mark, PATIENCE, "work to go on", |told| {
-            told.event() == "processed"
+            matches!(told.event(), LogEvent::Processed { .. })
         })
         .unwrap();
 }
@@ -216,7 +220,7 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
     );
     fleet
         .wait_for(0, PATIENCE, "all published", |told| {
-            told.event() == "published" && told.covers(5)
+            matches!(told.event(), LogEvent::Published { .. }) && told.covers(5)
         })
         .unwrap();
     let mut connection = redis(&server);
@@ -243,12 +247,13 @@ fn a_lost_bell_token_delays_nobody_for_long() {
     }
     let published = fleet
         .wait_for(fleet.mark(), PATIENCE, "a message", |told| {
-            told.event() == "published"
+            matches!(told.event(), LogEvent::Published { .. })
         })
         .unwrap();
     let processed = fleet
         .wait_for(0, PATIENCE, "its end", |told| {
-            told.event() == "processed" && told.covers(published.number("first"))
+            matches!(told.event(), LogEvent::Processed { .. })
+                && told.covers(messages(&published).0)
         })
         .unwrap();
     // The look by itself comes after five seconds only.
@@ -260,10 +265,12 @@ fn a_fleet_whose_redis_lost_everything_begins_anew() {
     let mut server = server();
     let fleet = fleet_of(3, &server, &["--interval", "20ms"]);
     for _ in 0..2 {
-        let enough = |told: &baton_processes::Told| told.event() == "processed" && told.covers(5);
+        let enough = |told: &baton_processes::Told| {
+            matches!(told.event(), LogEvent::Processed { .. }) && told.covers(5)
+        };
         fleet
             .wait_for(fleet.mark(), PATIENCE, "messages", |told| {
-                told.event() == "processed"
+                matches!(told.event(), LogEvent::Processed { .. })
             })
             .unwrap();
         fleet.wait_for(0, PATIENCE, "messages", enough).unwrap();
@@ -273,7 +280,7 @@ fn a_fleet_whose_redis_lost_everything_begins_anew() {
         server.restart().unwrap();
         fleet
             .wait_for(mark, PATIENCE, "the first message again", |told| {
-                told.event() == "published" && told.number("first") == 1
+                matches!(told.event(), LogEvent::Published { first: 1, .. })
             })
             .unwrap();
         fleet.wait_for(mark, PATIENCE, "its end", enough).unwrap();

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use baton_log::LogEvent;
 use baton_processes::{Fleet, Told, status, wait_status};
 use baton_server::PrivateServer;
 use redis::Commands;
 
 use crate::fake_clock::FakeClock;
-use crate::support::{PATIENCE, durable_server, fleet_of, keys, redis};
+use crate::support::{PATIENCE, durable_server, fleet_of, keys, messages, redis};
 
 const DAY_S: i64 = 24 * 3600;
 
@@ -32,14 +33,11 @@ fn kill_all(fleet: &mut Fleet) {
 
 fn warnings(fleet: &Fleet, mark: usize, word: &str) -> Vec<String> {
     let told = fleet.told_since(mark).into_iter();
-    told.filter(|told| told.event() == "warning")
-        .filter_map(|told| told.line["text"].as_str().map(str::to_owned))
-        .filter(|text| text.contains(word))
-        .collect()
-}
-
-fn size(told: &Told) -> u64 {
-    told.number("last") - told.number("first") + 1
+    told.filter_map(|told| match told.line.event {
+        LogEvent::Warning { text } if text.contains(word) => Some(text.into_owned()),
+        _ => None,
+    })
+    .collect()
 }
 
 /// A fleet that has published, is dead, and left a cursor that its next generator finds.
@@ -74,7 +72,7 @@ fn a_cursor_a_day_back_is_made_up_for_to_the_bound_and_the_rest_is_said_once() {
         wait_published(&server, before + bound_ms / 100);
         // Until the schedule has its beat again: one message at a time.
         let mark_beat = fleet.mark();
-        let single = |told: &Told| told.event() == "published" && size(told) == 1;
+        let single = |told: &Told| published_by(told) == 1;
         fleet
             .wait_for(mark_beat, PATIENCE, "the beat", single)
             .unwrap();
@@ -94,7 +92,7 @@ fn a_cursor_a_day_back_is_made_up_for_to_the_bound_and_the_rest_is_said_once() {
 
 fn published_by(told: &Told) -> u64 {
     match told.event() {
-        "published" => size(told),
+        LogEvent::Published { first, last, .. } => last - first + 1,
         _ => 0,
     }
 }
@@ -140,9 +138,11 @@ fn time_in_which_the_limit_was_reached_is_not_missed() {
     let raised = ["--interval", "20ms", "--messages", "1000"];
     let fleet = fleet_of(1, &server, &raised);
     let first = fleet
-        .wait_for(0, PATIENCE, "a message", |told| told.event() == "published")
+        .wait_for(0, PATIENCE, "a message", |told| {
+            matches!(told.event(), LogEvent::Published { .. })
+        })
         .unwrap();
-    assert_eq!((first.number("first"), first.number("last")), (11, 11));
+    assert_eq!(messages(&first), (11, 11));
 }
 
 /// Lets a fleet publish every 20 ms while the clock is set and set back, and returns how many
@@ -195,7 +195,7 @@ fn a_step_of_the_clock_makes_and_withholds_no_messages_across_takeovers() {
         fleet.kill9(generator).unwrap();
         fleet
             .wait_for(mark, PATIENCE, "a successor", |told| {
-                told.event() == "published" && told.copy != generator
+                matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
             })
             .unwrap();
     };

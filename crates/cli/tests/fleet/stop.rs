@@ -1,5 +1,6 @@
 //! Stopping in good order.
 
+use baton_log::LogEvent;
 use baton_processes::{status, wait_status};
 
 use crate::support::{PATIENCE, assert_each_once, fleet_of, server, workers};
@@ -35,7 +36,7 @@ fn a_stopping_worker_finishes_its_message() {
     let told = fleet.told();
     let finished = told[mark..]
         .iter()
-        .filter(|told| told.copy == busy[0] && told.event() == "processed")
+        .filter(|told| told.copy == busy[0] && matches!(told.event(), LogEvent::Processed { .. }))
         .count();
     assert!(finished >= 1, "{:?}", &told[mark..]);
     assert_eq!(
@@ -44,7 +45,7 @@ fn a_stopping_worker_finishes_its_message() {
             .find(|told| told.copy == busy[0])
             .unwrap()
             .event(),
-        "stopped"
+        &LogEvent::Stopped
     );
     assert_each_once(&fleet, &server, 6);
 }
@@ -123,7 +124,7 @@ fn a_node_that_is_stopped_while_redis_is_away_ends_within_its_grace() {
     for copy in fleet.alive() {
         fleet
             .wait_for(mark, PATIENCE, "it to miss Redis", |told| {
-                told.copy == copy && told.event() == "redis"
+                told.copy == copy && matches!(told.event(), LogEvent::Redis { .. })
             })
             .unwrap();
     }

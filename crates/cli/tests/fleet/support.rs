@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use baton_processes::{Fleet, History, wait_status};
+use baton_log::{LogEvent, RedisState};
+use baton_processes::{Fleet, History, Told, wait_status};
 use baton_server::{Fsync, PrivateServer};
 
 /// Longest wait for anything. Generous: a busy machine must not fail a test.
@@ -59,7 +60,10 @@ pub(crate) fn assert_each_once(fleet: &Fleet, server: &PrivateServer, messages: 
         "{status:?}"
     );
 
-    let history = History::new(&fleet.told());
+    let told = fleet.told();
+    let unknown = told.iter().find(|told| *told.event() == LogEvent::Other);
+    assert!(unknown.is_none(), "an event without a type: {unknown:?}");
+    let history = History::new(&told);
     assert_eq!(
         history.duplicated(),
         Vec::<u64>::new(),
@@ -88,4 +92,21 @@ pub(crate) fn redis(server: &PrivateServer) -> redis::Connection {
 /// The fleet's key names.
 pub(crate) fn keys() -> baton_protocol::Keys {
     baton_protocol::Keys::new(&baton::FleetName::new("default").unwrap())
+}
+
+/// Whether a node warns with this word.
+pub(crate) fn warns(told: &Told, word: &str) -> bool {
+    matches!(told.event(), LogEvent::Warning { text } if text.contains(word))
+}
+
+/// Whether a node lost or regained Redis.
+pub(crate) fn is_redis(told: &Told, now: RedisState) -> bool {
+    matches!(told.event(), LogEvent::Redis { state, .. } if *state == now)
+}
+
+/// The first and the last message of an event.
+#[track_caller]
+pub(crate) fn messages(told: &Told) -> (u64, u64) {
+    let messages = told.event().messages();
+    messages.unwrap().into_inner()
 }

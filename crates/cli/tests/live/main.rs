@@ -1,7 +1,6 @@
-//! The demo's live view, in a terminal, with every key it has.
+//! The live view of the demo in a terminal, with every key that it has.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
-mod screen;
 mod terminal;
 
 use baton::inspect::NodeRole;

@@ -1,8 +1,9 @@
-//! The demo in a terminal of the test's own.
+//! Runs the demo in a terminal that a test holds the other end of.
 
 use baton::inspect::NodeRole;
 use std::fs::File;
 use std::io::Read;
+use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
@@ -18,19 +19,18 @@ use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::screen::Screen;
-
 /// Longest wait for anything. Generous: a busy machine must not fail a test.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
-const ROWS: u16 = 30;
-const COLUMNS: u16 = 110;
+const ROWS: NonZeroU16 = NonZeroU16::new(30).unwrap();
+const COLUMNS: NonZeroU16 = NonZeroU16::new(110).unwrap();
 
-/// What the program wrote to its terminal.
+/// What the program did to its terminal.
 struct Written {
-    bytes: Vec<u8>,
-    screen: Screen,
-    /// Whether nobody wants to read more.
+    terminal: vt100::Parser,
+    /// Whether the program has used a screen of its own.
+    own_screen: bool,
+    /// Whether the reader should stop.
     enough: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Demo {
     child: Child,
     /// Our end of the terminal, until it is closed.
     terminal: Option<OwnedFd>,
-    /// How the terminal was before.
+    /// The terminal's settings before the program started.
     calm: Termios,
     written: Arc<Mutex<Written>>,
     reader: Option<JoinHandle<()>>,
@@ -47,7 +47,7 @@ pub(crate) struct Demo {
     url: String,
 }
 
-/// What the demo brought into the world.
+/// The processes and the folder that the demo created.
 #[derive(Debug)]
 pub(crate) struct Offspring {
     processes: Vec<u64>,
@@ -57,20 +57,20 @@ pub(crate) struct Offspring {
 /// How the demo ended.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
-    /// What stays to be read in the terminal.
+    /// The text that it left in the terminal.
     pub(crate) words: String,
 }
 
-/// A new terminal: our end, and the one for a program.
+/// A new terminal: the test's end, and the program's.
 fn open_terminal() -> (OwnedFd, File) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    // No process may keep the other end of its own terminal.
+    // A program must not inherit the test's end of its own terminal.
     rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
     let size = Winsize {
-        ws_row: ROWS,
-        ws_col: COLUMNS,
+        ws_row: ROWS.get(),
+        ws_col: COLUMNS.get(),
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
@@ -85,8 +85,8 @@ fn open_terminal() -> (OwnedFd, File) {
     (terminal, inner)
 }
 
-/// Runs a command in a terminal that calls itself dumb, for as long as it takes to write these
-/// words or to end. Returns its exit code, if it ended, and what it wrote.
+/// Runs a command in a dumb terminal until it writes these words or ends. Returns its exit code,
+/// if it has one, and what it wrote.
 pub(crate) fn run_dumb(args: &[&str], words: &str) -> (Option<i32>, String) {
     let (terminal, inner) = open_terminal();
     let mut child = command(env!("CARGO_BIN_EXE_baton").as_ref())
@@ -99,7 +99,7 @@ pub(crate) fn run_dumb(args: &[&str], words: &str) -> (Option<i32>, String) {
         .unwrap();
     let mut terminal = File::from(terminal);
     let (mut written, mut piece) = (String::new(), [0; 4096]);
-    // A terminal whose other end is closed is an error to read.
+    // Reading fails once the program's end is closed.
     while let Ok(read @ 1..) = terminal.read(&mut piece) {
         written.push_str(&String::from_utf8_lossy(&piece[..read]));
         if written.contains(words) {
@@ -124,8 +124,8 @@ impl Demo {
             .spawn()
             .unwrap();
         let written = Arc::new(Mutex::new(Written {
-            bytes: Vec::new(),
-            screen: Screen::new(ROWS.into(), COLUMNS.into()),
+            terminal: vt100::Parser::new(ROWS, COLUMNS, 0),
+            own_screen: false,
             enough: false,
         }));
         let reader = read(File::from(terminal.try_clone().unwrap()), &written);
@@ -138,7 +138,7 @@ impl Demo {
             url: String::new(),
         };
         demo.wait_words("5 nodes started");
-        // The view says where it looks.
+        // The view names the server.
         demo.url = demo.word_after("fleet default on ");
         demo
     }
@@ -153,13 +153,13 @@ impl Demo {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits until these words are to be read.
+    /// Waits until the terminal shows these words.
     #[track_caller]
     pub(crate) fn wait_words(&self, words: &str) {
         self.wait(words, || self.text().contains(words).then_some(()));
     }
 
-    /// The word that is to be read after these.
+    /// The word that the terminal shows after these.
     pub(crate) fn word_after(&self, words: &str) -> String {
         let text = self.text();
         let rest = text.split(words).nth(1).unwrap_or_default();
@@ -169,7 +169,7 @@ impl Demo {
             .to_owned()
     }
 
-    /// Waits until the fleet fits.
+    /// Waits until the snapshot of the fleet fits.
     #[track_caller]
     pub(crate) fn wait_fleet(&self, what: &str, fits: impl Fn(&Snapshot) -> bool) -> Snapshot {
         self.wait(what, || {
@@ -178,10 +178,10 @@ impl Demo {
     }
 
     #[track_caller]
-    fn wait<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+    fn wait<T>(&self, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            if let Some(found) = look() {
+            if let Some(found) = probe() {
                 return found;
             }
             assert!(
@@ -194,10 +194,12 @@ impl Demo {
     }
 
     fn text(&self) -> String {
-        self.written.lock().unwrap().screen.text()
+        let written = self.written.lock().unwrap();
+        let rows = written.terminal.screen().rows(0, COLUMNS.get());
+        rows.collect::<Vec<_>>().join("\n")
     }
 
-    /// Whether the terminal waits for whole lines and echoes, as it did before.
+    /// Whether the terminal waits for whole lines and echoes them, as it did before.
     pub(crate) fn is_calm(&self) -> bool {
         let now = tcgetattr(self.terminal.as_ref().unwrap()).unwrap();
         let lines = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
@@ -205,7 +207,7 @@ impl Demo {
             && now.input_modes == self.calm.input_modes
     }
 
-    /// Everything that has to go with the demo.
+    /// Everything that has to end with the demo.
     pub(crate) fn offspring(&self) -> Offspring {
         let seen = status(&self.url, "default").unwrap();
         let nodes = seen.nodes.iter().filter(|node| node.role != NodeRole::Dead);
@@ -240,34 +242,34 @@ impl Demo {
             .unwrap()
     }
 
-    /// Waits for its end, and for the end of whatever could still write to its terminal.
+    /// Waits for its end, and for the end of every process that can write to its terminal.
     pub(crate) fn end(mut self) -> Ended {
         let status = self.wait_end().expect("it did not end");
         self.reader.take().unwrap().join().unwrap();
         assert!(self.is_calm(), "the terminal is not as it was");
         let written = self.written.lock().unwrap();
-        let bytes = String::from_utf8_lossy(&written.bytes).into_owned();
-        assert!(bytes.contains("\x1b[?1049h"), "no screen of its own");
-        let words = bytes.rsplit("\x1b[?1049l").next().unwrap_or_default();
+        let screen = written.terminal.screen();
+        assert!(written.own_screen, "no screen of its own");
+        assert!(!screen.alternate_screen(), "it did not leave its screen");
         Ended {
             code: status.code(),
-            words: words.to_owned(),
+            words: screen.contents(),
         }
     }
 
-    /// Closes the terminal under it, as when a window is closed. Returns its exit code.
+    /// Closes its terminal, as when a window is closed. Returns its exit code.
     pub(crate) fn hang_up(mut self) -> Option<i32> {
-        // The view draws several times a second, so the reader does not wait for long.
+        // The view draws several times a second, so the reader stops soon.
         self.written.lock().unwrap().enough = true;
         self.reader.take().unwrap().join().unwrap();
         self.terminal = None;
-        // The demo does not lead the terminal's session, which would be told by the system.
+        // The system sends the signal only to the leader of the terminal's session.
         self.signal(Signal::HUP);
         self.wait_end().expect("it did not end").code()
     }
 
     fn wait_end(&mut self) -> Option<ExitStatus> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Some(status);
@@ -308,15 +310,15 @@ fn pid_of(pid: u64) -> Pid {
     Pid::from_raw(pid.try_into().unwrap()).unwrap()
 }
 
-/// Reads until nobody has the terminal any more.
+/// Reads until no process has the terminal open.
 fn read(mut terminal: File, written: &Arc<Mutex<Written>>) -> JoinHandle<()> {
     let written = Arc::clone(written);
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
             let mut written = written.lock().unwrap();
-            written.bytes.extend_from_slice(&bytes[..count]);
-            written.screen.take(&bytes[..count]);
+            written.terminal.process(&bytes[..count]);
+            written.own_screen |= written.terminal.screen().alternate_screen();
             if written.enough {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Reading what scripts answer. Anything unexpected is an error with the answer in it.
+//! The parts of an answer. An unexpected answer becomes an error that quotes it.
 
 use std::fmt::{self, Write};
 
@@ -6,8 +6,8 @@ use redis::Value;
 
 use crate::Error;
 
-/// Longest excerpt of an answer in an error.
-const EXCERPT_CHARS: usize = 200;
+/// Max characters of an answer in an error.
+const MAX_EXCERPT_CHARS: usize = 200;
 /// Scripts count in doubles: beyond this a number is not exact, and none of ours. It leaves
 /// room for any sum of a few.
 pub(crate) const MOST: u64 = 1 << 53;
@@ -15,7 +15,7 @@ pub(crate) const MOST: u64 = 1 << 53;
 /// The error for an answer that no script of ours gives.
 pub(crate) fn unexpected(call: &'static str, answer: &(impl fmt::Debug + ?Sized)) -> Error {
     let mut excerpt = Excerpt::default();
-    // An error says that there would be more.
+    // The excerpt ends the writing with an error when it is full.
     let _ = write!(excerpt, "{answer:?}");
     Error::Answer {
         call,
@@ -23,8 +23,7 @@ pub(crate) fn unexpected(call: &'static str, answer: &(impl fmt::Debug + ?Sized)
     }
 }
 
-/// The beginning of a text. An answer may have hundreds of megabytes, which are not to be
-/// written out for a line in a log.
+/// The beginning of a text. An answer may have hundreds of megabytes, too much for a log line.
 #[derive(Default)]
 struct Excerpt {
     text: String,
@@ -34,7 +33,7 @@ struct Excerpt {
 impl Write for Excerpt {
     fn write_str(&mut self, more: &str) -> fmt::Result {
         for c in more.chars() {
-            if self.chars == EXCERPT_CHARS {
+            if self.chars == MAX_EXCERPT_CHARS {
                 return Err(fmt::Error);
             }
             self.text.push(c);
@@ -94,7 +93,7 @@ pub(crate) fn number(call: &'static str, value: &Value) -> Result<u64, Error> {
     .ok_or_else(|| unexpected(call, value))
 }
 
-/// A number that a script can count to.
+/// The number of these digits, if scripts can count to it.
 pub fn exact(digits: &str) -> Option<u64> {
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = plain.then(|| digits.parse().ok()).flatten();

@@ -17,7 +17,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::answer::unexpected;
-use super::{Claim, ClaimCall, Store, decode, is_forgotten};
+use super::{Claim, ClaimCall, Store, decode, is_missing_script};
 use crate::error::classify;
 use crate::link::Backoff;
 use crate::{Error, scripts};
@@ -86,14 +86,14 @@ impl Store {
         rung?;
         match claim {
             // The token is spent: claim again, with the whole script.
-            claim if is_forgotten(&claim) => self.claim(call).await,
+            claim if is_missing_script(&claim) => self.claim(call).await,
             claim => decode::claim(&claim?),
         }
     }
 }
 
 impl BellTurn<'_> {
-    /// Blocks until the bell rings or [`MAX_WAIT`] is over, then claims. A wait that is cancelled
+    /// Blocks until the bell rings or `MAX_WAIT` is over, then claims. A wait that is cancelled
     /// closes its connection; a claim that it left behind in the server is found by claiming again
     /// under the same number.
     pub async fn wait_and_claim(mut self, call: ClaimCall<'_>) -> Result<Claim, Error> {

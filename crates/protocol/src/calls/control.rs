@@ -1,15 +1,15 @@
-//! Who is here and who generates: beat, leave, forget.
+//! Which nodes are present and which one generates: beat, leave, free, forget.
 
 use std::time::Duration;
 
 use super::{PROTOCOL, Store, decode};
 use crate::{Error, scripts};
 
-/// How often the first standbys beat: the time in which a killed generator is noticed.
+/// How often the first standbys beat: within this time they notice a killed generator.
 const FIRST_STANDBY_BEAT: Duration = Duration::from_millis(50);
 
-/// Nodes that one call looks at: Redis does nothing else meanwhile.
-const FORGET_NODES: usize = 500;
+/// Max nodes that one call checks: Redis does nothing else meanwhile.
+const MAX_FORGET_NODES: usize = 500;
 
 /// The answer to a beat.
 #[must_use]
@@ -24,9 +24,9 @@ pub enum Beat {
         /// Redis's clock in ms.
         now_ms: u64,
     },
-    /// Another node does.
+    /// Another node holds the lease.
     Worker {
-        /// The holder.
+        /// The node that holds it; empty if none does.
         generator: String,
         /// The fencing number of its lease.
         epoch: u64,
@@ -34,7 +34,7 @@ pub enum Beat {
         next: Duration,
         /// Redis's clock in ms.
         now_ms: u64,
-        /// 1 or 2 for the first standbys, who beat often; 0 for all others.
+        /// 1 or 2 for the first standbys, which beat often; 0 for all others.
         place: u64,
     },
 }
@@ -49,12 +49,12 @@ impl Beat {
 }
 
 impl Store {
-    /// Says "I am here"; renews or takes the lease. `about` is a JSON object for people,
-    /// `above` an epoch that the lease must exceed (0: any).
+    /// Announces this node, and renews the lease or takes it. `about` is a JSON object that
+    /// `baton status` prints; the epoch of the lease must exceed `above`.
     pub async fn beat(&self, lease_ttl: Duration, about: &str, above: u64) -> Result<Beat, Error> {
         let keys = &self.keys;
         let answer = self
-            .eval_present(
+            .eval_on_presence(
                 &scripts::BEAT,
                 &[
                     &keys.generator,
@@ -80,11 +80,12 @@ impl Store {
         decode::beat(&self.fleet, &answer)
     }
 
-    /// Leaves in good order; a holder of the lease resigns. Returns whether it did.
+    /// Removes this node from the fleet. A node that holds the lease resigns; returns whether it
+    /// did.
     pub async fn leave(&self) -> Result<bool, Error> {
         let keys = &self.keys;
         let answer = self
-            .eval_present(
+            .eval_on_presence(
                 &scripts::LEAVE,
                 &[&keys.generator, &keys.nodes, &keys.joined, &keys.seen],
                 &[self.node.as_bytes(), keys.calls.as_bytes()],
@@ -93,7 +94,7 @@ impl Store {
         decode::leave(&answer)
     }
 
-    /// Takes the lease from a holder whose process is not connected. Returns its name.
+    /// Frees the lease if the process of its holder is not connected. Returns the holder's name.
     pub async fn free(&self) -> Result<Option<String>, Error> {
         let keys = &self.keys;
         let answer = self
@@ -106,21 +107,21 @@ impl Store {
         decode::free(&answer)
     }
 
-    /// Drops every node whose process is not connected. Returns their names.
+    /// Removes every node whose process is not connected. Returns their names.
     pub async fn forget(&self) -> Result<Vec<String>, Error> {
         let keys = &self.keys;
         let (mut forgotten, mut cursor) = (Vec::new(), 0);
         loop {
             let mut scan = redis::cmd("HSCAN");
             scan.arg(&keys.nodes).arg(cursor);
-            scan.arg("COUNT").arg(FORGET_NODES);
-            let answer = self.ask(&[scan]).await?;
+            scan.arg("COUNT").arg(MAX_FORGET_NODES);
+            let answer = self.transaction(&[scan]).await?;
             let (next, names) = match answer.first() {
                 Some(answer) => decode::scanned(answer)?,
                 None => return Ok(forgotten),
             };
-            // A small hash comes all at once.
-            for names in names.chunks(FORGET_NODES) {
+            // Redis returns a small hash whole, whatever COUNT says.
+            for names in names.chunks(MAX_FORGET_NODES) {
                 let prefix = [keys.presence.as_bytes()].into_iter();
                 let args: Vec<&[u8]> = prefix.chain(names.iter().map(String::as_bytes)).collect();
                 let names = [&keys.nodes, &keys.joined, &keys.seen];

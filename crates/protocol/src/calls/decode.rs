@@ -1,6 +1,7 @@
-//! What each call answers, read. Apart from the calls, so that hostile answers can be tried.
+//! Decodes the answers of all calls. The calls are elsewhere, so that tests can decode hostile
+//! answers.
 
-mod whole;
+mod fleet_state;
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::{Cursor, Error, record, scripts};
 
 pub use crate::encoding::takeover::parse as takeover;
 pub use crate::error::classify as error;
-pub use whole::{census, reading, roster};
+pub use fleet_state::{census, fleet_state, roster};
 
 /// Decodes the answer to `beat`.
 pub fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {
@@ -44,7 +45,7 @@ pub fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {
     }
 }
 
-/// Whether the node that left held the lease.
+/// Decodes the answer to `leave`: whether the node held the lease.
 pub fn leave(answer: &Value) -> Result<bool, Error> {
     let call = scripts::LEAVE.name;
     match worded(call, answer)? {
@@ -54,7 +55,7 @@ pub fn leave(answer: &Value) -> Result<bool, Error> {
     }
 }
 
-/// Who held the lease that was freed.
+/// Decodes the answer to `free`: which node held the lease that was freed.
 pub fn free(answer: &Value) -> Result<Option<String>, Error> {
     let call = scripts::FREE.name;
     match worded(call, answer)? {
@@ -155,7 +156,7 @@ pub fn claim(answer: &Value) -> Result<Claim, Error> {
     }
 }
 
-/// The pack, if it is one of the data that is called `born`.
+/// Decodes a pack; none if it is missing, or belongs to other data than `born`.
 pub fn pack(born: &str, answers: Vec<Value>) -> Result<Option<Vec<u8>>, Error> {
     let call = "HGET";
     match <[Value; 2]>::try_from(answers) {
@@ -264,7 +265,7 @@ pub fn errors_settle(answer: &Value) -> Result<Vec<Settled>, Error> {
         .collect()
 }
 
-/// The newest failed messages, newest first.
+/// Decodes the answer to `newest`.
 pub fn newest(answer: &Value) -> Result<Vec<FailedGlance>, Error> {
     let call = scripts::NEWEST.name;
     let pairs = array(call, answer)?.as_chunks::<2>().0.iter();
@@ -276,7 +277,7 @@ pub fn newest(answer: &Value) -> Result<Vec<FailedGlance>, Error> {
         .collect()
 }
 
-/// Values of a hash as they are; none for a field that is not there.
+/// Decodes values of a hash; none for a missing field.
 pub fn records(answer: &Value) -> Result<Vec<Option<Vec<u8>>>, Error> {
     let call = "HMGET";
     let values = array(call, answer)?.iter();
@@ -288,8 +289,8 @@ pub fn records(answer: &Value) -> Result<Vec<Option<Vec<u8>>>, Error> {
         .collect()
 }
 
-/// The id given last, and where the search for the oldest record begins: a hint, so one that is
-/// no number, or beyond the ids that were given, is as good as none.
+/// Decodes the highest id, and the id at which the search for the oldest record begins. The second
+/// is a hint: if it is no number, or above the highest id, the search begins at 1.
 pub fn error_ids(answer: &Value) -> Result<(u64, u64), Error> {
     let call = "HMGET";
     let [last, free] = array(call, answer)? else {
@@ -304,13 +305,13 @@ pub fn error_ids(answer: &Value) -> Result<(u64, u64), Error> {
     Ok((last, free.unwrap_or(1)))
 }
 
-/// Which fields of a hash are there.
-pub fn presence(answer: &Value) -> Result<Vec<bool>, Error> {
+/// Decodes which fields of a hash are present.
+pub fn are_present(answer: &Value) -> Result<Vec<bool>, Error> {
     let values = array("HMGET", answer)?.iter();
     Ok(values.map(|value| *value != Value::Nil).collect())
 }
 
-/// A step of a scan through a hash: where to go on (0 at the end), and the fields met.
+/// Decodes one step of a scan through a hash: the next cursor (0 at the end), and the fields.
 pub fn scanned(answer: &Value) -> Result<(u64, Vec<String>), Error> {
     let call = "HSCAN";
     let [cursor, pairs] = array(call, answer)? else {
@@ -326,19 +327,19 @@ pub fn scanned(answer: &Value) -> Result<(u64, Vec<String>), Error> {
     ))
 }
 
-/// Elements of a list as texts.
+/// Decodes the elements of a list as texts.
 pub fn lines(answer: &Value) -> Result<Vec<String>, Error> {
     strings("LRANGE", answer)
 }
 
-/// How much there is of something.
+/// Decodes a length.
 pub fn length(answer: &Value) -> Result<u64, Error> {
     number("HLEN", answer)
 }
 
-/// The answer that a script got to a command, as the command gives it to a client: fields of a
-/// hash in pairs, members with their scores as numbers.
-pub fn as_of_a_command(words: &[&[u8]], answer: Value) -> Result<Value, Error> {
+/// Turns the answer that a script got to a command into the answer that a client gets: a hash is a
+/// map, and scores are numbers.
+pub fn as_client_answer(words: &[&[u8]], answer: Value) -> Result<Value, Error> {
     let call = scripts::TOGETHER.name;
     let pairs = |answer: &Value| {
         let pairs = array(call, answer)?.as_chunks::<2>().0.iter();
@@ -358,13 +359,13 @@ pub fn as_of_a_command(words: &[&[u8]], answer: Value) -> Result<Value, Error> {
     }
 }
 
-/// Refuses if a command is missing.
+/// Decodes the answer to `preflight`: an error if the user may not run one of the commands.
 pub fn preflight(answer: &Value) -> Result<(), Error> {
     let missing = strings(scripts::PREFLIGHT.name, answer)?;
     let Some(first) = missing.first() else {
         return Ok(());
     };
-    // The server takes no writes for now, from any user.
+    // The server takes no writes at present, from any user.
     if let Some((_, why)) = first.split_once(": ")
         && says_not_executed(why)
     {
@@ -378,14 +379,15 @@ pub fn preflight(answer: &Value) -> Result<(), Error> {
         "the Redis user lacks commands that a fleet needs: {}",
         names.join(", ")
     );
-    // Anything but a missing permission is worth its own words.
+    // Anything but a missing permission needs the server's own words.
     if !first.contains("NOPERM") && !first.contains("ermission") {
         error = format!("{error} ({first})");
     }
     Err(Error::Refused(error))
 }
 
-/// Refuses if the fleet speaks another protocol; no fleet speaks none.
+/// Decodes the fleet's protocol version: an error if it is another than ours. Without a version
+/// there is no fleet yet, which is fine.
 pub fn protocol(fleet: &FleetName, answer: &Value) -> Result<(), Error> {
     match answer {
         Value::Nil => Ok(()),
@@ -404,7 +406,7 @@ fn foreign_protocol(fleet: &FleetName, theirs: String) -> Error {
     }
 }
 
-/// Refuses if a key of ours holds another type.
+/// Decodes the type of a key: an error if it is another than a fleet needs there.
 pub fn key_type(key: &str, needed: &str, answer: &Value) -> Result<(), Error> {
     let found = string("TYPE", answer)?;
     if found != "none" && found != needed {
@@ -417,17 +419,12 @@ pub fn key_type(key: &str, needed: &str, answer: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// Decodes the answer to `info`.
+/// Decodes the answer to `INFO`.
 pub fn info(answer: &Value) -> Result<ServerInfo, Error> {
     Ok(ServerInfo::parse(&string("INFO", answer)?))
 }
 
-/// Decodes the text of `INFO`.
-pub fn server_info(text: &str) -> ServerInfo {
-    ServerInfo::parse(text)
-}
-
-/// The one setting that was asked for.
+/// Decodes the answer to `CONFIG GET` of one setting.
 pub fn setting(answer: &Value) -> Option<String> {
     match answer {
         Value::Map(pairs) => pairs

@@ -1,7 +1,7 @@
 //! The errors store: a second queue, drained by claim and commit like the first.
 //!
-//! Records have ids, which grow. They stay where they are from their failure to their end;
-//! claims and commits name their ids, so no text passes through a script that a drain calls.
+//! Each record has an id; ids grow. A record stays in place from its failure to its end. Claims and
+//! commits of drains name ids, so no text passes through their scripts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,11 +10,12 @@ use super::errors_page::Failure;
 use super::{Slot, Store, decode};
 use crate::{Error, scripts};
 
-/// Most records and bytes that one call settles: Redis does nothing else meanwhile.
-const SETTLED_AT_ONCE: (usize, usize) = (100, 256 << 10);
-/// A longer record does not pass through a script.
-const LONG_RECORD: usize = 512 << 10;
-/// How long a long record that is to be dropped is held while it is compared.
+/// Max records and bytes that one call settles: Redis does nothing else meanwhile.
+const MAX_SETTLED_RECORDS: usize = 100;
+const MAX_SETTLED_BYTES: usize = 256 << 10;
+/// Max bytes of a record that passes through a script.
+const MAX_SCRIPT_RECORD: usize = 512 << 10;
+/// How long a record that is too long for a script is claimed while this process compares it.
 const COMPARE_TTL: Duration = Duration::from_secs(30);
 
 /// What a drain wants to claim.
@@ -22,15 +23,15 @@ const COMPARE_TTL: Duration = Duration::from_secs(30);
 pub enum Wanted<'a> {
     /// The oldest records that no drain holds.
     Oldest {
-        /// Most records.
-        most: u64,
+        /// Max records.
+        max: u64,
         /// Bytes after which no further record is taken.
         bytes: u64,
         /// The highest id.
         last: u64,
     },
-    /// Those of these records that are there and that no drain holds. Keep it to about a
-    /// hundred.
+    /// These records, without those that are missing or that another drain holds. Name about a
+    /// hundred at most.
     Exactly(&'a [u64]),
 }
 
@@ -38,11 +39,11 @@ pub enum Wanted<'a> {
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorsClaim {
-    /// The records with these ids are this drain's until the deadline.
+    /// This drain holds the records with these ids until the deadline.
     Claimed(Vec<u64>),
-    /// The search found no record so far: ask again.
+    /// The search has not found a record yet: repeat the call.
     Again,
-    /// There are none.
+    /// No record is free.
     Empty,
     /// This claim's number was committed before, or the slot holds another.
     Stale,
@@ -52,41 +53,42 @@ pub enum ErrorsClaim {
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorsCommit {
-    /// The printed records are gone for good, the others free again.
+    /// The printed records are deleted, the others are free again.
     Done,
-    /// An earlier try of this very call did that.
+    /// An earlier attempt of this very call did that.
     Already,
-    /// The claim ran out: all its records are free again, or with another drain.
+    /// The claim expired: its records are free again, or another drain holds them.
     Lost,
 }
 
 /// What to do with failed messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settle {
-    /// Remove them for good.
+    /// Delete them.
     Drop,
     /// Give them to the workers again.
     Retry,
 }
 
-/// What became of a record that was to be settled.
+/// What a call to settle did with one record.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// It is gone for good.
+    /// Deleted it.
     Dropped,
-    /// Its message waits in the queue, under its own number.
+    /// Put its message into the queue, under its old number.
     Retried,
-    /// It is not in the store, or a drain holds it, or an earlier try of this call settled it.
+    /// Nothing: the record is not in the store, or a drain holds it, or an earlier attempt of this
+    /// call settled it.
     Missing,
-    /// It cannot be retried, for it is no message of this fleet, or has more than 512 KiB; it is
-    /// still in the store.
+    /// Left it in the store: it cannot be retried, because it is no message of this fleet or is
+    /// longer than 512 KiB.
     Unfit,
 }
 
 impl Store {
     /// Drops or retries exactly these records, a few at a time. After an error, some of them may
-    /// be settled: asked again, they are [`Settled::Missing`].
+    /// be settled: for those a repeated call returns [`Settled::Missing`].
     pub async fn errors_settle(
         &self,
         settle: Settle,
@@ -100,8 +102,8 @@ impl Store {
         Ok(settled)
     }
 
-    /// Drops or retries the first of these records, at least one, in one step. Returns as many
-    /// answers as it settled: call it again for the others.
+    /// Drops or retries the first of these records, at least one, in one step. Returns one answer
+    /// for each record that it settled: call it again with the others.
     pub async fn errors_settle_some(
         &self,
         settle: Settle,
@@ -109,18 +111,19 @@ impl Store {
     ) -> Result<Vec<Settled>, Error> {
         match failures {
             [] => return Ok(Vec::new()),
-            [long, ..] if long.record.len() > LONG_RECORD => {
+            [long, ..] if long.record.len() > MAX_SCRIPT_RECORD => {
                 return Ok(vec![self.settle_long(settle, long).await?]);
             }
             _ => {}
         }
-        let (most, mut bytes) = SETTLED_AT_ONCE;
+        let mut bytes = MAX_SETTLED_BYTES;
         let fits = |failure: &&Failure| {
             let fits = failure.record.len() <= bytes;
             bytes = bytes.saturating_sub(failure.record.len());
             fits
         };
-        let count = failures.iter().take(most).take_while(fits).count().max(1);
+        let first = failures.iter().take(MAX_SETTLED_RECORDS);
+        let count = first.take_while(fits).count().max(1);
         self.settle_step(settle, &failures[..count]).await
     }
 
@@ -161,7 +164,8 @@ impl Store {
         decode::errors_settle(&answer)
     }
 
-    /// Settles a record that is too long for a script: as a drain, which compares it here.
+    /// Settles a record that is too long for a script: claims it as a drain would, and compares it
+    /// in this process.
     async fn settle_long(&self, settle: Settle, long: &Failure) -> Result<Settled, Error> {
         static SLOTS: AtomicU64 = AtomicU64::new(1);
         let lane = format!("settle{}", SLOTS.fetch_add(1, Ordering::Relaxed));
@@ -187,7 +191,7 @@ impl Store {
         }
     }
 
-    /// Takes error records into a drain's hands. Read them with [`Store::errors_read`].
+    /// Claims records for a drain. [`Store::errors_read`] reads them.
     pub async fn errors_claim(
         &self,
         slot: &Slot,
@@ -202,9 +206,9 @@ impl Store {
             ttl.as_millis().to_string(),
         ];
         match wanted {
-            Wanted::Oldest { most, bytes, last } => {
+            Wanted::Oldest { max, bytes, last } => {
                 args.push("oldest".to_owned());
-                args.extend([most, bytes, last].map(|number| number.to_string()));
+                args.extend([max, bytes, last].map(|number| number.to_string()));
             }
             Wanted::Exactly(ids) => {
                 args.push("exactly".to_owned());
@@ -218,7 +222,7 @@ impl Store {
         decode::errors_claim(&answer)
     }
 
-    /// Removes the first `printed` records of a drain's claim; the others are free again.
+    /// Deletes the first `printed` records of a drain's claim; the others are free again.
     pub async fn errors_commit(
         &self,
         slot: &Slot,

@@ -1,160 +1,159 @@
-//! Reading the errors store without taking anything: plain reads, bounded in bytes.
+//! Reads failed messages and leaves them in the errors store: plain reads, bounded in bytes.
 
 use super::answer::unexpected;
 use super::{Store, decode};
 use crate::Error;
 
-/// Ids that are looked at in one step.
-const IDS: u64 = 500;
-/// Bytes after which a page has no further record.
+/// Max ids that one command names.
+const BATCH_IDS: usize = 500;
+/// Max bytes of a page, unless its first record is longer.
 const PAGE_BYTES: u64 = 1 << 20;
 
-/// A record of the errors store.
+/// A failed message as it lies in the errors store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Its id. Later failures have higher ones.
+    /// The id of its record. Later failures have higher ids.
     pub id: u64,
-    /// Its bytes.
+    /// The bytes of its record.
     pub record: Vec<u8>,
 }
 
-/// Some records that no drain holds.
+/// Some failed messages that no drain holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The records. None are left if there are none.
+    /// The failed messages; empty if there are no more.
     pub failures: Vec<Failure>,
-    /// From where to ask for the next page; none at the end.
+    /// The id behind which the next page begins; none if this is the last page.
     pub next: Option<u64>,
 }
 
-/// The ids that a page can have.
+/// The ids that records can have.
 struct Ids {
     lowest: u64,
     highest: u64,
 }
 
 impl Store {
-    /// How many records are in the store that no drain holds.
+    /// How many failed messages no drain holds.
     pub async fn errors_len(&self) -> Result<u64, Error> {
         let [all, held] = [&self.keys.errors, &self.keys.errors_held].map(|key| {
             let mut command = redis::cmd("HLEN");
             command.arg(key);
             command
         });
-        let lengths = self.ask(&[all, held]).await?;
+        let lengths = self.transaction(&[all, held]).await?;
         match &lengths[..] {
             [all, held] => Ok(decode::length(all)?.saturating_sub(decode::length(held)?)),
             _ => Err(unexpected("HLEN", &lengths)),
         }
     }
 
-    /// How many records are in the hands of drains.
+    /// How many failed messages drains hold.
     pub async fn errors_held(&self) -> Result<u64, Error> {
         let mut command = redis::cmd("HLEN");
         command.arg(&self.keys.errors_held);
         decode::length(&self.link.call(&command).await?)
     }
 
-    /// The highest id that a record ever had; 0 before the first.
+    /// The highest id so far; 0 before the first failure.
     pub async fn errors_last(&self) -> Result<u64, Error> {
         Ok(self.errors_ids().await?.highest)
     }
 
-    /// Records with ids below `before`, or any, at most `most`, the newest first.
-    pub async fn errors_page(&self, before: Option<u64>, most: u64) -> Result<Page, Error> {
+    /// Max `max` records with ids below `before`, or with any id, the newest first.
+    pub async fn errors_before(&self, before: Option<u64>, max: u64) -> Result<Page, Error> {
         let Ids { lowest, highest } = self.errors_ids().await?;
-        let mut end = before.map_or(highest, |before| highest.min(before.saturating_sub(1)));
+        let highest = before.map_or(highest, |before| highest.min(before.saturating_sub(1)));
+        self.errors_page((lowest..=highest).rev(), max).await
+    }
+
+    /// Max `max` records with ids above `after`, the oldest first.
+    pub async fn errors_after(&self, after: u64, max: u64) -> Result<Page, Error> {
+        let Ids { lowest, highest } = self.errors_ids().await?;
+        let lowest = lowest.max(after.saturating_add(1));
+        self.errors_page(lowest..=highest, max).await
+    }
+
+    /// A page of the first records among these ids that no drain holds.
+    async fn errors_page(
+        &self,
+        mut ids: impl Iterator<Item = u64> + Clone,
+        max: u64,
+    ) -> Result<Page, Error> {
         loop {
-            if end < lowest {
+            let batch: Vec<u64> = ids.clone().take(BATCH_IDS).collect();
+            if batch.is_empty() {
                 return Ok(Page::default());
             }
-            let from = lowest.max(end.saturating_sub(IDS - 1));
-            let ids: Vec<u64> = (from..=end).rev().collect();
-            let (failures, looked) = self.errors_among(&ids, most).await?;
-            end = ids[looked - 1] - 1;
+            let (failures, done) = self.read_free(&batch, max).await?;
+            let last_done = ids.nth(done - 1);
             if !failures.is_empty() {
-                let next = (end >= lowest).then_some(end + 1);
+                let next = last_done.filter(|_| ids.clone().next().is_some());
                 return Ok(Page { failures, next });
             }
         }
     }
 
-    /// Records with ids above `after`, at most `most`, the oldest first.
-    pub async fn errors_after(&self, after: u64, most: u64) -> Result<Page, Error> {
-        let Ids { lowest, highest } = self.errors_ids().await?;
-        let mut start = lowest.max(after.saturating_add(1));
-        loop {
-            if start > highest {
-                return Ok(Page::default());
-            }
-            let ids: Vec<u64> = (start..=highest.min(start + IDS - 1)).collect();
-            let (failures, looked) = self.errors_among(&ids, most).await?;
-            start = ids[looked - 1] + 1;
-            if !failures.is_empty() {
-                let next = (start <= highest).then_some(start - 1);
-                return Ok(Page { failures, next });
-            }
-        }
-    }
-
-    /// The first of these records, in this order, whether a drain holds them or not: as many as
-    /// have about a megabyte, at least one. Returns how many ids are done with, too, for those
-    /// that are not there are left out.
+    /// The first of these records, in this order, whether a drain holds them or not: at least one,
+    /// and as many as fit a megabyte. Missing records are left out, so the number of ids that it
+    /// has dealt with is returned, too.
     pub async fn errors_read(&self, ids: &[u64]) -> Result<(Vec<Failure>, usize), Error> {
         if ids.is_empty() {
             return Ok((Vec::new(), 0));
         }
-        let ids = &ids[..ids.len().min(IDS as usize)];
+        let ids = &ids[..ids.len().min(BATCH_IDS)];
         let lengths = self.lengths(ids).await?;
-        let there = vec![true; ids.len()];
-        self.read_some(ids, &lengths, &there, ids.len() as u64)
+        let wanted = vec![true; ids.len()];
+        self.read_batch(ids, &lengths, &wanted, ids.len() as u64)
             .await
     }
 
-    /// The same for those that no drain holds. There must be an id.
-    async fn errors_among(&self, ids: &[u64], most: u64) -> Result<(Vec<Failure>, usize), Error> {
+    /// Like [`Store::errors_read`], for max `max` records that no drain holds. `ids` is not empty.
+    async fn read_free(&self, ids: &[u64], max: u64) -> Result<(Vec<Failure>, usize), Error> {
         let mut held = redis::cmd("HMGET");
         held.arg(&self.keys.errors_held).arg(ids);
-        let held = decode::presence(&self.link.call(&held).await?)?;
+        let held = decode::are_present(&self.link.call(&held).await?)?;
         let free: Vec<bool> = held.into_iter().map(|held| !held).collect();
         let lengths = self.lengths(ids).await?;
-        self.read_some(ids, &lengths, &free, most).await
+        self.read_batch(ids, &lengths, &free, max).await
     }
 
-    async fn read_some(
+    /// Reads the wanted ones of these records until the page is full. Returns how many ids it has
+    /// dealt with, at least one.
+    async fn read_batch(
         &self,
         ids: &[u64],
         lengths: &[u64],
         wanted: &[bool],
-        most: u64,
+        max: u64,
     ) -> Result<(Vec<Failure>, usize), Error> {
-        let most = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
-        let (mut some, mut count, mut bytes, mut looked) = (Vec::new(), 0, 0, 0);
+        let max = usize::try_from(max.max(1)).unwrap_or(usize::MAX);
+        let (mut chosen, mut count, mut bytes, mut done) = (Vec::new(), 0, 0, 0);
         for ((id, length), wanted) in ids.iter().zip(lengths).zip(wanted) {
-            if count == most || (bytes > 0 && bytes + length > PAGE_BYTES) {
+            if count == max || (bytes > 0 && bytes + length > PAGE_BYTES) {
                 break;
             }
-            looked += 1;
+            done += 1;
             if *wanted {
-                some.push(*id);
+                chosen.push(*id);
                 bytes += length;
-                // Nothing is there, or an empty record.
+                // A length of 0 is a missing record, or an empty one.
                 count += usize::from(*length > 0);
             }
         }
-        if some.is_empty() {
-            return Ok((Vec::new(), looked));
+        if chosen.is_empty() {
+            return Ok((Vec::new(), done));
         }
-        let mut failures = self.errors_whole(&some).await?;
-        if failures.len() > most {
-            failures.truncate(most);
+        let mut failures = self.errors_whole(&chosen).await?;
+        if failures.len() > max {
+            failures.truncate(max);
             let last = failures.last().map(|failure| failure.id);
-            looked = ids.iter().take_while(|id| Some(**id) != last).count() + 1;
+            done = ids.iter().take_while(|id| Some(**id) != last).count() + 1;
         }
-        Ok((failures, looked))
+        Ok((failures, done))
     }
 
-    /// All of these records, however long they are; those that are not there are left out.
+    /// All of these records, however long they are. Missing records are left out.
     pub async fn errors_whole(&self, ids: &[u64]) -> Result<Vec<Failure>, Error> {
         let mut command = redis::cmd("HMGET");
         command.arg(&self.keys.errors).arg(ids);
@@ -165,7 +164,7 @@ impl Store {
         Ok(there.collect())
     }
 
-    /// How long the records are; 0 for one that is not there.
+    /// The lengths of these records; 0 for a missing one.
     async fn lengths(&self, ids: &[u64]) -> Result<Vec<u64>, Error> {
         let commands: Vec<redis::Cmd> = ids
             .iter()
@@ -175,7 +174,7 @@ impl Store {
                 command
             })
             .collect();
-        let lengths = self.ask(&commands).await?;
+        let lengths = self.transaction(&commands).await?;
         lengths.iter().map(decode::length).collect()
     }
 
@@ -184,7 +183,7 @@ impl Store {
         ids.arg(&self.keys.errors_ids).arg("last").arg("free");
         let mut length = redis::cmd("HLEN");
         length.arg(&self.keys.errors);
-        let answers = self.ask(&[ids, length]).await?;
+        let answers = self.transaction(&[ids, length]).await?;
         let [ids, length] = &answers[..] else {
             return Err(unexpected("HMGET", &answers));
         };

@@ -1,32 +1,32 @@
 //! The protocol: one typed function per script, one enum per set of answers.
 //!
-//! Nothing else writes to Redis. Every call is idempotent: after [`Error::ReplyLost`] repeat
-//! it with the same arguments, and the answer tells what became of it.
+//! Nothing else writes to Redis. Every call is idempotent: after [`Error::ReplyLost`] repeat it
+//! with the same arguments, and its answer says what the first attempt did.
 
 pub(crate) mod answer;
 mod bell;
+mod claim;
 mod control;
 pub mod decode;
 mod errors;
 mod errors_page;
+mod fleet_state;
+mod ledger;
 mod outcomes;
-mod queue;
-mod reading;
-mod upkeep;
+mod publish;
+mod reclaim;
+mod transaction;
 
 pub use answer::exact;
 pub use bell::BellTurn;
+pub use claim::{Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Extend, GiveBack, Slot};
 pub use control::Beat;
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};
+pub use fleet_state::{Census, FleetState, Lease, Roster, RosterEntry};
 pub use outcomes::Outcomes;
-pub use queue::{
-    Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Extend, Fence, GiveBack, Publish,
-    PublishCall, Seal, Slot,
-};
-pub use reading::Reading;
-pub use reading::{Census, Lease, Listed, Roster};
-pub use upkeep::Reclaimed;
+pub use publish::{Fence, Publish, PublishCall, Seal};
+pub use reclaim::Reclaimed;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,13 +35,13 @@ use redis::Value;
 
 use self::bell::Bell;
 use crate::keys::{FleetName, Keys};
-use crate::link::{Channels, Link, LinkState, Over};
+use crate::link::{Channels, ConnectionKind, Link, LinkState};
 use crate::new_name;
 use crate::scripts::{self, Script};
 use crate::server_info::ServerInfo;
-use crate::{Error, Target};
+use crate::{Digest, Error, Target};
 
-/// The version of keys, scripts and encodings. Nodes of different versions never mix.
+/// The version of keys, scripts and encodings. A node of another version cannot join a fleet.
 pub const PROTOCOL: &str = "1";
 
 /// One node's (or one command's) access to a fleet in Redis.
@@ -55,8 +55,8 @@ pub struct Store {
     loads: Arc<Loads>,
 }
 
-/// Scripts that were sent whole. When a server has forgotten its scripts, thousands of lanes
-/// learn it at the same time; one of them sends the text, the others wait for it.
+/// Scripts that this process has sent whole. When a server has lost its scripts, thousands of
+/// lanes learn it at the same time. One of them sends the text; the others wait for it.
 #[derive(Default)]
 struct Loads {
     turn: tokio::sync::Mutex<()>,
@@ -64,8 +64,8 @@ struct Loads {
 }
 
 impl Store {
-    /// Connects. `node` is the name under which this process is present; `observe` hears
-    /// when the connection is lost and regained.
+    /// Connects. `node` is the name under which this process is present; `observe` is called when
+    /// the connection is lost and regained.
     pub async fn open(
         target: &Target,
         fleet: &FleetName,
@@ -88,9 +88,8 @@ impl Store {
         })
     }
 
-    /// Connects to look only: other processes do not see this one, and it needs no right but to
-    /// read. What it would claim has no owner that is present; claims and beats need
-    /// [`Store::open`].
+    /// Connects to read only: this process is not present in the fleet, and its user needs no right
+    /// to write. Claims and beats need [`Store::open`].
     pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
         Ok(Self {
             fleet: fleet.clone(),
@@ -122,19 +121,20 @@ impl Store {
         self.link.wait_up().await;
     }
 
-    /// Waits until another node's beat calls this one.
-    pub async fn called(&self) {
-        self.link.called().await;
+    /// Waits until another node calls this one to beat at once: it has moved up in the line of
+    /// standbys.
+    pub async fn wait_called(&self) {
+        self.link.wait_called().await;
     }
 
-    /// The server's process, in the short form that claims carry; empty while there is no
+    /// The server's run id, in the short form that claims carry; empty while there is no
     /// connection.
     pub fn run_id(&self) -> String {
         self.link.run_id()
     }
 
-    /// Makes sure that a fleet can live here: a server that takes writes and keeps keys, a
-    /// user that may run every command the scripts use, keys of the right types.
+    /// Makes sure that a fleet can run here: the server takes writes and evicts no keys, the user
+    /// may run every command of the scripts, and all keys have the right types.
     pub async fn preflight(&self, allow_eviction: bool) -> Result<(), Error> {
         let server = self.server().await?;
         if server.read_only_replica {
@@ -150,7 +150,7 @@ impl Store {
             decode::preflight(&answer)?;
         }
         self.check_bell().await?;
-        self.check_asking().await?;
+        self.check_transaction().await?;
         self.check_types().await?;
         self.check_protocol().await
     }
@@ -162,10 +162,10 @@ impl Store {
         decode::protocol(&self.fleet, &self.link.call(&command).await?)
     }
 
-    /// What the server says about itself now.
+    /// Reads what the server says about itself now.
     pub async fn server(&self) -> Result<ServerInfo, Error> {
         let mut server = decode::info(&self.link.call(&redis::cmd("INFO")).await?)?;
-        // Managed servers often forbid CONFIG; then this one fact stays unknown.
+        // Managed servers often forbid CONFIG; then this setting stays unknown.
         let mut config = redis::cmd("CONFIG");
         config.arg("GET").arg("appendfsync");
         if let Ok(config) = self.link.call(&config).await {
@@ -174,7 +174,7 @@ impl Store {
         Ok(server)
     }
 
-    /// Names the key of ours that holds another type, if one does.
+    /// An error that names the key, if a key of ours holds another type.
     async fn check_types(&self) -> Result<(), Error> {
         for (key, needed) in self.keys.typed() {
             let mut command = redis::cmd("TYPE");
@@ -184,7 +184,7 @@ impl Store {
         Ok(())
     }
 
-    /// Calls a script. A server that has forgotten it is sent the whole text.
+    /// Runs a script. If the server does not have it, sends the whole text.
     async fn eval(
         &self,
         script: &'static Script,
@@ -194,11 +194,11 @@ impl Store {
         let command = |verb: &str, text: &str| command(verb, text, keys, args);
         let loads = self.loads();
         let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
-        self.insist(script, loads, answer, command).await
+        self.load_if_missing(script, loads, answer, command).await
     }
 
-    /// The same over the presence connection, which waits for no lane.
-    async fn eval_present(
+    /// Runs a script over the presence connection, which no lane keeps busy.
+    async fn eval_on_presence(
         &self,
         script: &'static Script,
         keys: &[impl AsRef<[u8]>],
@@ -206,30 +206,30 @@ impl Store {
     ) -> Result<Value, Error> {
         let call = async |verb: &str, text: &str| {
             let command = command(verb, text, keys, args);
-            self.link.call_over(Over::Presence, &command).await
+            self.link.call_on(ConnectionKind::Presence, &command).await
         };
         let mut answer = call("EVALSHA", &script.sha).await;
-        if is_forgotten(&answer) {
+        if is_missing_script(&answer) {
             answer = call("EVAL", script.source).await;
         }
         self.name_wrong_type(answer).await
     }
 
-    /// How many scripts were sent whole so far.
+    /// How many scripts this process has sent whole.
     fn loads(&self) -> u64 {
         self.loads.count.load(Ordering::Relaxed)
     }
 
-    /// Goes on from the first answer to a script: what a server has forgotten, it is sent whole.
-    /// `loads` is how many had been sent whole before that call.
-    async fn insist(
+    /// Takes the answer to `EVALSHA`. If the server does not have the script, sends it whole, or
+    /// waits until another lane has. `loads` is the count of [`Store::loads`] before that call.
+    async fn load_if_missing(
         &self,
         script: &'static Script,
         mut loads: u64,
         mut answer: Result<Value, Error>,
         command: impl Fn(&str, &str) -> redis::Cmd,
     ) -> Result<Value, Error> {
-        while is_forgotten(&answer) {
+        while is_missing_script(&answer) {
             let turn = self.loads.turn.lock().await;
             if loads == self.loads() {
                 answer = self.link.call(&command("EVAL", script.source)).await;
@@ -243,7 +243,7 @@ impl Store {
         self.name_wrong_type(answer).await
     }
 
-    /// Names the key if an answer says only that one holds another type.
+    /// Adds the key's name to an error that says only that some key holds another type.
     async fn name_wrong_type(&self, answer: Result<Value, Error>) -> Result<Value, Error> {
         match answer {
             Err(Error::Refused(why)) if why.contains("WRONGTYPE") => {
@@ -256,14 +256,19 @@ impl Store {
 }
 
 /// Whether the server does not have the script.
-fn is_forgotten(answer: &Result<Value, Error>) -> bool {
+fn is_missing_script(answer: &Result<Value, Error>) -> bool {
     matches!(answer, Err(Error::Refused(why)) if why.starts_with("NOSCRIPT"))
+}
+
+/// A digest as an argument; empty for none.
+fn digest_arg(digest: Option<Digest>) -> String {
+    digest.map(|digest| digest.to_string()).unwrap_or_default()
 }
 
 fn command(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], args: &[&[u8]]) -> redis::Cmd {
     let bytes = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
         + args.iter().map(|arg| arg.len()).sum::<usize>();
-    // Room for the script's name, or nearly for the script.
+    // Room for the script's digest.
     let mut command = redis::Cmd::with_capacity(3 + keys.len() + args.len(), bytes + 64);
     command.arg(verb).arg(script).arg(keys.len());
     for key in keys {

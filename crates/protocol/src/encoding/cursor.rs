@@ -1,14 +1,14 @@
-//! The schedule's position, as the fence keeps it.
+//! The position of the schedule, which the fence stores.
 
 use crate::calls::answer::exact;
 
-/// Where the schedule stands: what a generator leaves for its successor.
+/// Where the schedule stands. A generator stores it for its successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor {
-    /// Which tick is next, in ms on Redis's clock; 0 if the schedule begins anew.
+    /// The next tick, in ms on Redis's clock; 0 if the schedule begins anew.
     pub due_ms: u64,
-    /// What Redis's clock showed, as far as the generator knew, when it said so; 0 if unknown.
-    /// A node that saw the clock being set tells from this on which side of the step it was.
+    /// Redis's clock at that time, as far as the generator knew; 0 if unknown. A node that saw a
+    /// step of the clock learns from it whether `due_ms` is from before or after the step.
     pub known_ms: u64,
 }
 
@@ -22,7 +22,7 @@ impl std::fmt::Display for Cursor {
 }
 
 impl Cursor {
-    /// Reads what [`Display`](std::fmt::Display) wrote; nothing if it is something else.
+    /// Reads what [`Display`](std::fmt::Display) wrote; none if the text is something else.
     pub fn parse(text: &str) -> Option<Self> {
         let (due, known) = text.split_once(' ').unwrap_or((text, "0"));
         let number = |digits: &str| exact(digits).filter(|_| !digits.is_empty());

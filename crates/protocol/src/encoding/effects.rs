@@ -1,10 +1,10 @@
-//! Effects: what a handler changes in Redis, staged and written by the commit itself.
+//! Effects: changes in Redis that a handler stages and the commit writes.
 
-/// Changes in Redis that take place in the very step that commits the message, or not at
-/// all. They are checked as a whole before the first one is written; if one of them cannot
-/// work (a key of another type, say), none is written and the message fails with the reason.
+/// Changes in Redis that happen in the very step that commits the message, or not at all. The
+/// commit checks all of them before it writes the first. If one cannot work (its key has another
+/// type, say), the commit writes none, and the message fails with the reason.
 ///
-/// In one commit a key may be changed by one kind of effect only.
+/// Within one commit, all effects on a key must be of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
     pub(crate) staged: Vec<Effect>,

@@ -1,20 +1,16 @@
-//! The ledger: what was published, what ended and what was retried, as Redis's own scripts
-//! wrote it down.
+//! The ledger: what was published, what ended and what was retried.
 //!
-//! A fleet keeps one only if it is told to ([`Config::audit`](crate::Config::audit)). Each
-//! entry is written in the very step that it tells of, so a node that is killed leaves none
-//! out and none too many.
+//! Only an audited fleet has one. The script that publishes, ends or retries messages writes the
+//! entry in the same step, so a killed node cannot cause a missing or a false entry.
 
 use std::fmt;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::Error;
-use crate::calls::Store;
-use crate::calls::answer::{exact, unexpected};
+use crate::calls::answer::exact;
 
-/// A sum over texts and their places in a pack, the same in whatever order and in however
-/// many parts they are added up.
+/// A sum over texts and their places in a pack. It is the same in whatever order, and in however
+/// many parts, the texts are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Digest(u64);
 
@@ -59,7 +55,7 @@ pub enum Entry {
     },
     /// Messages ended.
     Ended {
-        /// Whose claim it was: `node:lane`.
+        /// The slot of their claim: `node:lane`.
         slot: String,
         /// The first message.
         first: u64,
@@ -67,14 +63,14 @@ pub enum Entry {
         last: u64,
         /// How many of them failed.
         failed: u64,
-        /// Digest of the texts as their handler saw them; none if no handler did.
+        /// Digest of the texts that the handler got; none if no handler did.
         digest: Option<Digest>,
         /// When, in µs on Redis's clock.
         at_us: u64,
     },
-    /// A message that had failed waits again.
+    /// A failed message was retried.
     Retried {
-        /// Which.
+        /// The message.
         seq: u64,
         /// When, in µs on Redis's clock.
         at_us: u64,
@@ -82,7 +78,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Reads what a script wrote.
+    /// Reads an entry; none if the text is no entry.
     pub fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
         let digest = |word| u64::from_str_radix(word, 16).ok().map(Digest);
@@ -114,7 +110,7 @@ impl Entry {
         sound.then_some(entry)
     }
 
-    /// How many of it failed.
+    /// How many messages of it failed.
     fn failed(&self) -> u64 {
         match self {
             Self::Published { .. } | Self::Retried { .. } => 0,
@@ -148,24 +144,11 @@ impl Entry {
     }
 }
 
-/// All entries in the order in which Redis made them true.
+/// All entries, in the order in which the scripts wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// The entries.
     pub entries: Vec<Entry>,
-}
-
-impl Ledger {
-    /// Reads a fleet's ledger; empty if it keeps none.
-    pub async fn read(store: &Store) -> Result<Self, Error> {
-        let entries = store.ledger().await?;
-        let entries = entries
-            .iter()
-            .map(|text| Entry::parse(text).ok_or_else(|| unexpected("ledger", text)));
-        Ok(Self {
-            entries: entries.collect::<Result<_, _>>()?,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The bytes and texts that lie in Redis, and the types they stand for.
+//! The bytes and texts that Redis stores, as types.
 
 pub(crate) mod cursor;
 pub(crate) mod effects;
 pub(crate) mod ledger;
 pub(crate) mod pack;
 pub mod record;
+mod record_json;
 pub(crate) mod takeover;

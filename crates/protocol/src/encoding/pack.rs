@@ -1,16 +1,16 @@
-//! Packs and ranges: how messages travel.
+//! Packs and ranges: how Redis stores messages.
 //!
-//! A pack is a msgpack array `[time in ms, [text, …]]`, readable by Lua's `cmsgpack` and by
-//! any language. It is written once and stays where it is until its last message has ended;
-//! what moves through queue and claims is a [`Range`].
+//! A pack is a msgpack array `[time in ms, [text, …]]`, which Lua's `cmsgpack` and every other
+//! language can read. It is written once and stays in place until its last message has ended. A
+//! [`Range`] of it moves through queue and claims.
 
 use crate::Error;
 use crate::calls::answer::{MOST, exact};
 
-/// Messages `first..=last` of one pack, and how often they came back.
+/// Messages `first..=last` of one pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// First sequence number of the pack they are in.
+    /// First sequence number of their pack.
     pub pack: u64,
     /// How many messages that pack has.
     pub count: u64,
@@ -18,31 +18,30 @@ pub struct Range {
     pub first: u64,
     /// The last message of the range.
     pub last: u64,
-    /// How often it came back from a worker that did not end it.
+    /// How often a worker's claim on it was reclaimed.
     pub returns: u64,
 }
 
-/// Bytes of the longest text that can be a range, with what stands behind its numbers, and of
-/// the longest numbers.
-const LONGEST_RANGE: (usize, usize) = (400, 90);
+/// Max bytes of a stored range, and of the numbers at its beginning.
+const MAX_RANGE_BYTES: usize = 400;
+const MAX_NUMBERS_BYTES: usize = 90;
 
 impl Range {
-    /// Reads what a script wrote: five decimal numbers, and perhaps a time, a run of the
-    /// server and the names of nodes that may have died with these messages. What this takes for a range, the scripts
-    /// do too, and the other way round.
+    /// Reads a stored range: five decimal numbers, optionally followed by its suspects: a time, a
+    /// run id and the names of nodes that may have died with these messages. Accepts exactly what
+    /// the scripts accept.
     pub fn parse(text: &str) -> Option<Self> {
-        let (longest, longest_numbers) = LONGEST_RANGE;
         let mut words = text.splitn(8, ' ');
         let numbers = words.by_ref().take(5).map(str::len).sum::<usize>() + 4;
-        if text.len() > longest || numbers > longest_numbers {
+        if text.len() > MAX_RANGE_BYTES || numbers > MAX_NUMBERS_BYTES {
             return None;
         }
         let digits = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
         let hex = |word: &str| word.bytes().all(|b| b.is_ascii_hexdigit());
         match (words.next(), words.next(), words.next()) {
             (None, ..) => {}
-            (Some(time), Some(run), Some(names))
-                if digits(time) && hex(run) && !names.is_empty() && !names.contains(' ') => {}
+            (Some(time), Some(run_id), Some(names))
+                if digits(time) && hex(run_id) && !names.is_empty() && !names.contains(' ') => {}
             _ => return None,
         }
         let mut numbers = text.split(' ').take(5).map(exact);
@@ -70,11 +69,11 @@ impl Range {
     }
 }
 
-/// Most messages and bytes of a pack that the generator makes. The scripts take no longer range
-/// for one of ours.
+/// Max messages of a pack. The scripts take a longer range for a foreign entry.
 pub const PACK_MESSAGES: u64 = 1000;
-const MOST_BYTES: usize = 256 << 10;
-/// From so many messages on a pack ends shortly before 64 KiB, a size class of allocators.
+/// Max bytes of a pack that the generator makes, unless its last text is long.
+const MAX_PACK_BYTES: usize = 256 << 10;
+/// With so many messages a pack ends shortly before 64 KiB, a size class of allocators.
 const MANY_MESSAGES: u64 = 500;
 const CLASS_BYTES: usize = 65_000;
 
@@ -92,24 +91,24 @@ impl PackBuilder {
         self.count += 1;
     }
 
-    /// Begins anew, with the memory of the last one.
+    /// Empties it, and keeps its memory for the next pack.
     pub fn clear(&mut self) {
         self.texts.clear();
         self.count = 0;
     }
 
-    /// How many it has.
+    /// How many messages it has.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether the generator would begin another one. What a pack costs beside its texts is
-    /// shared by its messages, so it should have many; beyond some hundreds it rather ends
-    /// where an allocator's next larger class would be half empty.
+    /// Whether the generator should begin another pack. The messages of a pack share its fixed
+    /// cost, so it should have many. With some hundreds it ends where it would not fill the
+    /// allocator's next size class.
     pub fn is_full(&self) -> bool {
         let bytes = self.texts.len();
         self.count >= PACK_MESSAGES
-            || bytes >= MOST_BYTES
+            || bytes >= MAX_PACK_BYTES
             || (self.count >= MANY_MESSAGES && bytes >= CLASS_BYTES)
     }
 
@@ -126,7 +125,7 @@ impl PackBuilder {
     }
 }
 
-/// A pack as read: borrowed texts, nothing copied.
+/// A decoded pack, which borrows its texts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pack<'a> {
     /// When it was made, on Redis's clock.
@@ -136,8 +135,8 @@ pub struct Pack<'a> {
 }
 
 impl<'a> Pack<'a> {
-    /// Reads a pack. Bytes that are not one give an error, never a panic; memory is bounded
-    /// by the bytes at hand.
+    /// Reads a pack. Other bytes are an error, never a panic. It allocates no more memory than the
+    /// bytes justify.
     pub fn parse(mut bytes: &'a [u8]) -> Result<Self, Error> {
         read(&mut bytes).ok_or_else(|| Error::Answer {
             call: "claim",
@@ -146,7 +145,7 @@ impl<'a> Pack<'a> {
     }
 }
 
-/// A pack that lanes share: its bytes, and where in them the texts are.
+/// A decoded pack that lanes share: its bytes, and where in them each text is.
 #[derive(Debug, Default)]
 pub struct OwnedPack {
     bytes: Vec<u8>,
@@ -156,12 +155,12 @@ pub struct OwnedPack {
 #[derive(Debug)]
 struct Contents {
     at_ms: u64,
-    /// Where each text begins, and its length.
+    /// Offset and length of each text.
     texts: Vec<(usize, usize)>,
 }
 
 impl OwnedPack {
-    /// Reads a pack, once. Bytes that are not one are kept as they are.
+    /// Reads a pack. Other bytes are kept as they are.
     pub fn new(bytes: Vec<u8>) -> Self {
         let contents = Pack::parse(&bytes).ok().map(|pack| Contents {
             at_ms: pack.at_ms,
@@ -205,7 +204,7 @@ fn read<'a>(bytes: &mut &'a [u8]) -> Option<Pack<'a>> {
     }
     let at_ms = rmp::decode::read_int(bytes).ok()?;
     let count = rmp::decode::read_array_len(bytes).ok()? as usize;
-    // Each text takes a byte at least, so a lying length cannot make us reserve more.
+    // Each text takes at least a byte, so a lying length cannot reserve more.
     let mut texts = Vec::with_capacity(count.min(bytes.len()));
     for _ in 0..count {
         texts.push(read_text(bytes)?);
@@ -221,7 +220,7 @@ pub(crate) fn write_text(to: &mut Vec<u8>, text: &[u8]) {
     to.extend_from_slice(text);
 }
 
-/// Takes a msgpack string (or binary) off the front.
+/// Reads a msgpack string (or binary) from the front.
 pub(crate) fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = read_text_len(bytes)?;
     let (text, rest) = bytes.split_at_checked(length)?;
@@ -229,7 +228,7 @@ pub(crate) fn read_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(text)
 }
 
-/// The same of bytes whose end is missing: what is there of the text.
+/// Like [`read_text`], of bytes whose end is missing: as much of the text as there is.
 pub(crate) fn read_cut_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = read_text_len(bytes)?;
     let (text, rest) = bytes.split_at(length.min(bytes.len()));

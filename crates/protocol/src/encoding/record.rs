@@ -1,11 +1,8 @@
-//! Failed messages: what the errors store keeps of them.
-
-use serde::ser::{Serialize, SerializeMap, Serializer};
+//! Failed messages, and the records that the errors store keeps of them.
 
 use crate::encoding::pack::{read_cut_text, read_text, write, write_text};
-use crate::text;
 
-/// A failed message as the errors store keeps it: a msgpack array
+/// A failed message. Its record is a msgpack array
 /// `[sequence number, time in ms, node, reason, attempt, text]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -18,13 +15,13 @@ pub struct FailedMessage {
     pub node: String,
     /// Why, in the handler's words.
     pub reason: String,
-    /// Which attempt it was: 1, or more when workers died with it before.
+    /// Which attempt it was: 1, or more if workers died with it before.
     pub attempt: u64,
     /// The message's text, or the raw bytes of what was not a message.
     pub text: Vec<u8>,
 }
 
-/// A failed message, its text perhaps cut short.
+/// The beginning of a failed message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct FailedGlance {
@@ -38,13 +35,13 @@ pub struct FailedGlance {
     pub reason: String,
     /// Which attempt it was.
     pub attempt: u64,
-    /// The beginning of its text; bytes that are no text are replaced.
+    /// The beginning of its text, with U+FFFD for bytes that are not UTF-8.
     pub text: String,
-    /// Whether there is more of it.
+    /// Whether the message has more text.
     pub cut: bool,
 }
 
-/// The bytes that are stored.
+/// The record of a failed message.
 pub fn encode(failed: &FailedMessage) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(failed.text.len() + failed.reason.len() + 48);
     write(&mut bytes, |bytes| {
@@ -61,7 +58,7 @@ pub fn encode(failed: &FailedMessage) -> Vec<u8> {
     bytes
 }
 
-/// Reads the beginning of a stored record of so many bytes, as far as it goes.
+/// Reads the beginning of a record of `length` bytes.
 pub fn glance(bytes: &[u8], length: u64) -> FailedGlance {
     let cut = (bytes.len() as u64) < length;
     if cut && bytes.is_empty() {
@@ -91,8 +88,8 @@ pub fn glance(bytes: &[u8], length: u64) -> FailedGlance {
     }
 }
 
-/// Reads a stored record. Bytes that are not one come back as the text of a record that
-/// says so: whatever lies in the errors store can be printed and taken.
+/// Reads a record. Foreign bytes become the text of a message whose reason says so: whatever is in
+/// the errors store can be printed and drained.
 pub fn decode(bytes: &[u8]) -> FailedMessage {
     let mut rest = bytes;
     match read(&mut rest, false) {
@@ -108,7 +105,7 @@ pub fn decode(bytes: &[u8]) -> FailedMessage {
     }
 }
 
-/// The sequence number of a stored record, without the rest; 0 for what is not one.
+/// The sequence number of a record, without decoding the rest; 0 for foreign bytes.
 pub fn seq_of(mut bytes: &[u8]) -> u64 {
     match rmp::decode::read_array_len(&mut bytes) {
         Ok(6) => rmp::decode::read_int(&mut bytes).unwrap_or_default(),
@@ -116,24 +113,7 @@ pub fn seq_of(mut bytes: &[u8]) -> u64 {
     }
 }
 
-/// As `baton getErrors --json` prints it: readable time, all bytes of a text that is none.
-impl Serialize for FailedMessage {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("seq", &self.seq)?;
-        object.serialize_entry("at", &text::moment(self.at_ms))?;
-        object.serialize_entry("node", &self.node)?;
-        object.serialize_entry("reason", &self.reason)?;
-        object.serialize_entry("attempt", &self.attempt)?;
-        object.serialize_entry("text", &String::from_utf8_lossy(&self.text))?;
-        if std::str::from_utf8(&self.text).is_err() {
-            object.serialize_entry("text_hex", &text::hex(&self.text))?;
-        }
-        object.end()
-    }
-}
-
-/// Reads a record. One that is cut may end within its reason or within its text.
+/// Decodes a record. A cut record may end within its reason or its text.
 fn read(bytes: &mut &[u8], cut: bool) -> Option<FailedMessage> {
     if rmp::decode::read_array_len(bytes).ok()? != 6 {
         return None;
@@ -146,7 +126,7 @@ fn read(bytes: &mut &[u8], cut: bool) -> Option<FailedMessage> {
     let mut failed = FailedMessage {
         seq: rmp::decode::read_int(bytes).ok()?,
         at_ms: rmp::decode::read_int(bytes).ok()?,
-        // Scripts name the slot (node:lane); the reader wants the node.
+        // Scripts write the slot (node:lane); the node is wanted.
         node: words(read_text(bytes)?)
             .split(':')
             .next()

@@ -1,24 +1,24 @@
-//! Changes of the lease, as beats write them down.
+//! Takeovers of the lease, which beats record.
 
 use serde::Serialize;
 
 use crate::calls::answer::exact;
 
-/// The lease got a new epoch.
+/// The lease got a new epoch, and mostly a new holder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Takeover {
     /// The new epoch.
     pub epoch: u64,
-    /// Who has the lease since then.
+    /// The new holder.
     pub node: String,
     /// When, in ms on Redis's clock.
     pub at_ms: u64,
-    /// How long the lease may have been without a living holder before, in ms.
+    /// How long the lease was without a living holder before, at most, in ms.
     pub gap_ms: u64,
-    /// Why it changed hands.
+    /// Why.
     pub how: How,
-    /// Who had it before.
+    /// The holder before.
     pub from: Option<String>,
 }
 
@@ -27,10 +27,10 @@ pub struct Takeover {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum How {
-    /// Nobody ever had it.
+    /// The lease had no holder before.
     #[default]
     First,
-    /// Its holder gave it up in good order.
+    /// Its holder resigned.
     Resigned,
     /// Its holder's process was gone.
     Gone,

@@ -1,5 +1,5 @@
-//! Making the connections of a [`Link`](super::Link): first the one for data, which asks the
-//! server what it is, then the one for presence, which must reach the same run of it.
+//! Making the connections of a [`Link`](super::Link): first the data connection, which reads the
+//! server's `INFO`, then the presence connection, which must reach the same server process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,38 +10,39 @@ use redis::{AsyncConnectionConfig, PushInfo, PushKind};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::{Channels, Line, News, Up, first_words};
+use super::{Channels, Connection, ConnectionPair, LinkEvent, greeting};
 use crate::Error;
 use crate::error::{classify, plain};
 use crate::server_info::ServerInfo;
 
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Timeout of an answer. A server that is silent for longer counts as gone: the link gives its
-/// connections up, and whatever was under way is of unknown outcome.
+/// Timeout of an answer. A server that is silent for longer counts as gone: the supervisor replaces
+/// the connections, and the outcome of every call that waited is unknown.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Makes connections, and lets them report what the server pushes.
+/// Makes connections, which report to the supervisor what the server pushes.
 pub(super) struct Connector {
     pub(super) client: redis::Client,
     /// Data calls that wait for their answer.
-    pub(super) under_way: Arc<AtomicUsize>,
+    pub(super) in_flight: Arc<AtomicUsize>,
     /// None for a link without presence.
     pub(super) channels: Option<Channels>,
-    pub(super) called: Arc<Notify>,
-    pub(super) news: mpsc::UnboundedSender<News>,
+    /// Notified when another node calls this process to beat at once.
+    pub(super) beat_call: Arc<Notify>,
+    pub(super) events: mpsc::UnboundedSender<LinkEvent>,
 }
 
 impl Connector {
     /// Both connections, numbered `id` and `id + 1`.
-    pub(super) async fn connect(&self, id: u64) -> Result<Up, Error> {
+    pub(super) async fn connect(&self, id: u64) -> Result<ConnectionPair, Error> {
         let (data, server) = self.data(id).await?;
         self.with_presence(data, server).await
     }
 
-    /// The same for a link that was up before. A primary may have been demoted meanwhile: the
-    /// next attempt may reach its successor.
-    pub(super) async fn reconnect(&self, id: u64) -> Result<Up, Error> {
+    /// Both connections of a link that was up before. A demoted primary is a transient error here:
+    /// the next attempt may reach its successor.
+    pub(super) async fn reconnect(&self, id: u64) -> Result<ConnectionPair, Error> {
         let (data, server) = self.data(id).await?;
         if self.channels.is_some() && server.read_only_replica {
             return Err(Error::Unavailable(
@@ -51,16 +52,23 @@ impl Connector {
         self.with_presence(data, server).await
     }
 
-    /// The pair with a new data connection, which must reach the same run of the server.
-    pub(super) async fn renew(&self, id: u64, up: &Up) -> Result<Up, Error> {
+    /// The pair with a new data connection, which must reach the same server process.
+    pub(super) async fn renew(
+        &self,
+        id: u64,
+        pair: &ConnectionPair,
+    ) -> Result<ConnectionPair, Error> {
         let (data, server) = self.data(id).await?;
-        same_run(&up.server, &server)?;
-        Ok(Up { data, ..up.clone() })
+        check_same_process(&pair.server.run_id, &server.run_id)?;
+        Ok(ConnectionPair {
+            data,
+            ..pair.clone()
+        })
     }
 
-    async fn data(&self, id: u64) -> Result<(Line, ServerInfo), Error> {
-        let mut line = self.line(id).await?;
-        let server = ask_server(&mut line.connection).await?;
+    async fn data(&self, id: u64) -> Result<(Connection, ServerInfo), Error> {
+        let mut data = self.connection(id).await?;
+        let server = ServerInfo::parse(&info(&mut data.redis, None).await?);
         if let Some(why) = server.unsupported() {
             return Err(Error::Refused(why));
         }
@@ -68,16 +76,20 @@ impl Connector {
             true => Err(Error::Unavailable(
                 "the server is still loading its data".to_owned(),
             )),
-            false => Ok((line, server)),
+            false => Ok((data, server)),
         }
     }
 
-    async fn with_presence(&self, data: Line, server: ServerInfo) -> Result<Up, Error> {
+    async fn with_presence(
+        &self,
+        data: Connection,
+        server: ServerInfo,
+    ) -> Result<ConnectionPair, Error> {
         let presence = match &self.channels {
             None => None,
             Some(channels) => Some(self.subscribed(data.id + 1, channels, &server).await?),
         };
-        Ok(Up {
+        Ok(ConnectionPair {
             data,
             presence,
             server: Arc::new(server),
@@ -86,25 +98,27 @@ impl Connector {
         })
     }
 
-    /// A connection that says by its subscription that this process lives. Absence is believed
-    /// within one run of the server only, so presence must not lie in another run than the claims.
+    /// The presence connection: its subscription says that this process lives. Scripts believe a
+    /// node's absence only within one run id of the server, so both connections must reach the
+    /// same server process.
     async fn subscribed(
         &self,
         id: u64,
         channels: &Channels,
         server: &ServerInfo,
-    ) -> Result<Line, Error> {
-        let mut line = self.line(id).await?;
-        same_run(server, &ask_server(&mut line.connection).await?)?;
+    ) -> Result<Connection, Error> {
+        let mut connection = self.connection(id).await?;
+        let reached = ServerInfo::parse(&info(&mut connection.redis, Some("server")).await?);
+        check_same_process(&server.run_id, &reached.run_id)?;
         let Channels { presence, call } = channels;
-        let subscribed = line.connection.subscribe(&[presence, call]).await;
+        let subscribed = connection.redis.subscribe(&[presence, call]).await;
         subscribed.map_err(unreachable)?;
-        Ok(line)
+        Ok(connection)
     }
 
-    async fn line(&self, id: u64) -> Result<Line, Error> {
-        let (news, called) = (self.news.clone(), Arc::clone(&self.called));
-        let under_way = Arc::clone(&self.under_way);
+    async fn connection(&self, id: u64) -> Result<Connection, Error> {
+        let (events, beat_call) = (self.events.clone(), Arc::clone(&self.beat_call));
+        let in_flight = Arc::clone(&self.in_flight);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(ANSWER_TIMEOUT))
@@ -112,25 +126,23 @@ impl Connector {
                 match push.kind {
                     PushKind::Disconnection => {
                         let why = "the connection was closed".to_owned();
-                        let idle = under_way.load(Ordering::Relaxed) == 0;
+                        let idle = in_flight.load(Ordering::Relaxed) == 0;
                         // The supervisor may be gone at the very end of the process.
-                        let _ = news.send(News::Broke { id, why, idle });
+                        let _ = events.send(LinkEvent::Broken { id, why, idle });
                     }
-                    PushKind::Message => called.notify_one(),
+                    PushKind::Message => beat_call.notify_one(),
                     _ => {}
                 }
                 Ok(())
             });
-        let connection = self.open(&config).await?;
-        let since = Instant::now();
-        Ok(Line {
+        Ok(Connection {
             id,
-            connection,
-            since,
+            redis: self.open(&config).await?,
+            since: Instant::now(),
         })
     }
 
-    /// A connection of its own for calls that block on the server for up to `max_wait`.
+    /// A connection for calls that block on the server for up to `max_wait`.
     pub(super) async fn blocking(
         &self,
         max_wait: Duration,
@@ -148,9 +160,10 @@ impl Connector {
             .await;
         match opened {
             Err(error) if error.is_io_error() && !error.is_connection_refusal() => {
-                // A server that cannot take one more client says so and closes at once. What it
-                // said is lost when our own first words arrive behind the end.
-                match first_words::of(client.get_connection_info().addr()).await {
+                // A server that cannot take one more client sends a refusal and closes at once. The
+                // refusal is lost when our first command arrives after the close, so it is read
+                // from a second connection that sends nothing.
+                match greeting::refusal_of(client.get_connection_info().addr()).await {
                     Some(refusal) => Err(refusal),
                     None => Err(unreachable(error)),
                 }
@@ -160,8 +173,8 @@ impl Connector {
     }
 }
 
-fn same_run(one: &ServerInfo, other: &ServerInfo) -> Result<(), Error> {
-    match one.run == other.run {
+fn check_same_process(run_id: &str, other: &str) -> Result<(), Error> {
+    match run_id == other {
         true => Ok(()),
         false => Err(Error::Unavailable(
             "two connections reached two runs of the server".to_owned(),
@@ -169,16 +182,15 @@ fn same_run(one: &ServerInfo, other: &ServerInfo) -> Result<(), Error> {
     }
 }
 
-async fn ask_server(connection: &mut MultiplexedConnection) -> Result<ServerInfo, Error> {
-    let info: String = redis::cmd("INFO")
-        .query_async(connection)
-        .await
-        .map_err(unreachable)?;
-    Ok(ServerInfo::parse(&info))
+/// The text of `INFO`, or of one section.
+async fn info(redis: &mut MultiplexedConnection, section: Option<&str>) -> Result<String, Error> {
+    let mut command = redis::cmd("INFO");
+    command.arg(section);
+    command.query_async(redis).await.map_err(unreachable)
 }
 
-/// Sorts an error of connecting: nothing was sent that could matter, so a broken or refused
-/// connection is simply *not available*.
+/// Sorts an error of connecting. No call of the protocol was sent yet, so a broken or refused
+/// connection is *unavailable*, not *reply lost*.
 fn unreachable(error: redis::RedisError) -> Error {
     let (is_parse, words) = (error.kind() == redis::ErrorKind::Parse, plain(&error));
     match classify(error) {

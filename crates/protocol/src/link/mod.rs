@@ -1,18 +1,20 @@
 //! The one owner of the connections to Redis.
 //!
 //! A [`Link`] keeps two connections alive. The *presence* connection carries the subscription
-//! that tells others that this process lives (the kernel ends it when the process dies), and the
-//! beats, which prove regularly that it works. The *data* connection carries everything else: a
-//! server cuts a subscribed connection off when answers pile up on it (its setting
-//! `client-output-buffer-limit pubsub`, 32 MB by default), and answers of ours may be larger.
+//! that tells other nodes that this process lives (the kernel closes it when the process dies). It
+//! also carries the beats, which prove regularly that it works. The *data* connection carries
+//! everything else. Two connections, because a server closes a subscribed connection when more
+//! than 32 MB of answers wait on it (its setting `client-output-buffer-limit pubsub`), and answers
+//! to data calls may be larger.
 //!
-//! The link is up while both are; when either breaks, both are replaced ([`supervisor`]). The link
-//! never repeats a call by itself: after a lost answer the outcome is unknown, and only the caller
+//! The link is up while both connections are. When either breaks, the [`supervisor`] replaces both.
+//! The link never retries a call: after a lost answer the outcome is unknown, and only the caller
 //! knows the ids with which the call is idempotent.
 
 mod backoff;
 mod connect;
-mod first_words;
+mod greeting;
+mod logged_reasons;
 mod supervisor;
 
 use std::sync::Arc;
@@ -28,93 +30,100 @@ use crate::calls::answer::unexpected;
 use crate::error::{classify, plain};
 use crate::server_info::ServerInfo;
 use crate::{Error, Target, redis_client};
-pub use backoff::{Backoff, LoggedReasons};
+pub use backoff::Backoff;
 use connect::Connector;
+pub use logged_reasons::LoggedReasons;
 use supervisor::Supervisor;
 
 /// What happened to the connections, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkState {
-    /// This process cannot use Redis; the reason in words. Each new reason comes once.
+    /// This process cannot use Redis, for this reason. Each reason is reported once.
     Lost(String),
-    /// It can again.
+    /// It can use Redis again.
     Regained,
 }
 
 /// What a presence connection subscribes to.
 pub(crate) struct Channels {
-    /// Where the subscription itself says that this process lives. Nothing is published there.
+    /// The subscription itself says that this process lives. Nothing is published here.
     pub(crate) presence: String,
-    /// Where others call this process.
+    /// On this channel another node calls this process to beat at once.
     pub(crate) call: String,
 }
 
-/// Over which of its connections a link sends.
+/// Which of the two connections carries a call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Over {
-    /// Everything but the calls of [`Over::Presence`].
+pub(crate) enum ConnectionKind {
+    /// Everything but the calls of [`ConnectionKind::Presence`].
     Data,
-    /// Small calls about this process's own presence: the beat, and the goodbye.
+    /// Small calls about this process's own presence: beat and leave.
     Presence,
 }
 
 /// One connection.
 #[derive(Clone)]
-struct Line {
-    /// Counts connections, so that the end of an old one does not take down a new one.
+struct Connection {
+    /// A new number for each connection, so that the end of an old one does not take down its
+    /// successor.
     id: u64,
-    connection: MultiplexedConnection,
+    redis: MultiplexedConnection,
     since: Instant,
 }
 
-/// Both connections, and what the server says about itself.
+/// Both connections, and what the server said about itself when they were made.
 #[derive(Clone)]
-struct Up {
-    data: Line,
+struct ConnectionPair {
+    data: Connection,
     /// None for a link without presence.
-    presence: Option<Line>,
+    presence: Option<Connection>,
     server: Arc<ServerInfo>,
     since: Instant,
-    /// How many calls have succeeded on either.
+    /// Calls that have succeeded on either connection.
     answered: Arc<AtomicU64>,
 }
 
-impl Up {
+impl ConnectionPair {
     fn has(&self, id: u64) -> bool {
-        self.data.id == id || self.presence.as_ref().is_some_and(|line| line.id == id)
+        self.data.id == id
+            || self
+                .presence
+                .as_ref()
+                .is_some_and(|presence| presence.id == id)
     }
 }
 
 #[derive(Clone)]
 enum State {
-    Up(Up),
+    Up(ConnectionPair),
     /// Why there is no connection.
     Down(Arc<str>),
 }
 
-/// What the connections report to the supervisor.
-enum News {
+/// What happens to the connections, for the supervisor.
+enum LinkEvent {
     /// A connection broke.
-    Broke {
+    Broken {
         id: u64,
         why: String,
-        /// Whether no data call was under way.
+        /// Whether no data call waited for its answer.
         idle: bool,
     },
-    /// The server did not execute a call about this process's presence, and says why.
-    Unwilling(String),
-    /// It executes them again.
-    Willing,
+    /// The server did not execute a call about this process's presence, for this reason.
+    Rejecting(String),
+    /// The server executes such calls again.
+    Accepting,
 }
 
 struct Shared {
     connector: Connector,
     state: watch::Sender<State>,
-    /// Whether the last call about this process's presence was not executed.
-    unwilling: AtomicBool,
+    /// Whether the server did not execute the last call about this process's presence.
+    rejecting: AtomicBool,
 }
 
-/// Connections that come back. Clones share them; they close when the last is dropped.
+/// Connections that are replaced when they break. Clones share them; dropping the last clone closes
+/// them.
 #[derive(Clone)]
 pub(crate) struct Link {
     shared: Arc<Shared>,
@@ -130,26 +139,27 @@ impl Drop for AbortOnDrop {
 }
 
 impl Link {
-    /// Connects once. Without channels there is no presence connection: enough for a process that
-    /// only looks. `observe` hears when the link is lost and regained.
+    /// Connects, without retries. Without channels the link has no presence connection, which is
+    /// enough for a process that only reads. `observe` is called when the link is lost and
+    /// regained.
     pub(crate) async fn open(
         target: &Target,
         channels: Option<Channels>,
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
-        let (news, receiver) = mpsc::unbounded_channel();
+        let (events, receiver) = mpsc::unbounded_channel();
         let connector = Connector {
             client: redis_client(target)?,
             channels,
-            called: Arc::new(Notify::new()),
-            under_way: Arc::default(),
-            news,
+            beat_call: Arc::new(Notify::new()),
+            in_flight: Arc::default(),
+            events,
         };
         let first = connector.connect(0).await?;
         let shared = Arc::new(Shared {
             connector,
             state: watch::Sender::new(State::Up(first)),
-            unwilling: AtomicBool::new(false),
+            rejecting: AtomicBool::new(false),
         });
         let supervisor = Supervisor::new(Arc::clone(&shared), receiver, observe, 0);
         Ok(Self {
@@ -161,21 +171,21 @@ impl Link {
     /// What the server said about itself when the connections were made.
     pub(crate) fn server(&self) -> Option<Arc<ServerInfo>> {
         match &*self.shared.state.borrow() {
-            State::Up(up) => Some(Arc::clone(&up.server)),
+            State::Up(pair) => Some(Arc::clone(&pair.server)),
             State::Down(_) => None,
         }
     }
 
-    /// The run of the server, in the short form that claims carry; empty while there is none.
+    /// The server's run id, in the short form that claims carry; empty while the link is down.
     pub(crate) fn run_id(&self) -> String {
         self.server()
-            .map(|server| server.run.clone())
+            .map(|server| server.run_id.clone())
             .unwrap_or_default()
     }
 
-    /// Waits until another process calls this one.
-    pub(crate) async fn called(&self) {
-        self.shared.connector.called.notified().await;
+    /// Waits until another node calls this process to beat at once.
+    pub(crate) async fn wait_called(&self) {
+        self.shared.connector.beat_call.notified().await;
     }
 
     /// Waits until the link is up.
@@ -187,20 +197,24 @@ impl Link {
 
     /// Sends one command over the data connection and waits for its answer.
     pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, Error> {
-        self.call_over(Over::Data, command).await
+        self.call_on(ConnectionKind::Data, command).await
     }
 
-    /// The same over one of the connections.
-    pub(crate) async fn call_over(&self, over: Over, command: &Cmd) -> Result<Value, Error> {
-        let sent = self.send(over, async |connection| {
+    /// Sends one command over a connection of this kind and waits for its answer.
+    pub(crate) async fn call_on(
+        &self,
+        kind: ConnectionKind,
+        command: &Cmd,
+    ) -> Result<Value, Error> {
+        let sent = self.send(kind, async |connection| {
             let answer = connection.send_packed_command(command).await;
             answer.and_then(Value::extract_error)
         });
         sent.await
     }
 
-    /// Sends two commands in this order and waits for both answers. Two calls of [`Link::call`]
-    /// at a time may overtake each other when thousands wait for their turn.
+    /// Sends two commands in this order and waits for both answers. Two concurrent calls of
+    /// [`Link::call`] may overtake each other when thousands of lanes wait for the connection.
     pub(crate) async fn call_both(
         &self,
         commands: [Cmd; 2],
@@ -209,7 +223,7 @@ impl Link {
         for command in commands {
             pipeline.add_command(command);
         }
-        let sent = self.send(Over::Data, async |connection| {
+        let sent = self.send(ConnectionKind::Data, async |connection| {
             let answers = connection.send_packed_commands(&pipeline, 0, 2).await?;
             <[Value; 2]>::try_from(answers)
                 .map_err(|_| redis::RedisError::from((redis::ErrorKind::Parse, "two answers")))
@@ -218,49 +232,47 @@ impl Link {
         Ok(answers.map(|answer| answer.extract_error().map_err(classify)))
     }
 
-    /// Sends something over one of the connections, and gives both up if it does not answer.
+    /// Sends something over a connection of this kind. If no answer comes, the supervisor replaces
+    /// both connections.
     async fn send<T>(
         &self,
-        over: Over,
+        kind: ConnectionKind,
         send: impl AsyncFnOnce(&mut MultiplexedConnection) -> redis::RedisResult<T>,
     ) -> Result<T, Error> {
         let state = self.shared.state.borrow().clone();
-        let up = match state {
-            State::Up(up) => up,
+        let pair = match state {
+            State::Up(pair) => pair,
             State::Down(why) => {
                 return Err(Error::Unavailable(format!("not connected: {why}")));
             }
         };
-        let line = match over {
-            Over::Data => Some(up.data),
-            Over::Presence => up.presence,
+        let connection = match kind {
+            ConnectionKind::Data => Some(pair.data),
+            ConnectionKind::Presence => pair.presence,
         };
-        let Some(Line {
-            id, mut connection, ..
-        }) = line
-        else {
+        let Some(Connection { id, mut redis, .. }) = connection else {
             return Err(Error::Refused(
                 "this connection only looks: it has no presence".to_owned(),
             ));
         };
         let sent = {
-            let _counted = UnderWay::count(over, &self.shared.connector.under_way);
-            send(&mut connection).await
+            let _counted = InFlight::count(kind, &self.shared.connector.in_flight);
+            send(&mut redis).await
         };
         match sent {
             Ok(answer) => {
-                up.answered.fetch_add(1, Ordering::Relaxed);
-                if let Over::Presence = over {
-                    self.shared.willing();
+                pair.answered.fetch_add(1, Ordering::Relaxed);
+                if let ConnectionKind::Presence = kind {
+                    self.shared.accepted();
                 }
                 Ok(answer)
             }
-            Err(error) => Err(self.shared.failed(over, id, error)),
+            Err(error) => Err(self.shared.failed(kind, id, error)),
         }
     }
 
     /// Runs commands in one transaction and returns their answers.
-    pub(crate) async fn atomic(&self, commands: &[Cmd]) -> Result<Vec<Value>, Error> {
+    pub(crate) async fn transaction(&self, commands: &[Cmd]) -> Result<Vec<Value>, Error> {
         // Not the client's own transactions: they cannot read the answer to a refused MULTI.
         let mut pipeline = redis::pipe();
         pipeline.cmd("MULTI");
@@ -268,9 +280,9 @@ impl Link {
             pipeline.add_command(command.clone());
         }
         pipeline.cmd("EXEC");
-        let sent = self.send(Over::Data, async |connection| {
+        let sent = self.send(ConnectionKind::Data, async |connection| {
             let answers = connection.send_packed_commands(&pipeline, 0, commands.len() + 2);
-            // An error in one of them is the error of all.
+            // If one command fails, the transaction has failed.
             Value::Array(answers.await?).extract_error()
         });
         match sent.await? {
@@ -282,8 +294,8 @@ impl Link {
         }
     }
 
-    /// One more connection, for calls that block on the server for up to `max_wait`. It does not
-    /// come back when it breaks: its owner opens another.
+    /// Opens one more connection, for calls that block on the server for up to `max_wait`. The
+    /// supervisor does not replace it when it breaks: its owner opens another.
     pub(crate) async fn open_blocking(
         &self,
         max_wait: Duration,
@@ -293,46 +305,47 @@ impl Link {
 }
 
 impl Shared {
-    /// A call over one of the connections failed: says so to the supervisor where that matters.
-    fn failed(&self, over: Over, id: u64, error: redis::RedisError) -> Error {
+    /// Sorts the error of a call, and reports it to the supervisor where that matters.
+    fn failed(&self, kind: ConnectionKind, id: u64, error: redis::RedisError) -> Error {
         let moved = matches!(error.code(), Some("READONLY" | "MOVED"));
         let why = plain(&error);
         let error = classify(error);
         // The supervisor may be gone at the very end of the process.
-        let news = &self.connector.news;
+        let events = &self.connector.events;
         if moved || matches!(error, Error::ReplyLost(_)) {
             let idle = false;
-            let _ = news.send(News::Broke { id, why, idle });
-        } else if let (Over::Presence, Error::Unavailable(why)) = (over, &error) {
-            self.unwilling.store(true, Ordering::Relaxed);
-            let _ = news.send(News::Unwilling(why.clone()));
+            let _ = events.send(LinkEvent::Broken { id, why, idle });
+        } else if let (ConnectionKind::Presence, Error::Unavailable(why)) = (kind, &error) {
+            self.rejecting.store(true, Ordering::Relaxed);
+            let _ = events.send(LinkEvent::Rejecting(why.clone()));
         }
         error
     }
 
-    fn willing(&self) {
-        if self.unwilling.swap(false, Ordering::Relaxed) {
-            let _ = self.connector.news.send(News::Willing);
+    /// The server executed a call about this process's presence.
+    fn accepted(&self) {
+        if self.rejecting.swap(false, Ordering::Relaxed) {
+            let _ = self.connector.events.send(LinkEvent::Accepting);
         }
     }
 }
 
-/// Counts a data call for as long as it waits for its answer.
-struct UnderWay<'a>(Option<&'a AtomicUsize>);
+/// Counts a data call while it waits for its answer.
+struct InFlight<'a>(Option<&'a AtomicUsize>);
 
-impl<'a> UnderWay<'a> {
-    fn count(over: Over, calls: &'a AtomicUsize) -> Self {
-        match over {
-            Over::Data => {
+impl<'a> InFlight<'a> {
+    fn count(kind: ConnectionKind, calls: &'a AtomicUsize) -> Self {
+        match kind {
+            ConnectionKind::Data => {
                 calls.fetch_add(1, Ordering::Relaxed);
                 Self(Some(calls))
             }
-            Over::Presence => Self(None),
+            ConnectionKind::Presence => Self(None),
         }
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if let Some(calls) = self.0 {
             calls.fetch_sub(1, Ordering::Relaxed);

@@ -1,10 +1,9 @@
-//! Keeps the connections of a [`Link`](super::Link) up, and says in the log why they are not.
+//! Replaces the connections of a [`Link`](super::Link) when they break, and reports why.
 //!
-//! A pair of connections has *proven* itself when a call has succeeded on it and it has lived for
-//! a second, or when so many calls have succeeded that it was worth its while. A proven pair that
-//! breaks is replaced at once. One that was never proven is replaced after a pause that grows each
-//! time: a server that lets every client in and then refuses must not be flooded with
-//! connections, nor the log with lines.
+//! A pair of connections is *proven* when a call has succeeded on it and it has lived for a
+//! second, or when [`PROVEN_CALLS`] calls have succeeded on it. The supervisor replaces a proven
+//! pair at once when it breaks. It replaces an unproven pair after a backoff: a server that accepts
+//! every client and then refuses must not be flooded with connections, nor the log with lines.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,96 +12,95 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::backoff::{Backoff, LoggedReasons};
-use super::{LinkState, News, Shared, State, Up};
+use super::backoff::Backoff;
+use super::logged_reasons::LoggedReasons;
+use super::{ConnectionPair, LinkEvent, LinkState, Shared, State};
 use crate::Error;
 
 /// Pauses between attempts to connect: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-/// Longest pause after a pair that was made and broke before it had proven itself. Shorter than
-/// after an attempt that failed: where connections are cut again and again, each new one still
-/// gets some work done.
-const LONGEST_AFTER_BREAK: Duration = Duration::from_millis(250);
-/// How long a pair must live before it is proven. A server closes idle connections after a
-/// second at the earliest (its setting `timeout`).
+/// Max pause after an unproven pair broke. It is shorter than after a failed attempt: where
+/// connections are cut again and again, each new pair still gets some work done.
+const MAX_PAUSE_AFTER_BREAK: Duration = Duration::from_millis(250);
+/// How long a pair must live before it is proven. The shortest time after which a server closes
+/// idle connections is a second (its setting `timeout`).
 const PROVEN_AFTER: Duration = Duration::from_secs(1);
-
-/// How many successful calls prove a pair that lives for less.
+/// Successful calls that prove a pair which has lived for less.
 const PROVEN_CALLS: u64 = 16;
 
 pub(super) struct Supervisor<O> {
     shared: Arc<Shared>,
-    news: mpsc::UnboundedReceiver<News>,
+    events: mpsc::UnboundedReceiver<LinkEvent>,
     observe: O,
     backoff: Backoff,
     logged: LoggedReasons,
-    /// Number of the next connection.
+    /// Id of the newest connection.
     next_id: u64,
-    /// Whether the last call about this process's presence was refused by a server that may
-    /// accept it later.
-    unwilling: bool,
+    /// Whether the server did not execute the last call about this process's presence.
+    rejecting: bool,
 }
 
 impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
     pub(super) fn new(
         shared: Arc<Shared>,
-        news: mpsc::UnboundedReceiver<News>,
+        events: mpsc::UnboundedReceiver<LinkEvent>,
         observe: O,
         next_id: u64,
     ) -> Self {
         Self {
             shared,
-            news,
+            events,
             observe,
             backoff: Backoff::new(BACKOFF.0, BACKOFF.1),
             logged: LoggedReasons::default(),
             next_id,
-            unwilling: false,
+            rejecting: false,
         }
     }
 
     pub(super) async fn run(mut self) {
         loop {
-            let quiet = self.logged.is_empty() || self.unwilling;
-            let proven_at = self.up().map(|up| up.since + PROVEN_AFTER);
+            let quiet = self.logged.is_empty() || self.rejecting;
+            let proven_at = self.pair().map(|pair| pair.since + PROVEN_AFTER);
             let check_at = proven_at.map(|at| at.max(Instant::now() + BACKOFF.0));
-            let news = tokio::select! {
-                news = self.news.recv() => news,
+            let event = tokio::select! {
+                event = self.events.recv() => event,
                 () = sleep_until(check_at.unwrap_or_else(Instant::now)), if !quiet => {
-                    if self.up().is_some_and(|up| is_proven(&up)) {
-                        self.say_regained();
+                    if self.pair().is_some_and(|pair| is_proven(&pair)) {
+                        self.report_regained();
                     }
                     continue;
                 }
             };
-            match news {
+            match event {
                 None => return,
-                Some(News::Broke { id, why, idle }) => {
-                    let Some(up) = self.up().filter(|up| up.has(id)) else {
+                Some(LinkEvent::Broken { id, why, idle }) => {
+                    let Some(pair) = self.pair().filter(|pair| pair.has(id)) else {
                         continue;
                     };
-                    let aged = up.data.since.elapsed() > PROVEN_AFTER;
-                    let closed_idle = idle && id == up.data.id && aged;
-                    if closed_idle && self.renew_data(&up).await.is_some() {
+                    let aged = pair.data.since.elapsed() > PROVEN_AFTER;
+                    let closed_idle = idle && id == pair.data.id && aged;
+                    if closed_idle && self.renew_data(&pair).await.is_some() {
                         continue;
                     }
-                    self.replace(up, why).await;
+                    self.replace(pair, why).await;
                 }
-                Some(News::Unwilling(why)) => {
-                    self.unwilling = true;
-                    self.say(&why);
+                Some(LinkEvent::Rejecting(why)) => {
+                    self.rejecting = true;
+                    self.report(&why);
                 }
-                Some(News::Willing) => {
-                    self.unwilling = false;
-                    self.say_regained();
+                Some(LinkEvent::Accepting) => {
+                    self.rejecting = false;
+                    self.report_regained();
                 }
             }
         }
     }
 
-    fn up(&self) -> Option<Up> {
+    /// The connections while the link is up.
+    fn pair(&self) -> Option<ConnectionPair> {
         match &*self.shared.state.borrow() {
-            State::Up(up) => Some(up.clone()),
+            State::Up(pair) => Some(pair.clone()),
             State::Down(_) => None,
         }
     }
@@ -112,47 +110,47 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         self.next_id
     }
 
-    /// Replaces a data connection that the server closed while no call was under way. Servers do
-    /// so by their setting `timeout`, which spares subscribers: it is no loss to speak of.
-    async fn renew_data(&mut self, up: &Up) -> Option<()> {
+    /// Replaces a data connection that the server closed while no call waited. Servers with a
+    /// setting `timeout` do so, and spare subscribers: nothing is logged.
+    async fn renew_data(&mut self, pair: &ConnectionPair) -> Option<()> {
         self.set_down("the server closed an idle connection");
         let id = self.new_id();
-        let renewed = self.shared.connector.renew(id, up).await.ok()?;
+        let renewed = self.shared.connector.renew(id, pair).await.ok()?;
         self.shared.state.send_replace(State::Up(renewed));
         Some(())
     }
 
-    /// Replaces both connections, however long it takes.
-    async fn replace(&mut self, broken: Up, why: String) {
+    /// Replaces both connections; tries until it succeeds.
+    async fn replace(&mut self, broken: ConnectionPair, why: String) {
         let proven = is_proven(&broken);
-        self.unwilling = false;
+        self.rejecting = false;
         self.set_down(&why);
-        self.say(&why);
+        self.report(&why);
         if proven {
             self.backoff.reset();
         } else {
-            sleep(self.backoff.pause().min(LONGEST_AFTER_BREAK)).await;
+            sleep(self.backoff.pause().min(MAX_PAUSE_AFTER_BREAK)).await;
         }
-        // What still works of the old pair stays until the first attempt is over: a node that
-        // lost its data connection alone is not absent for a moment, and keeps its lease.
+        // The old pair stays until the first attempt is over. So a node that lost only its data
+        // connection stays present, and keeps its lease.
         let mut broken = Some(broken);
-        let up = loop {
+        let pair = loop {
             let id = self.new_id();
             let attempt = self.shared.connector.reconnect(id).await;
             broken.take();
             match attempt {
-                Ok(up) => break up,
+                Ok(pair) => break pair,
                 Err(error) => {
-                    let why = words(error);
+                    let why = reason(error);
                     self.set_down(&why);
-                    self.say(&why);
+                    self.report(&why);
                 }
             }
             sleep(self.backoff.pause()).await;
         };
-        self.shared.state.send_replace(State::Up(up));
+        self.shared.state.send_replace(State::Up(pair));
         if proven {
-            self.say_regained();
+            self.report_regained();
         }
     }
 
@@ -160,13 +158,13 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         self.shared.state.send_replace(State::Down(Arc::from(why)));
     }
 
-    fn say(&mut self, why: &str) {
+    fn report(&mut self, why: &str) {
         if self.logged.is_new(why) {
             (self.observe)(LinkState::Lost(why.to_owned()));
         }
     }
 
-    fn say_regained(&mut self) {
+    fn report_regained(&mut self) {
         if !self.logged.is_empty() {
             self.logged.clear();
             (self.observe)(LinkState::Regained);
@@ -174,15 +172,15 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
     }
 }
 
-fn is_proven(up: &Up) -> bool {
-    match up.answered.load(Ordering::Relaxed) {
+fn is_proven(pair: &ConnectionPair) -> bool {
+    match pair.answered.load(Ordering::Relaxed) {
         0 => false,
-        answered => answered >= PROVEN_CALLS || up.since.elapsed() >= PROVEN_AFTER,
+        answered => answered >= PROVEN_CALLS || pair.since.elapsed() >= PROVEN_AFTER,
     }
 }
 
-/// Why there is no connection, without the preamble that a caller's error has.
-fn words(error: Error) -> String {
+/// Why there is no connection, without the preamble of the error.
+fn reason(error: Error) -> String {
     match error {
         Error::Unavailable(why) | Error::Refused(why) => why,
         error => error.to_string(),

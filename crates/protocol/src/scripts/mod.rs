@@ -1,7 +1,7 @@
-//! The scripts: each a `.lua` file that documents its keys, arguments, answers and what it
-//! keeps true. Shared pieces are put in front at compile time.
+//! The scripts: each is a `.lua` file that documents its keys, arguments, answers and invariants.
+//! The macro puts shared files in front of a script at compile time.
 
-/// One script and the name by which the server caches it.
+/// One script, and the digest under which the server caches it.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) name: &'static str,

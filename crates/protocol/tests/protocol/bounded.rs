@@ -79,7 +79,7 @@ async fn bounded<T>(fleet: &Fleet, what: &str, call: impl Future<Output = T>) ->
 }
 
 async fn page(lane: &Lane, before: Option<u64>) -> Vec<Failure> {
-    let page = lane.store.errors_page(before, 200).await.unwrap();
+    let page = lane.store.errors_before(before, 200).await.unwrap();
     page.failures
 }
 
@@ -237,7 +237,7 @@ async fn take_all(store: Store) -> Vec<u64> {
 async fn drop_all(store: Store) -> Vec<u64> {
     let (mut dropped, mut before) = (Vec::new(), None);
     loop {
-        let page = store.errors_page(before, 500).await.unwrap();
+        let page = store.errors_before(before, 500).await.unwrap();
         let settled = store.errors_settle(Settle::Drop, &page.failures).await;
         for (failure, settled) in page.failures.iter().zip(settled.unwrap()) {
             if settled == Settled::Dropped {

@@ -6,7 +6,7 @@ use baton_protocol::{Census, Commit, ErrorsClaim, ErrorsCommit, GiveBack, Publis
 
 use crate::support::{Fleet, NO_EFFECTS, failed, publish};
 
-fn in_hand(node: &str, count: u64) -> BTreeMap<String, u64> {
+fn claimed_by(node: &str, count: u64) -> BTreeMap<String, u64> {
     let hands = (count > 0).then(|| (node.to_owned(), count));
     hands.into_iter().collect()
 }
@@ -29,7 +29,7 @@ async fn the_books_balance_in_every_state_of_a_message() {
             retried: 0,
             counted: true,
             now_ms: census.now_ms,
-            in_hand: in_hand("w", claimed),
+            claimed_by: claimed_by("w", claimed),
         };
         assert_eq!(census, expected, "{state}");
         assert!(census.balanced(), "{state}");
@@ -75,9 +75,9 @@ async fn the_census_tells_how_many_messages_are_in_whose_hands() {
     assert_eq!(w.take(1, 2).await, "m1 m2");
     assert_eq!(w.sibling(1).take(1, 1).await, "m3");
     assert_eq!(x.take(1, 2).await, "m4 m5");
-    let mut hands = in_hand("w", 3);
-    hands.append(&mut in_hand("x", 2));
-    assert_eq!(g.census().await.unwrap().in_hand, hands);
+    let mut hands = claimed_by("w", 3);
+    hands.append(&mut claimed_by("x", 2));
+    assert_eq!(g.census().await.unwrap().claimed_by, hands);
 }
 
 #[tokio::test]

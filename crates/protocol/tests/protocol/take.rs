@@ -83,7 +83,7 @@ async fn what_is_taken_is_there_until_it_is_removed() {
     assert_eq!(take.remove().await.unwrap(), all);
     assert_eq!(take.remove().await.unwrap(), all, "asked again");
     assert_eq!(store.census().await.unwrap().errors, 125);
-    let page = store.errors_page(None, 500).await.unwrap();
+    let page = store.errors_before(None, 500).await.unwrap();
     let odd = (1..=249).rev().step_by(2).map(failure);
     assert!(page.failures.into_iter().eq(odd));
     assert_eq!(page.next, None);

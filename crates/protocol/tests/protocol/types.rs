@@ -248,7 +248,7 @@ async fn errors_claim_refuses_a_spoilt_key_and_writes_nothing() {
     refuses(&DRAIN_KEYS, async |busy| {
         let lane = busy.w.sibling(7);
         let wanted = Wanted::Oldest {
-            most: 9,
+            max: 9,
             bytes: 9999,
             last: 9,
         };

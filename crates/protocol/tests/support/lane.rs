@@ -94,20 +94,20 @@ impl Lane {
     }
 
     /// Takes the oldest error records into its hands, of at most so many bytes.
-    pub(crate) async fn drain(&self, number: u64, most: u64, bytes: u64) -> ErrorsClaim {
-        self.drain_for(number, most, bytes, LONG).await
+    pub(crate) async fn drain(&self, number: u64, max: u64, bytes: u64) -> ErrorsClaim {
+        self.drain_for(number, max, bytes, LONG).await
     }
 
     /// The same for so long.
     pub(crate) async fn drain_for(
         &self,
         number: u64,
-        most: u64,
+        max: u64,
         bytes: u64,
         ttl: Duration,
     ) -> ErrorsClaim {
         let last = u64::from(u32::MAX);
-        let wanted = Wanted::Oldest { most, bytes, last };
+        let wanted = Wanted::Oldest { max, bytes, last };
         let claim = self.store.errors_claim(&self.slot, number, wanted, ttl);
         claim.await.unwrap()
     }

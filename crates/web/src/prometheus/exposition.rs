@@ -88,7 +88,7 @@ pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
         let _ = write!(text, "{name}=\"");
         let escaped = Shortened {
             bytes: value.as_bytes(),
-            most_chars: MAX_LABEL_CHARS,
+            max_chars: MAX_LABEL_CHARS,
         };
         for c in escaped.to_string().chars() {
             if matches!(c, '\\' | '"') {

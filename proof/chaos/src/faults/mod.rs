@@ -18,6 +18,7 @@ mod weather;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use baton_log::LogEvent;
 use baton_processes::Told;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
@@ -123,10 +124,8 @@ fn limit_files(pid: u32, bytes: Option<u64>) -> Result<()> {
 /// should say so.
 fn warned(stage: &Stage, mark: usize, word: &str) -> String {
     let told = stage.fleet.told_since(mark);
-    let complains = |told: &Told| {
-        let text = told.line["text"].as_str().unwrap_or_default();
-        told.event() == "warning" && text.contains(word)
-    };
+    let complains =
+        |told: &Told| matches!(told.event(), LogEvent::Warning { text } if text.contains(word));
     match told.iter().any(complains) {
         true => format!("writes were refused ({word})"),
         false => "no write was refused".to_owned(),

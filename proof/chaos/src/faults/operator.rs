@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use baton_log::LogEvent;
 use baton_processes::{Info, Told};
 
 use super::{Fault, Note};
@@ -77,7 +78,12 @@ impl Noise {
             return Ok(String::new());
         };
         let per_node = stage.fleet.alive().len().max(1) as f64 * since.elapsed().as_secs_f64();
-        let complains = |told: &Told| matches!(told.event(), "redis" | "warning");
+        let complains = |told: &Told| {
+            matches!(
+                told.event(),
+                LogEvent::Redis { .. } | LogEvent::Warning { .. }
+            )
+        };
         let told = stage.fleet.told_since(self.mark);
         let lines = told.iter().filter(|told| complains(told)).count() as f64 / per_node;
         let connections = (connections(redis)? - self.connections) / per_node;

@@ -1,7 +1,10 @@
 //! A small run by hand, and everything that can be wrong with it.
 
 use baton_protocol::Digest;
-use serde_json::{Value, json};
+
+use std::time::SystemTime;
+
+use baton_log::Line;
 
 use super::*;
 
@@ -35,6 +38,24 @@ fn ended(node: &str, texts: &[(u64, &str)], failed: u64) -> Entry {
     }
 }
 
+fn published(epoch: u64, first: u64, last: u64) -> LogEvent<'static> {
+    LogEvent::Published {
+        epoch,
+        first,
+        last,
+        text: None,
+    }
+}
+
+fn processed(first: u64, last: u64, failed: &'static [u64]) -> LogEvent<'static> {
+    LogEvent::Processed {
+        first,
+        last,
+        failed: failed.into(),
+        attempt: 1,
+    }
+}
+
 impl Case {
     fn clean() -> Self {
         let now = Instant::now();
@@ -63,20 +84,22 @@ impl Case {
             deaths: Vec::new(),
             now,
         };
-        case.tell(json!({"event": "published", "node": "n0", "epoch": 1, "first": 1, "last": 3}));
-        case.tell(json!({"event": "processed", "node": "n1", "first": 1, "last": 1, "failed": []}));
-        case.tell(
-            json!({"event": "processed", "node": "n2", "first": 2, "last": 3, "failed": [3]}),
-        );
+        case.tell("n0", published(1, 1, 3));
+        case.tell("n1", processed(1, 1, &[]));
+        case.tell("n2", processed(2, 3, &[3]));
         case.drain(true, &[(3, "c")]);
         case
     }
 
-    fn tell(&mut self, line: Value) {
+    fn tell(&mut self, node: &'static str, event: LogEvent<'static>) {
         self.told.push(Told {
             copy: 0,
             at: self.now,
-            line,
+            line: Line {
+                at: SystemTime::UNIX_EPOCH,
+                node: node.into(),
+                event,
+            },
         });
     }
 
@@ -187,11 +210,17 @@ fn a_text_that_changed_on_its_way_is_found() {
 #[test]
 fn a_log_that_tells_of_what_redis_does_not_know_is_a_phantom() {
     for (event, words) in [
-        ("processed", "#2 told as processed, the ledger has it not"),
-        ("published", "#2 told as published, the ledger has it not"),
+        (
+            processed(2, 2, &[]),
+            "#2 told as processed, the ledger has it not",
+        ),
+        (
+            published(0, 2, 2),
+            "#2 told as published, the ledger has it not",
+        ),
     ] {
         let mut case = Case::clean();
-        case.tell(json!({"event": event, "node": "n9", "first": 2, "last": 2, "failed": []}));
+        case.tell("n9", event);
         assert_eq!(case.findings(), [words]);
         assert_eq!(case.wrong(), (0, 0, 1));
     }
@@ -208,7 +237,7 @@ fn a_log_that_tells_the_same_twice_is_found() {
 #[test]
 fn a_log_that_tells_another_outcome_is_found() {
     let mut case = Case::clean();
-    case.told[1].line["failed"] = json!([1]);
+    case.told[1].line.event = processed(1, 1, &[1]);
     assert_eq!(case.findings(), ["#1: 1 told as failed, not [0]"]);
 }
 
@@ -271,7 +300,7 @@ fn counters_that_differ_from_the_ledger_are_found() {
 #[test]
 fn a_server_that_may_forget_its_last_second_takes_lines_back_and_no_other_does() {
     let mut case = Case::clean();
-    case.tell(json!({"event": "processed", "node": "n9", "first": 4, "last": 5, "failed": []}));
+    case.tell("n9", processed(4, 5, &[]));
     case.deaths = vec![case.now + Duration::from_millis(500)];
     let judgement = case.judge();
     assert_eq!((judgement.findings.len(), judgement.taken_back), (0, 2));

@@ -1,24 +1,24 @@
-//! Explores the protocol's model further than the tests do. Takes names of settings, or explores
+//! Explores the model further than the tests do. Takes names of scenarios; without names it explores
 //! all.
 
 use std::process::ExitCode;
 
 use baton_model::explore::explore;
-use baton_model::settings;
+use baton_model::scenarios;
 use baton_print::{errln, outln};
 
 fn main() -> ExitCode {
     let only: Vec<String> = std::env::args().skip(1).collect();
-    let small = settings::small().into_iter().map(|(setting, _)| setting);
-    let mut wanted: Vec<_> = small.chain(settings::large()).collect();
-    wanted.retain(|setting| only.is_empty() || only.iter().any(|name| name == setting.name));
+    let small = scenarios::small().into_iter().map(|(scenario, _)| scenario);
+    let mut wanted: Vec<_> = small.chain(scenarios::large()).collect();
+    wanted.retain(|scenario| only.is_empty() || only.iter().any(|name| name == scenario.name));
     if wanted.is_empty() {
-        errln!("model: no setting has such a name");
+        errln!("model: no scenario has this name");
         return ExitCode::from(2);
     }
     let (mut states, mut clean) = (0, true);
-    for setting in wanted {
-        let report = explore(setting);
+    for scenario in wanted {
+        let report = explore(scenario);
         outln!("{report}");
         states += report.states;
         clean &= report.is_clean();

@@ -1,30 +1,30 @@
-//! What must hold in every state, what must be seen at least once, and what must come.
+//! The properties: what must hold in every state, and what some state must show.
 
 use stateright::{Model, Property};
 
-use super::fate::Step;
-use super::{Events, Setting, World};
+use super::actions::Action;
+use super::{Events, Scenario, World};
 use crate::state::{Body, Seq};
 
-/// A setting, ready to be explored.
+/// A scenario, ready to be explored.
 #[derive(Debug, Clone)]
-pub struct Explored(pub Setting);
+pub struct Explored(pub Scenario);
 
 impl Model for Explored {
     type State = World;
-    type Action = Step;
+    type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
         vec![World::new(&self.0)]
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(&self.0, steps);
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        world.actions(&self.0, actions);
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
-        next.take(&step);
+        next.apply(&action);
         (next != *world).then_some(next)
     }
 
@@ -35,7 +35,7 @@ impl Model for Explored {
                 |_, world: &World| world.one_place(),
             ),
             Property::always("every step and every answer is true", |_, world: &World| {
-                world.history.wrong.is_none()
+                world.history.violation.is_none()
             }),
             Property::always("a text is published once", |_, world: &World| {
                 world.texts_once()
@@ -60,27 +60,28 @@ impl Model for Explored {
                 world.on_schedule()
             }),
         ];
-        if self.0.to_the_end {
+        if self.0.check_liveness {
             properties.push(Property::always(
                 "left alone, everything ends",
-                |model: &Self, world: &World| world.comes_to_an_end(&model.0),
+                |model: &Self, world: &World| world.everything_ends(&model.0),
             ));
         }
-        properties.extend(self.seen());
+        properties.extend(self.sometimes());
         properties
     }
 }
 
 impl Explored {
-    /// What must happen somewhere in this setting, so that nothing holds for want of a cause.
-    fn seen(&self) -> Vec<Property<Self>> {
-        let (setting, fate) = (&self.0, &self.0.fate);
-        let generates = setting.generators > 0;
-        let works = setting.workers > 0;
-        let loses = fate.failovers > 0;
-        let kills = works && fate.crashes > 2 && fate.waits > 0;
-        let expires = works && (fate.crashes + fate.cuts + fate.jumps > 0);
-        let splits = works && (setting.texts > 1 || setting.given.iter().any(|size| *size > 1));
+    /// The events that some state of this scenario must show: otherwise a property may hold because
+    /// nothing happened.
+    fn sometimes(&self) -> Vec<Property<Self>> {
+        let (scenario, faults) = (&self.0, &self.0.faults);
+        let generates = scenario.generators > 0;
+        let works = scenario.workers > 0;
+        let loses = faults.failovers > 0;
+        let kills = works && faults.crashes > 2 && faults.long_waits > 0;
+        let expires = works && (faults.crashes + faults.disconnects + faults.clock_jumps > 0);
+        let splits = works && (scenario.texts > 1 || scenario.given.iter().any(|size| *size > 1));
         let mut seen = Vec::new();
         macro_rules! sometimes {
             ($when:expr, $name:literal, $event:ident) => {
@@ -92,23 +93,31 @@ impl Explored {
             };
         }
         sometimes!(generates, "sealed", SEALED);
-        sometimes!(setting.generators > 1, "takeover", TAKEOVER);
-        sometimes!(setting.generators > 1, "fenced", FENCED);
-        sometimes!(fate.silences + fate.twins > 0, "already", ALREADY);
-        sometimes!(generates && (loses || setting.texts > 2), "gap", GAP);
+        sometimes!(scenario.generators > 1, "takeover", TAKEOVER);
+        sometimes!(scenario.generators > 1, "fenced", FENCED);
+        sometimes!(
+            faults.lost_replies + faults.duplicates > 0,
+            "already",
+            ALREADY
+        );
+        sometimes!(generates && (loses || scenario.texts > 2), "gap", GAP);
         sometimes!(expires, "lost", LOST);
-        sometimes!(generates && setting.max_open < setting.texts, "full", FULL);
+        sometimes!(
+            generates && scenario.max_open < scenario.texts,
+            "full",
+            FULL
+        );
         sometimes!(splits, "split", SPLIT);
         sometimes!(splits, "partial", PARTIAL);
         sometimes!(kills, "poison", POISON);
         sometimes!(kills, "a range is postponed", POSTPONED);
         sometimes!(
-            kills && fate.cuts > 0,
+            kills && faults.disconnects > 0,
             "a suspect comes back and is cleared",
             CLEARED
         );
-        sometimes!(setting.drains > 0, "drained", DRAINED);
-        let settles = fate.settles > 0;
+        sometimes!(scenario.drains > 0, "drained", DRAINED);
+        let settles = faults.settles > 0;
         sometimes!(settles, "dropped", DROPPED);
         sometimes!(settles, "retried", RETRIED);
         sometimes!(settles, "retried in its pack", RETRIED_IN_PACK);
@@ -122,7 +131,7 @@ impl World {
     fn one_place(&self) -> bool {
         let last = self.redis.fence.last;
         let mut places = vec![0u8; last as usize];
-        let ranges = self.redis.waiting().chain(self.redis.in_hand());
+        let ranges = self.redis.waiting().chain(self.redis.claimed());
         for range in ranges {
             for seq in range.first..=range.last {
                 match places.get_mut(seq as usize - 1) {
@@ -168,7 +177,7 @@ impl World {
         })
     }
 
-    /// What is held is in the store and in the claim of one drain, and nothing else is held.
+    /// Each held record is in the store and in the claim of one drain, and vice versa.
     fn held_by_one(&self) -> bool {
         let redis = &self.redis;
         let claims = redis.claims.iter();
@@ -200,7 +209,7 @@ impl World {
 
     /// The pack of every message that has not ended is there, and has its text.
     fn texts_kept(&self) -> bool {
-        let ranges = self.redis.waiting().chain(self.redis.in_hand());
+        let ranges = self.redis.waiting().chain(self.redis.claimed());
         let mut open =
             ranges.flat_map(|range| (range.first..=range.last).map(move |seq| (range.pack, seq)));
         open.all(|(pack, seq)| {
@@ -211,9 +220,9 @@ impl World {
         })
     }
 
-    /// One tick per message, unless messages were lost with a failover.
+    /// One tick per message, unless a failover lost messages.
     fn on_schedule(&self) -> bool {
         let fence = &self.redis.fence;
-        fence.cursor >= fence.last && (self.redis.run > 1 || fence.cursor == fence.last)
+        fence.cursor >= fence.last && (self.redis.run_id > 1 || fence.cursor == fence.last)
     }
 }

@@ -4,15 +4,15 @@ use super::World;
 use crate::call::{Call, Reply, Seen};
 use crate::state::{Id, Node, Slot};
 
-/// Most records in a drain's hands.
-const MOST: u64 = 2;
+/// Max records that a drain claims.
+const MAX_RECORDS: u64 = 2;
 /// The lane under which drains claim.
 const LANE: u8 = 9;
 
 /// What a drain is doing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) enum Drain {
-    /// It can begin.
+    /// It can claim.
     #[default]
     Idle,
     Claiming,
@@ -23,7 +23,7 @@ pub(super) enum Drain {
     Committing {
         printed: u64,
     },
-    /// Nothing is left, or what it held is no longer its own.
+    /// No record is left, or its claim is lost.
     Over,
 }
 
@@ -33,14 +33,17 @@ impl World {
     }
 
     fn drain_call(&self, node: Node, drain: &Drain) -> Option<Call> {
-        let (slot, number) = (Self::drain_slot(node), self.nodes[node as usize].drained);
+        let (slot, number) = (
+            Self::drain_slot(node),
+            self.nodes[node as usize].drain_number,
+        );
         match drain {
             Drain::Claiming => Some(Call::ErrorsClaim {
                 slot,
                 number,
-                run: self.redis.run,
+                run_id: self.redis.run_id,
                 ids: None,
-                most: MOST,
+                max: MAX_RECORDS,
                 ttl: super::TTL,
             }),
             Drain::Committing { printed } => Some(Call::ErrorsCommit {
@@ -55,7 +58,7 @@ impl World {
     /// Takes the next step of a drain: claims, or commits what it printed.
     pub(super) fn drain_on(&mut self, node: Node, drain: Drain) {
         if drain == Drain::Claiming {
-            self.nodes[node as usize].drained += 1;
+            self.nodes[node as usize].drain_number += 1;
         }
         self.send_drain(node, drain);
     }
@@ -67,7 +70,7 @@ impl World {
         self.nodes[node as usize].drain = drain;
     }
 
-    /// A person who sees the failed message with this id wants it dropped, or retried.
+    /// A person drops the failed message with this id, or retries it.
     pub(super) fn settle(&mut self, node: Node, id: Id, retry: bool) {
         let seen = self.redis.errors.get(&id).map(|record| Seen {
             id,
@@ -78,13 +81,13 @@ impl World {
         self.send(node, Call::Settle { retry, records }, Vec::new());
     }
 
-    /// The answer to a drain's call; none if it was lost.
+    /// A drain gets the answer to its call; none if the answer is lost.
     pub(super) fn hear_drain(&mut self, node: Node, call: &Call, reply: Option<&Reply>) {
         let own = &self.nodes[node as usize];
         let awaited = match (call, &own.drain) {
             (Call::ErrorsClaim { number, .. }, Drain::Claiming)
             | (Call::ErrorsCommit { number, .. }, Drain::Committing { .. }) => {
-                *number == own.drained
+                *number == own.drain_number
             }
             _ => false,
         };

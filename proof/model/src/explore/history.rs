@@ -1,6 +1,5 @@
-//! What really happened, as an all-seeing observer notes it. Nobody in the model reads it; the
-//! properties do. A failover that loses writes takes what was noted of them along: this is the
-//! surviving history.
+//! What really happened, as an all-seeing observer notes it. Only the properties read it. A
+//! failover that loses writes also removes them from the history: this is the surviving history.
 
 use super::Client;
 use crate::call::{Call, Reply, Settled};
@@ -12,69 +11,69 @@ use crate::step::POISON_DEATHS;
 pub struct Message {
     /// Its text.
     pub text: Text,
-    /// Who published it.
+    /// The generator that published it.
     pub node: Node,
-    /// Under which epoch.
+    /// The generator's epoch.
     pub epoch: u64,
     /// How it ended, if it did.
     pub end: Option<End>,
-    /// By whom it ended before each of its retries.
+    /// The claims by which it ended before each of its retries.
     pub past: Vec<Option<(Slot, u64)>>,
 }
 
 /// How a message ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct End {
-    /// By whom, under which claim; none if it killed too many.
+    /// The claim by which it ended: slot and number. None if it failed as poison.
     pub by: Option<(Slot, u64)>,
     /// Whether it failed.
     pub failed: bool,
-    /// Whether a drain printed and removed it.
+    /// Whether its record is deleted: a drain printed it, or a person dropped it.
     pub drained: bool,
 }
 
-/// Something that must not happen in a step.
+/// Something that must not happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Wrong {
-    /// A number was published that was not the next.
+pub enum Violation {
+    /// A publish was accepted whose first number was not the next.
     Misnumbered,
     /// A message ended a second time.
     EndedTwice,
     /// A message ended that was never published.
     EndedPhantom,
-    /// A handler saw another text than was published.
-    OtherText,
-    /// *ok*, *done* or *already* was answered, and it is not so.
-    UntrueYes,
-    /// *lost* was answered to a commit that took effect, before or after.
-    UntrueNo,
-    /// A worker told messages as processed that had not ended by its claim.
-    ToldTooMuch,
-    /// A failed message was removed twice, or without having failed.
+    /// A handler got another text than was published.
+    WrongText,
+    /// The answer was *ok*, *done* or *already*, and that is not true.
+    FalseSuccess,
+    /// The answer was *lost* to a commit that took effect, before or after.
+    FalseLoss,
+    /// A worker reported messages as processed that had not ended by its claim.
+    ReportedUnended,
+    /// A record was deleted twice, or its message had not failed.
     DrainedTwice,
-    /// A message was retried that had not failed, or was drained.
-    RetriedInVain,
-    /// A message failed as poison, and fewer of its suspects are dead than that takes.
+    /// A message was retried that had not failed, or whose record was deleted.
+    RetriedUnfailed,
+    /// A message failed as poison, but too few of its suspects are dead.
     BlamedTheLiving,
 }
 
-/// All messages, and what went wrong with them.
+/// All messages, and the first violation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct History {
     /// Message n is at n − 1.
     pub messages: Vec<Message>,
-    /// Claims whose commits were answered with *lost*.
-    pub given_up: Vec<(Slot, u64)>,
-    /// The first thing that went wrong.
-    pub wrong: Option<Wrong>,
+    /// Claims that their workers reported as lost.
+    pub lost_claims: Vec<(Slot, u64)>,
+    /// The first violation.
+    pub violation: Option<Violation>,
 }
 
-/// What has to be known of the state before a call to tell what the call did.
+/// What was true before a call, as far as it takes to know what the call did.
 pub(super) struct Before {
     last: Seq,
     last_id: Id,
     records: Vec<Seq>,
-    /// What waited, and which nodes are dead, if the call is a claim.
+    /// The ranges that waited, and the dead nodes, if the call is a claim.
     waiting: Vec<Range>,
     dead: u32,
 }
@@ -108,7 +107,7 @@ impl Before {
         }
     }
 
-    /// Whether so many processes died with a message that it is poison.
+    /// Whether enough processes died with a message to make it poison.
     fn killed_enough(&self, seq: Seq) -> bool {
         let mut ranges = self.waiting.iter();
         let range = ranges.find(|range| (range.first..=range.last).contains(&seq));
@@ -118,11 +117,11 @@ impl Before {
 }
 
 impl History {
-    fn note(&mut self, wrong: Wrong) {
-        self.wrong.get_or_insert(wrong);
+    fn note(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
     }
 
-    /// Notes what a call did. `texts` are those that a commit's handler saw.
+    /// Notes what a call did. `texts` are those that the handler of a commit got.
     pub(super) fn witness(
         &mut self,
         before: &Before,
@@ -132,36 +131,8 @@ impl History {
         texts: &[Text],
     ) {
         match (call, reply) {
-            (
-                Call::Publish {
-                    node,
-                    epoch,
-                    first,
-                    texts,
-                    ..
-                },
-                Reply::Published | Reply::AlreadyPublished { .. },
-            ) => {
-                if *reply == Reply::Published {
-                    if *first != before.last + 1 || *first != self.messages.len() as u64 + 1 {
-                        self.note(Wrong::Misnumbered);
-                    }
-                    self.messages.extend(texts.iter().map(|text| Message {
-                        text: *text,
-                        node: *node,
-                        epoch: *epoch,
-                        end: None,
-                        past: Vec::new(),
-                    }));
-                }
-                let kept = self.messages.iter().skip(*first as usize - 1);
-                if !kept
-                    .map(|m| m.text)
-                    .take(texts.len())
-                    .eq(texts.iter().copied())
-                {
-                    self.note(Wrong::UntrueYes);
-                }
+            (Call::Publish { .. }, Reply::Published | Reply::AlreadyPublished { .. }) => {
+                self.witness_publish(before, call, reply);
             }
             (
                 Call::Commit {
@@ -174,20 +145,7 @@ impl History {
                 },
                 reply,
             ) => self.witness_commit((*slot, *number), *first..=*last, failed, reply, texts),
-            (Call::Claim { .. }, _) => {
-                for record in after
-                    .errors
-                    .range(before.last_id + 1..)
-                    .map(|(_, record)| record)
-                {
-                    if matches!(record.reason, Reason::Poison(_)) {
-                        self.end(record.seq, None, true, Some(record.text));
-                        if !before.killed_enough(record.seq) {
-                            self.note(Wrong::BlamedTheLiving);
-                        }
-                    }
-                }
-            }
+            (Call::Claim { .. }, _) => self.witness_poison(before, after),
             (Call::ErrorsCommit { printed, .. }, Reply::Done) => {
                 for seq in before.records.iter().take(*printed as usize) {
                     self.drained(*seq);
@@ -203,6 +161,53 @@ impl History {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Notes a publish that was answered with *ok* or *already*.
+    fn witness_publish(&mut self, before: &Before, call: &Call, reply: &Reply) {
+        let Call::Publish {
+            node,
+            epoch,
+            first,
+            texts,
+            ..
+        } = call
+        else {
+            return;
+        };
+        if *reply == Reply::Published {
+            if *first != before.last + 1 || *first != self.messages.len() as u64 + 1 {
+                self.note(Violation::Misnumbered);
+            }
+            self.messages.extend(texts.iter().map(|text| Message {
+                text: *text,
+                node: *node,
+                epoch: *epoch,
+                end: None,
+                past: Vec::new(),
+            }));
+        }
+        let published = self.messages.iter().skip(*first as usize - 1);
+        let published = published.map(|message| message.text).take(texts.len());
+        if !published.eq(texts.iter().copied()) {
+            self.note(Violation::FalseSuccess);
+        }
+    }
+
+    /// Notes the messages that a claim let fail as poison.
+    fn witness_poison(&mut self, before: &Before, after: &State) {
+        for record in after
+            .errors
+            .range(before.last_id + 1..)
+            .map(|(_, record)| record)
+        {
+            if matches!(record.reason, Reason::Poison(_)) {
+                self.end(record.seq, None, true, Some(record.text));
+                if !before.killed_enough(record.seq) {
+                    self.note(Violation::BlamedTheLiving);
+                }
+            }
         }
     }
 
@@ -222,13 +227,13 @@ impl History {
         }
         let ended = |seq: Seq| self.ended_by(seq, by);
         if matches!(reply, Reply::Done | Reply::Already) && !range.clone().all(ended) {
-            self.note(Wrong::UntrueYes);
+            self.note(Violation::FalseSuccess);
         }
     }
 
     fn end(&mut self, seq: Seq, by: Option<(Slot, u64)>, failed: bool, text: Option<Text>) {
         let Some(message) = self.messages.get_mut(seq as usize - 1) else {
-            return self.note(Wrong::EndedPhantom);
+            return self.note(Violation::EndedPhantom);
         };
         let (other_text, twice) = (text != Some(message.text), message.end.is_some());
         message.end = Some(End {
@@ -236,21 +241,21 @@ impl History {
             failed,
             drained: false,
         });
-        if by.is_some_and(|by| self.given_up.contains(&by)) {
-            self.note(Wrong::UntrueNo);
+        if by.is_some_and(|by| self.lost_claims.contains(&by)) {
+            self.note(Violation::FalseLoss);
         } else if twice {
-            self.note(Wrong::EndedTwice);
+            self.note(Violation::EndedTwice);
         } else if other_text {
-            self.note(Wrong::OtherText);
+            self.note(Violation::WrongText);
         }
     }
 
-    /// A failed message is gone for good.
+    /// The record of a failed message is deleted.
     fn drained(&mut self, seq: Seq) {
         let message = self.messages.get_mut(seq as usize - 1);
         match message.and_then(|message| message.end.as_mut()) {
             Some(end) if end.failed && !end.drained => end.drained = true,
-            _ => self.note(Wrong::DrainedTwice),
+            _ => self.note(Violation::DrainedTwice),
         }
     }
 
@@ -263,7 +268,7 @@ impl History {
                 let end = message.end.take();
                 message.past.push(end.and_then(|end| end.by));
             }
-            None => self.note(Wrong::RetriedInVain),
+            None => self.note(Violation::RetriedUnfailed),
         }
     }
 
@@ -275,24 +280,24 @@ impl History {
         })
     }
 
-    /// A worker tells messages as processed.
-    pub(super) fn told(&mut self, range: std::ops::RangeInclusive<Seq>, by: (Slot, u64)) {
+    /// A worker reports messages as processed.
+    pub(super) fn reported_done(&mut self, range: std::ops::RangeInclusive<Seq>, by: (Slot, u64)) {
         if !range.clone().all(|seq| self.ended_by(seq, by)) {
-            self.note(Wrong::ToldTooMuch);
+            self.note(Violation::ReportedUnended);
         }
     }
 
-    /// A worker is told that its claim was lost. A late twin of a commit may be answered so
-    /// although the first took effect, but nobody waits for that answer any more.
-    pub(super) fn gave_up(&mut self, range: std::ops::RangeInclusive<Seq>, by: (Slot, u64)) {
+    /// A worker reports its claim as lost. A late duplicate of a commit may be answered with *lost*
+    /// although the first took effect, but no worker waits for that answer any more.
+    pub(super) fn reported_lost(&mut self, range: std::ops::RangeInclusive<Seq>, by: (Slot, u64)) {
         if range.clone().any(|seq| self.ended_by(seq, by)) {
-            self.note(Wrong::UntrueNo);
+            self.note(Violation::FalseLoss);
         }
-        self.given_up.push(by);
-        self.given_up.sort_unstable();
+        self.lost_claims.push(by);
+        self.lost_claims.sort_unstable();
     }
 
-    /// Whether everything published has ended.
+    /// Whether every published message has ended.
     pub fn all_ended(&self) -> bool {
         self.messages.iter().all(|message| message.end.is_some())
     }

@@ -1,19 +1,23 @@
 //! One lane of a worker as a client of the scripts: crates/baton/src/node/worker.rs, without its
 //! clock and its handler.
 
-use super::{Events, World};
+use super::{CallState, Events, World};
 use crate::call::{Call, Effect, Reply};
 use crate::flaw::Flaw;
 use crate::state::{Node, Range, Reason, Record, Seq, Slot, Text};
 
-/// What a lane holds.
+/// A claim that the lane holds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Held {
+pub(super) struct HeldClaim {
     pub(super) range: Range,
     pub(super) texts: Vec<Text>,
 }
 
-impl Held {
+impl HeldClaim {
+    fn seqs(&self) -> std::ops::RangeInclusive<Seq> {
+        self.range.first..=self.range.last
+    }
+
     /// All but the first message.
     fn rest(mut self) -> Self {
         self.range.first += 1;
@@ -22,50 +26,47 @@ impl Held {
     }
 }
 
-/// What is known of a call.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Asked {
-    Out,
-    Unheard,
-    Answered(LaneReply),
-}
-
 /// The answers that a lane acts on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum LaneReply {
-    Claimed(Held),
+    Claimed(HeldClaim),
     Empty,
     Stale,
-    HeldBy(u64),
-    Ended { kept: bool },
+    /// The slot still has the claim with this number.
+    HasClaim(u64),
+    /// To a commit: whether the messages ended by it.
+    Ended(bool),
     Full,
-    Returned,
+    GivenBack,
+}
+
+/// The commit of a whole claim, and the next claim behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct WholeCommit {
+    held: HeldClaim,
+    failed: bool,
+    commit: CallState<LaneReply>,
+    claim: CallState<LaneReply>,
+    first_attempt: bool,
 }
 
 /// What a lane is doing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(super) enum Doing {
-    /// Nothing yet, or nothing waits.
+pub(super) enum LaneState {
+    /// It has not begun, or no message waits.
     #[default]
     Idle,
     Claiming,
-    Handling(Held),
-    /// All it holds was handled: the commit, and the next claim behind it.
-    Ending {
-        held: Held,
-        failed: bool,
-        commit: Asked,
-        claim: Asked,
-        first_try: bool,
-    },
-    /// The first message is committed by itself; then the rest goes back, or is committed next.
-    Parting {
-        held: Held,
+    Handling(HeldClaim),
+    /// It has handled all messages of its claim.
+    CommittingAll(WholeCommit),
+    /// It commits the first message. Then it handles the others, or gives them back.
+    CommittingFirst {
+        held: HeldClaim,
         failed: bool,
         goes_on: bool,
     },
-    /// What it holds goes back.
-    Returning {
+    GivingBack {
         number: u64,
     },
 }
@@ -73,8 +74,9 @@ pub(super) enum Doing {
 /// A lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Lane {
+    /// The number of its claim.
     pub(super) number: u64,
-    pub(super) doing: Doing,
+    pub(super) state: LaneState,
 }
 
 impl World {
@@ -90,13 +92,13 @@ impl World {
         Call::Claim {
             slot: Self::slot(node),
             number,
-            run: self.redis.run,
+            run_id: self.redis.run_id,
             want: self.want,
             ttl: super::TTL,
         }
     }
 
-    fn commit_call(node: Node, number: u64, held: &Held, last: Seq, failed: bool) -> Call {
+    fn commit_call(node: Node, number: u64, held: &HeldClaim, last: Seq, failed: bool) -> Call {
         let Range { first, returns, .. } = held.range;
         let record = |at: usize| Record {
             seq: first + at as u64,
@@ -118,201 +120,196 @@ impl World {
         }
     }
 
-    fn send_commit(&mut self, node: Node, held: &Held, last: Seq, failed: bool) {
+    fn send_commit(&mut self, node: Node, held: &HeldClaim, last: Seq, failed: bool) {
         let number = self.lane(node).number;
         let call = Self::commit_call(node, number, held, last, failed);
-        let seen = (last - held.range.first + 1) as usize;
-        self.send(node, call, held.texts[..seen].to_vec());
+        let handled = (last - held.range.first + 1) as usize;
+        self.send(node, call, held.texts[..handled].to_vec());
     }
 
-    /// Claims: under a new number, or under that of a claim that found nothing.
-    pub(super) fn ask(&mut self, node: Node) {
+    /// Claims: under a new number, or again under the number of a claim that found nothing.
+    pub(super) fn claim(&mut self, node: Node) {
         let lane = self.lane(node);
         lane.number = lane.number.max(1);
-        lane.doing = Doing::Claiming;
+        lane.state = LaneState::Claiming;
         let number = lane.number;
         let call = self.claim_call(node, number);
         self.send(node, call, Vec::new());
     }
 
-    fn ask_next(&mut self, node: Node) {
+    fn claim_next(&mut self, node: Node) {
         self.lane(node).number += 1;
-        self.ask(node);
+        self.claim(node);
     }
 
-    /// All that is held was handled.
-    pub(super) fn finish(&mut self, node: Node, failed: bool) {
-        let Doing::Handling(held) = std::mem::take(&mut self.lane(node).doing) else {
+    /// The lane has handled all messages of its claim: commits them, and claims the next.
+    pub(super) fn commit_all(&mut self, node: Node, failed: bool) {
+        let LaneState::Handling(held) = std::mem::take(&mut self.lane(node).state) else {
             return;
         };
         self.send_commit(node, &held, held.range.last, failed);
         let next = self.lane(node).number + 1;
         let claim = self.claim_call(node, next);
         self.send(node, claim, Vec::new());
-        self.lane(node).doing = Doing::Ending {
+        self.lane(node).state = LaneState::CommittingAll(WholeCommit {
             held,
             failed,
-            commit: Asked::Out,
-            claim: Asked::Out,
-            first_try: true,
-        };
+            commit: CallState::InFlight,
+            claim: CallState::InFlight,
+            first_attempt: true,
+        });
     }
 
-    /// The first message was handled and the slice is over; or it has to be committed alone.
-    pub(super) fn part(&mut self, node: Node, failed: bool, goes_on: bool) {
-        let Doing::Handling(held) = std::mem::take(&mut self.lane(node).doing) else {
+    /// The lane has handled the first message of its claim, and commits it alone.
+    pub(super) fn commit_first(&mut self, node: Node, failed: bool, goes_on: bool) {
+        let LaneState::Handling(held) = std::mem::take(&mut self.lane(node).state) else {
             return;
         };
         self.events |= Events::PARTIAL;
         self.send_commit(node, &held, held.range.first, failed);
-        self.lane(node).doing = Doing::Parting {
+        self.lane(node).state = LaneState::CommittingFirst {
             held,
             failed,
             goes_on,
         };
     }
 
-    /// Gives back what a claim holds.
+    /// Gives back the rest of a claim.
     pub(super) fn give_back(&mut self, node: Node, number: u64) {
-        self.lane(node).doing = Doing::Returning { number };
+        self.lane(node).state = LaneState::GivingBack { number };
         let slot = Self::slot(node);
         self.send(node, Call::GiveBack { slot, number }, Vec::new());
     }
 
-    /// The answer to a lane's call; none if it was lost.
+    /// A lane gets the answer to its call; none if the answer is lost.
     pub(super) fn hear_lane(&mut self, node: Node, call: &Call, reply: Option<&Reply>) {
-        let number = self.lane(node).number;
         let answer = reply.map(lane_reply);
-        match (call, self.lane(node).doing.clone()) {
-            (Call::Claim { number: asked, .. }, Doing::Claiming) if *asked == number => {
-                match answer {
-                    Some(answer) => self.accept(node, answer),
-                    None => self.ask(node),
-                }
-            }
-            (Call::Claim { number: asked, .. }, Doing::Ending { claim, .. })
-                if *asked == number + 1 && claim == Asked::Out =>
-            {
-                if let Doing::Ending { claim, .. } = &mut self.lane(node).doing {
-                    *claim = answer.map_or(Asked::Unheard, Asked::Answered);
-                }
-                self.end_whole(node);
-            }
-            (
-                Call::Commit {
-                    number: asked,
-                    last: to,
-                    ..
-                },
-                Doing::Ending { held, commit, .. },
-            ) if *asked == number && *to == held.range.last && commit == Asked::Out => {
-                if let (Some(LaneReply::Ended { kept }), Doing::Ending { held, .. }) =
-                    (&answer, &self.nodes[node as usize].lane.doing)
-                {
-                    let (range, kept) = (held.range.first..=held.range.last, *kept);
-                    self.tell(node, range, kept);
-                }
-                if let Doing::Ending { commit, .. } = &mut self.lane(node).doing {
-                    *commit = answer.map_or(Asked::Unheard, Asked::Answered);
-                }
-                self.end_whole(node);
-            }
-            (
-                Call::Commit {
-                    number: asked,
-                    last: to,
-                    ..
-                },
-                Doing::Parting {
-                    held,
-                    failed,
-                    goes_on,
-                },
-            ) if *asked == number && *to == held.range.first => match answer {
-                Some(LaneReply::Ended { kept }) => {
-                    let first = held.range.first;
-                    self.tell(node, first..=first, kept);
-                    match (kept, goes_on) {
-                        (true, true) => self.lane(node).doing = Doing::Handling(held.rest()),
-                        (true, false) => self.give_back(node, number),
-                        (false, _) => self.ask_next(node),
-                    }
-                }
-                _ => self.send_commit(node, &held, held.range.first, failed),
+        match call {
+            Call::Claim { number, .. } => self.hear_claim(node, *number, answer),
+            Call::Commit { number, last, .. } => self.hear_commit(node, *number, *last, answer),
+            Call::GiveBack { number, .. } => self.hear_give_back(node, *number, answer),
+            _ => {}
+        }
+    }
+
+    fn hear_claim(&mut self, node: Node, of: u64, answer: Option<LaneReply>) {
+        let lane = self.lane(node);
+        let number = lane.number;
+        match &mut lane.state {
+            LaneState::Claiming if of == number => match answer {
+                Some(answer) => self.accept(node, answer),
+                None => self.claim(node),
             },
-            (Call::GiveBack { number: asked, .. }, Doing::Returning { number: old })
-                if *asked == old =>
+            LaneState::CommittingAll(whole)
+                if of == number + 1 && whole.claim == CallState::InFlight =>
             {
-                match answer {
-                    Some(_) if old == number => self.ask_next(node),
-                    Some(_) => self.ask(node),
-                    None => self.give_back(node, old),
-                }
+                whole.claim = answer.map_or(CallState::ReplyLost, CallState::Answered);
+                self.conclude_whole_commit(node);
             }
             _ => {}
+        }
+    }
+
+    fn hear_commit(&mut self, node: Node, of: u64, last: Seq, answer: Option<LaneReply>) {
+        let lane = self.lane(node);
+        if of != lane.number {
+            return;
+        }
+        match lane.state.clone() {
+            LaneState::CommittingAll(mut whole)
+                if last == whole.held.range.last && whole.commit == CallState::InFlight =>
+            {
+                if let Some(LaneReply::Ended(ended)) = answer {
+                    self.report_end(node, whole.held.seqs(), ended);
+                }
+                whole.commit = answer.map_or(CallState::ReplyLost, CallState::Answered);
+                self.lane(node).state = LaneState::CommittingAll(whole);
+                self.conclude_whole_commit(node);
+            }
+            LaneState::CommittingFirst {
+                held,
+                failed,
+                goes_on,
+            } if last == held.range.first => match answer {
+                Some(LaneReply::Ended(ended)) => {
+                    self.report_end(node, last..=last, ended);
+                    match (ended, goes_on) {
+                        (true, true) => self.lane(node).state = LaneState::Handling(held.rest()),
+                        (true, false) => self.give_back(node, of),
+                        (false, _) => self.claim_next(node),
+                    }
+                }
+                _ => self.send_commit(node, &held, last, failed),
+            },
+            _ => {}
+        }
+    }
+
+    fn hear_give_back(&mut self, node: Node, of: u64, answer: Option<LaneReply>) {
+        let lane = self.lane(node);
+        if lane.state != (LaneState::GivingBack { number: of }) {
+            return;
+        }
+        match answer {
+            Some(_) if of == lane.number => self.claim_next(node),
+            Some(_) => self.claim(node),
+            None => self.give_back(node, of),
         }
     }
 
     /// Takes the answer to a claim.
     fn accept(&mut self, node: Node, answer: LaneReply) {
         match answer {
-            LaneReply::Claimed(held) => self.lane(node).doing = Doing::Handling(held),
-            LaneReply::Stale => self.ask_next(node),
-            LaneReply::HeldBy(old) => {
+            LaneReply::Claimed(held) => self.lane(node).state = LaneState::Handling(held),
+            LaneReply::Stale => self.claim_next(node),
+            LaneReply::HasClaim(old) => {
                 let lane = self.lane(node);
                 lane.number = lane.number.max(old + 1);
                 self.give_back(node, old);
             }
-            _ => self.lane(node).doing = Doing::Idle,
+            _ => self.lane(node).state = LaneState::Idle,
         }
     }
 
-    /// Commit and next claim were under way together: goes on when both are known.
-    fn end_whole(&mut self, node: Node) {
+    /// Goes on when both answers, to the commit and to the next claim, are known.
+    fn conclude_whole_commit(&mut self, node: Node) {
         let number = self.lane(node).number;
-        let heeds_silence = self.flaw != Some(Flaw::CommitUnheard);
-        let Doing::Ending {
-            held,
-            failed,
-            commit,
-            claim,
-            first_try,
-        } = self.lane(node).doing.clone()
-        else {
+        let LaneState::CommittingAll(whole) = self.lane(node).state.clone() else {
             return;
         };
-        if commit == Asked::Out || claim == Asked::Out {
+        if whole.commit == CallState::InFlight || whole.claim == CallState::InFlight {
             return;
         }
-        let range = held.range.first..=held.range.last;
-        match commit {
-            Asked::Answered(LaneReply::Ended { .. }) => {}
-            Asked::Unheard if !heeds_silence => self.tell(node, range, true),
+        let takes_silence_for_done = self.flaw == Some(Flaw::CommitUnheard);
+        match whole.commit {
+            CallState::Answered(LaneReply::Ended(_)) => {}
+            CallState::ReplyLost if takes_silence_for_done => {
+                self.report_end(node, whole.held.seqs(), true);
+            }
             _ => {
-                self.send_commit(node, &held, held.range.last, failed);
-                self.lane(node).doing = Doing::Ending {
-                    held,
-                    failed,
-                    commit: Asked::Out,
-                    claim,
-                    first_try: false,
-                };
+                self.send_commit(node, &whole.held, whole.held.range.last, whole.failed);
+                self.lane(node).state = LaneState::CommittingAll(WholeCommit {
+                    commit: CallState::InFlight,
+                    first_attempt: false,
+                    ..whole
+                });
                 return;
             }
         }
         self.lane(node).number += 1;
-        match claim {
-            Asked::Answered(LaneReply::HeldBy(old)) if old == number => self.ask(node),
-            Asked::Answered(answer) if first_try => self.accept(node, answer),
-            _ => self.ask(node),
+        match whole.claim {
+            CallState::Answered(LaneReply::HasClaim(old)) if old == number => self.claim(node),
+            CallState::Answered(answer) if whole.first_attempt => self.accept(node, answer),
+            _ => self.claim(node),
         }
     }
 
-    fn tell(&mut self, node: Node, range: std::ops::RangeInclusive<Seq>, kept: bool) {
+    /// The lane reports its messages as processed, or its claim as lost.
+    fn report_end(&mut self, node: Node, seqs: std::ops::RangeInclusive<Seq>, ended: bool) {
         let by = (Self::slot(node), self.lane(node).number);
-        match kept {
-            true => self.history.told(range, by),
-            false => self.history.gave_up(range, by),
+        match ended {
+            true => self.history.reported_done(seqs, by),
+            false => self.history.reported_lost(seqs, by),
         }
     }
 }
@@ -323,17 +320,17 @@ fn lane_reply(reply: &Reply) -> LaneReply {
             let from = (range.first - range.pack) as usize;
             let pack = pack.clone().unwrap_or_default();
             let texts = pack.into_iter().skip(from).take(range.size() as usize);
-            LaneReply::Claimed(Held {
+            LaneReply::Claimed(HeldClaim {
                 range: *range,
                 texts: texts.collect(),
             })
         }
         Reply::Empty => LaneReply::Empty,
         Reply::Stale => LaneReply::Stale,
-        Reply::Held { number } => LaneReply::HeldBy(*number),
-        Reply::Done | Reply::Already => LaneReply::Ended { kept: true },
-        Reply::Lost => LaneReply::Ended { kept: false },
+        Reply::Held { number } => LaneReply::HasClaim(*number),
+        Reply::Done | Reply::Already => LaneReply::Ended(true),
+        Reply::Lost => LaneReply::Ended(false),
         Reply::Full { .. } => LaneReply::Full,
-        _ => LaneReply::Returned,
+        _ => LaneReply::GivenBack,
     }
 }

@@ -1,31 +1,31 @@
-//! Exploring a setting to its end, and telling what was found.
+//! Exploring a scenario in full, and reporting what was found.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-use super::{Explored, Setting};
+use super::{Explored, Scenario};
 
 /// What an exploration found.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// The setting's name.
+    /// The scenario's name.
     pub name: &'static str,
     /// Different states.
     pub states: usize,
-    /// Longest way to one.
+    /// Max number of actions on the way to a state.
     pub depth: usize,
     /// How long it took.
     pub took: Duration,
-    /// What must always hold and does not, each with the shortest way there.
+    /// Properties that do not hold, each with the shortest way to a state that shows it.
     pub broken: Vec<String>,
-    /// What must be seen somewhere and was not.
+    /// Events that no state shows.
     pub unseen: Vec<&'static str>,
 }
 
 impl Report {
-    /// Whether everything holds, and was put to the test.
+    /// Whether every property holds and every event was seen.
     pub fn is_clean(&self) -> bool {
         self.broken.is_empty() && self.unseen.is_empty()
     }
@@ -50,16 +50,16 @@ impl fmt::Display for Report {
     }
 }
 
-/// Explores all of a setting; one with a flaw only until the flaw shows.
-pub fn explore(setting: Setting) -> Report {
-    let name = setting.name;
+/// Explores a scenario in full; a scenario with a flaw only until the flaw shows.
+pub fn explore(scenario: Scenario) -> Report {
+    let name = scenario.name;
     let began = Instant::now();
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let until = match setting.flaw {
+    let until = match scenario.flaw {
         Some(_) => HasDiscoveries::AnyFailures,
         None => HasDiscoveries::All,
     };
-    let checker = Explored(setting).checker().threads(threads);
+    let checker = Explored(scenario).checker().threads(threads);
     let checker = checker.finish_when(until).spawn_bfs().join();
     let (mut broken, mut unseen) = (Vec::new(), Vec::new());
     for property in checker.model().properties() {
@@ -68,14 +68,14 @@ pub fn explore(setting: Setting) -> Report {
             (Expectation::Sometimes, None) => unseen.push(property.name),
             (Expectation::Always, Some(path)) => {
                 let steps = path.into_vec();
-                let end = steps.last().and_then(|(world, _)| world.history.wrong);
-                let end = end.map(|wrong| format!("\n    {wrong:?}"));
-                let told = steps.iter().filter_map(|(world, step)| {
-                    step.as_ref()
-                        .map(|step| format!("\n    {}", world.story(step)))
+                let end = steps.last().and_then(|(world, _)| world.history.violation);
+                let end = end.map(|violation| format!("\n    {violation:?}"));
+                let actions = steps.iter().filter_map(|(world, action)| {
+                    let action = action.as_ref()?;
+                    Some(format!("\n    {}", world.describe(action)))
                 });
-                let told: String = told.chain(end).collect();
-                broken.push(format!("{}{told}", property.name));
+                let story: String = actions.chain(end).collect();
+                broken.push(format!("{}{story}", property.name));
             }
             _ => {}
         }

@@ -1,25 +1,32 @@
-//! From the queue into a worker's hands: what is handed out, what waits, and what fails.
+//! The claim: which messages a worker gets, which wait, and which fail.
 
 use super::Script;
 use crate::call::Reply;
 use crate::flaw::Flaw;
 use crate::state::{
-    Body, Claim, Entry, Line, Ms, Range, Reason, Record, Run, Slot, Suspects, Text,
+    Body, Claim, Entry, LedgerEntry, Ms, Range, Reason, Record, RunId, Slot, Suspects, Text,
 };
 
-/// Most messages handed out at once of those that one worker died with.
-const SUSPECT_MESSAGES: u64 = 16;
+/// Max messages of a claim if one worker died with them.
+const MAX_SUSPECT_MESSAGES: u64 = 16;
 /// After so many deaths a message is poison.
 pub(crate) const POISON_DEATHS: u64 = 3;
 /// How long the last suspect has to come back before a message fails as poison.
 pub(crate) const VERDICT_MS: Ms = 5_000;
-/// Bytes up to which a pack comes along with every part of it.
-const SMALL_PACK: u64 = 1024;
-/// Entries of the queue that one claim looks at.
-const LOOKS: usize = 100;
+/// Max bytes of a pack that every claim on a part of it gets.
+const SMALL_PACK_BYTES: u64 = 1024;
+/// Max entries of the queue that one claim checks.
+const MAX_ENTRIES: usize = 100;
 
 impl Script<'_> {
-    pub(super) fn claim(&mut self, slot: Slot, number: u64, run: Run, want: u64, ttl: Ms) -> Reply {
+    pub(super) fn claim(
+        &mut self,
+        slot: Slot,
+        number: u64,
+        run_id: RunId,
+        want: u64,
+        ttl: Ms,
+    ) -> Reply {
         if let Some(held) = self.state.claims.get(&slot) {
             return match held.body {
                 Body::Messages(range) if held.number == number => {
@@ -31,12 +38,12 @@ impl Script<'_> {
                 },
             };
         }
-        let settled = self.state.workers.get(&slot);
-        if settled.is_some_and(|settled| number <= settled.number) {
+        let ended = self.state.workers.get(&slot);
+        if ended.is_some_and(|ended| number <= ended.number) {
             return Reply::Stale;
         }
         let mut postponed = None;
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_ENTRIES {
             let head = self.state.queue.first().copied();
             let Some(head) = head.filter(|head| postponed != Some(*head)) else {
                 return Reply::Empty;
@@ -54,16 +61,16 @@ impl Script<'_> {
             };
             let gone = self.still_gone(range.suspects);
             let is_poison = gone.count() >= POISON_DEATHS;
-            let same_run = gone.run == run;
-            if is_poison && same_run && self.is_past(gone.since + VERDICT_MS) {
+            let same_run_id = gone.run_id == run_id;
+            if is_poison && same_run_id && self.is_past(gone.since + VERDICT_MS) {
                 let texts = pack.texts.clone();
                 self.poison(slot, range, gone.count(), &texts);
             } else if is_poison {
-                // Absence proves nothing across a restart: the time begins anew.
-                let waits = match same_run {
+                // Absence proves nothing across a restart of the server: the time begins anew.
+                let waits = match same_run_id {
                     true => head,
                     false => Entry::Range(Range {
-                        suspects: Suspects::new(gone.nodes, self.now, run),
+                        suspects: Suspects::new(gone.nodes, self.now, run_id),
                         ..range
                     }),
                 };
@@ -71,29 +78,29 @@ impl Script<'_> {
                 self.state.queue.remove(0);
                 self.state.queue.push(waits);
             } else {
-                let most = match gone.count() {
+                let max = match gone.count() {
                     0 => want.max(1),
-                    1 => want.clamp(1, SUSPECT_MESSAGES),
+                    1 => want.clamp(1, MAX_SUSPECT_MESSAGES),
                     _ => 1,
                 };
                 let suspects = gone;
-                let claim = (number, run, ttl);
-                return self.hand_out(slot, claim, Range { suspects, ..range }, most);
+                let claim = (number, run_id, ttl);
+                return self.hand_out(slot, claim, Range { suspects, ..range }, max);
             }
         }
         self.state.bell = true;
         Reply::Empty
     }
 
-    /// The first messages of the head of the queue into a slot's hands.
+    /// The slot claims the first messages of the head of the queue.
     fn hand_out(
         &mut self,
         slot: Slot,
-        (number, run, ttl): (u64, Run, Ms),
+        (number, run_id, ttl): (u64, RunId, Ms),
         range: Range,
-        most: u64,
+        max: u64,
     ) -> Reply {
-        let last = range.last.min(range.first + most - 1);
+        let last = range.last.min(range.first + max - 1);
         let taken = Range { last, ..range };
         let leaves = self.has(Flaw::ClaimLeavesQueue);
         let state = &mut self.state;
@@ -106,17 +113,24 @@ impl Script<'_> {
             state.queue.insert(0, Entry::Range(rest));
         }
         let body = Body::Messages(taken);
-        state.claims.insert(slot, Claim { number, run, body });
+        state.claims.insert(
+            slot,
+            Claim {
+                number,
+                run_id,
+                body,
+            },
+        );
         state.deadlines.insert(slot, self.now + ttl);
         state.bell |= !state.queue.is_empty();
         self.claimed(taken)
     }
 
-    /// The answer for a range. A part of a large pack comes without it: the node reads the pack
+    /// The answer for a range. A part of a large pack comes without the pack, which the node reads
     /// once for all its lanes.
     fn claimed(&self, range: Range) -> Reply {
         let pack = self.state.packs.get(&range.pack);
-        let comes_along = |bytes| range.size() == range.count || bytes <= SMALL_PACK;
+        let comes_along = |bytes| range.size() == range.count || bytes <= SMALL_PACK_BYTES;
         Reply::Claimed {
             range: Range {
                 suspects: Suspects::default(),
@@ -127,7 +141,7 @@ impl Script<'_> {
         }
     }
 
-    /// What is not ours leaves the queue, and its bytes are kept.
+    /// A foreign entry leaves the queue, and becomes a record.
     fn discard(&mut self, text: Text, reason: Reason) {
         self.state.queue.remove(0);
         self.state.foreign += 1;
@@ -139,7 +153,7 @@ impl Script<'_> {
         });
     }
 
-    /// The first message of the head killed too many: it fails without a worker.
+    /// Too many workers died with the first message of the head: it fails.
     fn poison(&mut self, slot: Slot, range: Range, deaths: u64, texts: &[Text]) {
         let state = &mut self.state;
         state.queue.remove(0);
@@ -151,14 +165,14 @@ impl Script<'_> {
         }
         state.fail(Record {
             seq,
-            // Another pack may lie there, if a person deleted its own.
+            // It may be another pack, if a person deleted the message's own.
             text: texts.get((seq - range.pack) as usize).copied().unwrap_or(0),
             attempt: range.returns,
             reason: Reason::Poison(deaths),
         });
         state.failed += 1;
         if !state.ledger.is_empty() {
-            state.ledger.push(Line::Ended {
+            state.ledger.push(LedgerEntry::Ended {
                 slot,
                 first: seq,
                 last: seq,

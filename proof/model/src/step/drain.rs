@@ -1,16 +1,16 @@
-//! The errors store: a second queue with the same rules.
+//! The errors store: drains claim and commit its records.
 
 use super::Script;
 use crate::call::Reply;
 use crate::flaw::Flaw;
-use crate::state::{Body, Claim, Id, Ms, Run, Settled, Slot};
+use crate::state::{Body, Claim, EndedClaim, Id, Ms, RunId, Slot};
 
 /// What a drain wants.
 pub(super) struct Wanted<'a> {
     /// Exactly these records, or the oldest.
     pub(super) ids: Option<&'a [Id]>,
-    /// Most of the oldest.
-    pub(super) most: u64,
+    /// Max of the oldest records.
+    pub(super) max: u64,
 }
 
 impl Script<'_> {
@@ -18,7 +18,7 @@ impl Script<'_> {
         &mut self,
         slot: Slot,
         number: u64,
-        run: Run,
+        run_id: RunId,
         wanted: &Wanted<'_>,
         ttl: Ms,
     ) -> Reply {
@@ -28,8 +28,8 @@ impl Script<'_> {
                 _ => Reply::Stale,
             };
         }
-        let settled = self.state.workers.get(&slot);
-        if settled.is_some_and(|settled| settled.number >= number) {
+        let ended = self.state.workers.get(&slot);
+        if ended.is_some_and(|ended| ended.number >= number) {
             return Reply::Stale;
         }
         let ids = self.wanted(wanted);
@@ -42,13 +42,20 @@ impl Script<'_> {
         }
         if !self.has(Flaw::DrainWithoutClaim) {
             let body = Body::Records(ids);
-            self.state.claims.insert(slot, Claim { number, run, body });
+            self.state.claims.insert(
+                slot,
+                Claim {
+                    number,
+                    run_id,
+                    body,
+                },
+            );
             self.state.deadlines.insert(slot, self.now + ttl);
         }
         reply
     }
 
-    /// Which records a drain gets.
+    /// The records that a drain gets.
     fn wanted(&self, wanted: &Wanted<'_>) -> Vec<Id> {
         let state = &self.state;
         let takes_held = self.has(Flaw::DrainTakesHeld);
@@ -65,12 +72,12 @@ impl Script<'_> {
             }
             None => {
                 let ids = state.errors.keys().copied().filter(is_free);
-                ids.take(wanted.most.max(1) as usize).collect()
+                ids.take(wanted.max.max(1) as usize).collect()
             }
         }
     }
 
-    /// What a drain reads of its claim.
+    /// The records of a drain's claim.
     fn records(&self, ids: &[Id]) -> Reply {
         let errors = &self.state.errors;
         let found = ids.iter().filter_map(|id| Some((*id, *errors.get(id)?)));
@@ -78,11 +85,10 @@ impl Script<'_> {
     }
 
     pub(super) fn errors_commit(&mut self, slot: Slot, number: u64, printed: u64) -> Reply {
-        let settled = self.state.workers.get(&slot);
-        let same = |settled: &Settled| {
-            (settled.number, settled.first, settled.last) == (number, 0, printed)
-        };
-        if settled.is_some_and(same) {
+        let ended = self.state.workers.get(&slot);
+        let same =
+            |ended: &EndedClaim| (ended.number, ended.first, ended.last) == (number, 0, printed);
+        if ended.is_some_and(same) {
             return Reply::Already;
         }
         let ids = match self.state.claims.get(&slot) {
@@ -101,7 +107,7 @@ impl Script<'_> {
         };
         self.state.errors.retain(|id, _| !ids[..gone].contains(id));
         self.state.held.retain(|id, _| !ids.contains(id));
-        self.mark(slot, number, printed);
+        self.remember_ended(slot, number, 0, printed);
         Reply::Done
     }
 }

@@ -1,10 +1,11 @@
-//! The way of a message: publish, extend, commit, give back.
+//! Publish, extend, commit and give back.
 
 use super::Script;
 use crate::call::{Effect, Reply};
 use crate::flaw::Flaw;
 use crate::state::{
-    Body, Claim, Entry, Line, Ms, Node, Pack, Range, Record, Seq, Settled, Slot, Suspects, Text,
+    Body, Claim, EndedClaim, Entry, LedgerEntry, Ms, Node, Pack, Range, Record, Seq, Slot,
+    Suspects, Text,
 };
 
 /// The arguments of a commit.
@@ -20,7 +21,7 @@ pub(super) struct Commit<'a> {
 }
 
 impl Script<'_> {
-    /// The answer to a publish that is not written.
+    /// The answer to a publish that writes nothing.
     pub(super) fn refuse_publish(
         &self,
         node: Node,
@@ -69,7 +70,7 @@ impl Script<'_> {
         state.bell = true;
     }
 
-    /// Some messages of a pack have ended; with the last of them it goes.
+    /// Some messages of a pack have ended; with the last of them the pack is deleted.
     pub(super) fn count_down(&mut self, range: Range, ended: u64) {
         let state = &mut self.state;
         let left = state.left.get(&range.pack).copied().unwrap_or(range.count);
@@ -96,47 +97,76 @@ impl Script<'_> {
     }
 
     pub(super) fn commit(&mut self, call: &Commit<'_>) -> Reply {
+        let (held, range) = match self.check_commit(call) {
+            Ok(held) => held,
+            Err(refusal) => return refusal,
+        };
+        let last = match self.has(Flaw::CommitEndsAll) {
+            true => range.last,
+            false => call.last,
+        };
+        let (count, failed) = (last - call.first + 1, call.failed.len() as u64);
+        self.end_first(call.slot, held, range, last, count);
+        let state = &mut self.state;
+        state.done += count - failed;
+        state.failed += failed;
+        call.failed.iter().for_each(|record| state.fail(*record));
+        self.remember_ended(call.slot, call.number, call.first, call.last);
+        let state = &mut self.state;
+        if call.audited {
+            state.ledger.push(LedgerEntry::Ended {
+                slot: call.slot,
+                first: call.first,
+                last: call.last,
+                failed,
+                handled: true,
+            });
+        }
+        if let Effect::Add(by) = call.effect {
+            state.effects += by;
+        }
+        Reply::Done
+    }
+
+    /// The claim that a commit is about and its range, or the answer to a commit that writes
+    /// nothing.
+    fn check_commit(&self, call: &Commit<'_>) -> Result<(Claim, Range), Reply> {
         let Commit {
             slot,
             number,
             first,
-            mut last,
+            last,
             failed,
             ..
         } = *call;
-        let settled = self.state.workers.get(&slot);
-        let same = settled.is_some_and(|s| (s.number, s.first, s.last) == (number, first, last));
+        let ended = self.state.workers.get(&slot);
+        let same = ended.is_some_and(|e| (e.number, e.first, e.last) == (number, first, last));
         if same && !self.has(Flaw::CommitForgets) {
-            return Reply::Already;
+            return Err(Reply::Already);
         }
-        let Some(held) = self.state.claims.get(&slot).cloned() else {
-            return Reply::Lost;
-        };
+        let held = self.state.claims.get(&slot).ok_or(Reply::Lost)?;
         let Body::Messages(range) = held.body else {
-            return Reply::Lost;
+            return Err(Reply::Lost);
         };
         let right_claim = held.number == number || self.has(Flaw::CommitAnyClaim);
         let right_first = range.first == first || self.has(Flaw::CommitAnyRange);
         let right_last = first <= last && last <= range.last;
-        if !right_claim
-            || !right_first
-            || !right_last
-            || failed.len() as u64 > last.saturating_sub(first) + 1
-        {
-            return Reply::Lost;
+        let right_failed = failed.len() as u64 <= last.saturating_sub(first) + 1;
+        if !(right_claim && right_first && right_last && right_failed) {
+            return Err(Reply::Lost);
         }
         let records = self.state.errors.len() as u64;
         if !failed.is_empty() && records + failed.len() as u64 > call.max_errors {
-            return Reply::Full { count: records };
+            return Err(Reply::Full { count: records });
         }
-        if call.effect == Effect::Bad {
-            return Reply::Refused;
+        match call.effect {
+            Effect::Bad => Err(Reply::Refused),
+            _ => Ok((held.clone(), range)),
         }
-        if self.has(Flaw::CommitEndsAll) {
-            last = range.last;
-        }
-        let count = last - first + 1;
+    }
 
+    /// Ends the first `count` messages of a claim, up to `last`.
+    fn end_first(&mut self, slot: Slot, held: Claim, range: Range, last: Seq, count: u64) {
         if !self.has(Flaw::CommitKeepsClaim) {
             self.state.claims.remove(&slot);
         }
@@ -151,35 +181,10 @@ impl Script<'_> {
             self.state.packs.remove(&range.pack);
         }
         match count == range.count {
-            // Nobody has counted its messages.
+            // The whole pack ended at once, so its messages were never counted down.
             true => drop(self.state.packs.remove(&range.pack)),
             false => self.count_down(range, count),
         }
-        let state = &mut self.state;
-        state.done += count - failed.len() as u64;
-        state.failed += failed.len() as u64;
-        failed.iter().for_each(|record| state.fail(*record));
-        let at = self.now;
-        let settled = Settled {
-            number,
-            first,
-            last: call.last,
-            at,
-        };
-        state.workers.insert(slot, settled);
-        if call.audited {
-            state.ledger.push(Line::Ended {
-                slot,
-                first,
-                last: call.last,
-                failed: failed.len() as u64,
-                handled: true,
-            });
-        }
-        if let Effect::Add(by) = call.effect {
-            state.effects += by;
-        }
-        Reply::Done
     }
 
     pub(super) fn give_back(&mut self, slot: Slot, number: u64) -> Reply {
@@ -187,20 +192,20 @@ impl Script<'_> {
             return Reply::Lost;
         }
         self.put_back(slot, None);
-        self.mark(slot, number, 0);
+        self.remember_ended(slot, number, 0, 0);
         Reply::GivenBack
     }
 
-    /// Notes that a claim was settled without ending messages; a drain's after so many were
-    /// printed.
-    pub(super) fn mark(&mut self, slot: Slot, number: u64, printed: u64) {
-        let (first, last, at) = (0, printed, self.now);
-        let settled = Settled {
+    /// Remembers the claim that a slot has ended, and the messages `first..=last` that ended with
+    /// it. A drain's claim has 0 and the number of printed records.
+    pub(super) fn remember_ended(&mut self, slot: Slot, number: u64, first: Seq, last: Seq) {
+        let at = self.now;
+        let ended = EndedClaim {
             number,
             first,
             last,
             at,
         };
-        self.state.workers.insert(slot, settled);
+        self.state.workers.insert(slot, ended);
     }
 }

@@ -1,18 +1,18 @@
-//! Failed messages that are dropped, or given to the workers again.
+//! Settling: failed messages are dropped or retried.
 
 use std::collections::BTreeSet;
 
 use super::Script;
 use crate::call::{Reply, Seen, Settled};
 use crate::flaw::Flaw;
-use crate::state::{Entry, Line, Pack, Range, Record, Seq, Suspects};
+use crate::state::{Entry, LedgerEntry, Pack, Range, Record, Seq, Suspects};
 
-/// Where a message can wait again.
+/// Where a retried message waits.
 #[derive(Clone, Copy)]
 enum Place {
-    /// Its pack has other messages that did not end, so many in all.
+    /// In its pack, which has so many messages and still waits for others.
     InItsPack(u64),
-    /// Its pack is gone.
+    /// In a new pack of its own.
     Alone,
 }
 
@@ -51,15 +51,15 @@ impl Script<'_> {
         Reply::Settled(settled)
     }
 
-    /// Whether exactly this record is in the store and in no drain's hands.
+    /// Whether exactly this record is in the store, and no drain holds it.
     fn is_there(&self, seen: &Seen) -> bool {
         let is_held = self.state.held.contains_key(&seen.id);
         let is_free = !is_held || self.has(Flaw::SettleTakesHeld);
         is_free && self.state.errors.get(&seen.id) == Some(&seen.record)
     }
 
-    /// Where a message with this number can wait. Nowhere if it is none, or has not ended as
-    /// far as its pack tells.
+    /// Where a message with this number can wait. None if there is no such message, or if its pack
+    /// says that it has not ended.
     fn place(&self, seq: Seq) -> Option<Place> {
         if !(1..=self.state.fence.last).contains(&seq) {
             return None;
@@ -102,7 +102,7 @@ impl Script<'_> {
         }));
         state.retried += u64::from(counts);
         if !state.ledger.is_empty() {
-            state.ledger.push(Line::Retried { seq });
+            state.ledger.push(LedgerEntry::Retried { seq });
         }
         state.bell = true;
     }

@@ -1,15 +1,15 @@
-//! What can happen to a fleet: a call, or something that no call does.
+//! The events of a sequence: calls, and everything else that can happen to a fleet.
 
 use baton_model::call::Call;
-use baton_model::state::{Body, Entry, Ms, Node, Range, Record, Run, Seq, Slot, State, Text};
+use baton_model::state::{Body, Entry, Ms, Node, Range, Record, RunId, Seq, Slot, State, Text};
 
-/// The run of the server before it restarted. No server of ours has it.
-pub(crate) const OTHER_RUN: Run = u32::MAX;
+/// The run id of the server before a restart. No server of this test has it.
+pub(crate) const OTHER_RUN: RunId = u32::MAX;
 
-/// One thing that happens.
+/// One event.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
-    /// A script is called, through the connection of a node that is present.
+    /// A call, through the connection of a node that is present.
     Call { by: Node, call: Call },
     /// A node connects.
     Join(Node),
@@ -23,31 +23,35 @@ pub(crate) enum Event {
     TakeBell,
     /// Workers may have died with the range at the head of the queue.
     Blame(Range),
-    /// Somebody pushes what is not ours into the queue.
+    /// A person pushes foreign entries into the queue.
     Foreign(std::ops::Range<Text>),
-    /// Somebody makes an error record by hand.
+    /// A person makes a record by hand.
     Forge(Record),
-    /// Somebody deletes a pack.
+    /// A person deletes a pack.
     LosePack(Seq),
-    /// Somebody deletes a claim.
+    /// A person deletes a claim.
     LoseClaim(Slot),
     /// A person deletes the deadline of a claim.
     LoseDeadline(Slot),
-    /// Nodes that beat this long ago, at that run, and are not present.
-    Crowd { nodes: Vec<Node>, ago: Ms, run: Run },
+    /// Absent nodes whose last beat was this long ago, at that run id.
+    Crowd {
+        nodes: Vec<Node>,
+        ago: Ms,
+        run_id: RunId,
+    },
 }
 
-/// What Redis holds and the model does not speak of.
+/// What Redis stores and the model leaves out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Beside {
-    /// Whether the protocol's version is written down.
+pub(crate) struct Unmodelled {
+    /// Whether the protocol's version is stored.
     pub(crate) protocol: bool,
     /// The name of this data.
     pub(crate) born: Option<String>,
 }
 
-impl Beside {
-    /// What it is after a call. The name is any word, but once it is there it stays.
+impl Unmodelled {
+    /// What it must be after a call. The name is random, but never changes.
     pub(crate) fn after(&self, call: &Call, seen: &Self) -> Self {
         let seen = seen.born.as_ref();
         let born = seen.filter(|_| matches!(call, Call::Seal { .. }));
@@ -58,8 +62,8 @@ impl Beside {
     }
 }
 
-/// Lets something happen to the model that no call does. `at` is the time.
-pub(crate) fn befall(event: &Event, state: &mut State, at: Ms) {
+/// Applies an event that is not a call to the model. `at` is the time.
+pub(crate) fn apply(event: &Event, state: &mut State, at: Ms) {
     match event {
         Event::Call { .. } => {}
         Event::Join(node) => state.set_present(*node, true),
@@ -67,11 +71,14 @@ pub(crate) fn befall(event: &Event, state: &mut State, at: Ms) {
         Event::Shift(by) => shift(state, *by),
         Event::Restarted => {
             if state.lease.node.is_some() {
-                state.lease.run = OTHER_RUN;
+                state.lease.run_id = OTHER_RUN;
             }
-            state.nodes.values_mut().for_each(|run| *run = OTHER_RUN);
+            state
+                .nodes
+                .values_mut()
+                .for_each(|run_id| *run_id = OTHER_RUN);
             let claims = state.claims.values_mut();
-            claims.for_each(|claim| claim.run = OTHER_RUN);
+            claims.for_each(|claim| claim.run_id = OTHER_RUN);
         }
         Event::TakeBell => state.bell = false,
         Event::Blame(range) => state.queue[0] = Entry::Range(*range),
@@ -88,19 +95,19 @@ pub(crate) fn befall(event: &Event, state: &mut State, at: Ms) {
         Event::LoseDeadline(slot) => {
             state.deadlines.remove(slot);
         }
-        Event::Crowd { nodes, ago, run } => {
+        Event::Crowd { nodes, ago, run_id } => {
             for node in nodes {
-                // In front of everybody who is here.
+                // In line before all nodes of the sequence.
                 state.joined.insert(*node, at - 1_000_000 + Ms::from(*node));
                 state.seen.insert(*node, at - ago);
-                state.nodes.insert(*node, *run);
+                state.nodes.insert(*node, *run_id);
             }
         }
     }
 }
 
-/// That the clock moves on is the same as that all times move back; but for those of takeovers,
-/// which are only told.
+/// Moves all stored times back, which is the same as moving the clock on. The times of takeovers
+/// stay: nothing depends on them.
 fn shift(state: &mut State, by: Ms) {
     if state.lease.node.is_some() {
         state.lease.until -= by;
@@ -118,12 +125,12 @@ fn shift(state: &mut State, by: Ms) {
         Entry::Range(range) => Some(range),
         Entry::Foreign(_) => None,
     });
-    let in_hand = state.claims.values_mut();
-    let in_hand = in_hand.filter_map(|claim| match &mut claim.body {
+    let claimed = state.claims.values_mut();
+    let claimed = claimed.filter_map(|claim| match &mut claim.body {
         Body::Messages(range) => Some(range),
         Body::Records(_) => None,
     });
-    let suspects = waiting.chain(in_hand).map(|range| &mut range.suspects);
+    let suspects = waiting.chain(claimed).map(|range| &mut range.suspects);
     let suspects = suspects.filter(|suspects| suspects.nodes != 0);
     suspects.for_each(|suspects| suspects.since -= by);
 }

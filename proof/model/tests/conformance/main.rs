@@ -1,22 +1,22 @@
-//! The scripts against the model: random calls on both, on every server at hand, and after
-//! each of them every answer and the whole state must agree.
+//! Compares the scripts with the model: random calls go to both, on every available server. After
+//! each call the answers and the whole states must agree.
 //!
-//! `BATON_CONFORM_CALLS` says how many calls are made in all, or `endless`;
-//! `BATON_CONFORM_SEED` repeats the sequence of a failure.
+//! `BATON_CONFORM_CALLS` is the number of calls in all, or `endless`; `BATON_CONFORM_SEED` repeats
+//! the sequence of a failure.
 
 #![allow(clippy::expect_used, reason = "a test may panic")]
 
-mod answer;
-mod choose;
+mod chooser;
+mod comparison;
+mod coverage;
+mod encoding;
 mod event;
-mod look;
-mod op;
-mod raw;
-mod real;
+mod operation;
+mod raw_connection;
+mod real_calls;
+mod real_fleet;
+mod redis_state;
 mod servers;
-mod tally;
-mod twin;
-mod words;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
@@ -27,24 +27,24 @@ use baton_model::flaw::Flaw;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use op::{Sequence, sequences};
-use real::{Real, Trouble};
-use tally::Tally;
-use twin::Twin;
+use comparison::Comparison;
+use coverage::Coverage;
+use operation::{Sequence, sequences};
+use real_fleet::{RealFleet, SequenceError};
 
-/// Calls in all, unless told otherwise.
+/// Calls in all, unless the variable says otherwise.
 const CALLS: u64 = 60_000;
-/// Fewer calls than this may miss an answer that is rare.
+/// With fewer calls, rare answers may be missing.
 const ENOUGH_CALLS: u64 = 50_000;
 /// Calls after which a flaw must have been found.
 const FLAW_CALLS: u64 = 50_000;
-/// How long a failing sequence is made shorter.
-const SHRINK: Duration = Duration::from_secs(60);
-/// Stalls after which a server counts as gone, beyond the one in a hundred that is allowed.
-const MANY_STALLS: u64 = 10;
-/// How often an endless run says how far it is.
+/// How long a failing sequence is shrunk.
+const SHRINK_TIME: Duration = Duration::from_secs(60);
+/// Max stalled sequences of a server, beyond one in a hundred.
+const MAX_STALLS: u64 = 10;
+/// How often an endless test prints its progress.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// Flaws of nodes, not of scripts: no call shows them.
+/// Flaws of nodes, not of scripts: no call can show them.
 const NODE_FLAWS: [Flaw; 2] = [Flaw::RetryUnderNewNumber, Flaw::CommitUnheard];
 
 #[test]
@@ -57,42 +57,42 @@ fn every_server_does_what_the_model_does() {
     let servers = servers::start_all();
     let share = calls.div_ceil(servers.len() as u64);
     let (made, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let courses: Vec<Course> = std::thread::scope(|scope| {
+    let results: Vec<ServerResult> = std::thread::scope(|scope| {
         let running: Vec<_> = servers
             .iter()
             .map(|server| scope.spawn(|| check(&server.url(), share, &made, &stop)))
             .collect();
         if calls == u64::MAX {
-            tell_progress(&made, &stop);
+            print_progress(&made, &stop);
         }
         let ended = running.into_iter().map(|thread| thread.join());
         ended
-            .map(|course| course.expect("a thread ended in good order"))
+            .map(|result| result.expect("a thread ended in good order"))
             .collect()
     });
 
-    let mut tally = Tally::default();
-    for course in &courses {
-        tally.add(&course.tally);
+    let mut coverage = Coverage::default();
+    for result in &results {
+        coverage.add(&result.coverage);
     }
-    let on: Vec<String> = courses.iter().map(Course::words).collect();
-    say(&format!("conformance: {}\n", on.join(", ")));
-    let failures: Vec<&str> = courses
+    let on: Vec<String> = results.iter().map(ServerResult::summary).collect();
+    print(&format!("conformance: {}\n", on.join(", ")));
+    let failures: Vec<&str> = results
         .iter()
         .filter_map(|c| c.failure.as_deref())
         .collect();
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
-    for course in &courses {
-        let (stalled, all) = (course.stalled, course.sequences);
+    for result in &results {
+        let (stalled, all) = (result.stalled, result.sequences);
         assert!(
             stalled * 100 <= all,
             "{}: {stalled} of {all} sequences could not be judged, the last because {}",
-            course.version,
-            course.why_stalled,
+            result.version,
+            result.why_stalled,
         );
     }
-    if tally.calls >= ENOUGH_CALLS {
-        let missing = tally.missing();
+    if coverage.calls >= ENOUGH_CALLS {
+        let missing = coverage.missing();
         assert!(missing.is_empty(), "never heard: {missing:?}");
     }
 }
@@ -106,45 +106,48 @@ fn a_model_with_any_flaw_is_found_out() {
         .into_iter()
         .filter(|flaw| !NODE_FLAWS.contains(flaw))
     {
-        let real = runtime.block_on(Real::connect(&server.url()));
-        let mut twin = Twin::new(real.expect("the server answers"), Some(flaw));
-        let mut tally = Tally::default();
+        let real = runtime.block_on(RealFleet::connect(&server.url()));
+        let mut comparison = Comparison::new(real.expect("the server answers"), Some(flaw));
+        let mut coverage = Coverage::default();
         let mut seed = random();
         loop {
             let sequence = tree(seed).current();
-            match runtime.block_on(twin.run(&sequence, &mut tally)) {
-                Err(Trouble::Wrong(_)) => break,
-                // What took too long to be judged says nothing.
-                Ok(()) | Err(Trouble::Stalled(_)) => seed = seed.wrapping_add(1),
+            match runtime.block_on(comparison.run(&sequence, &mut coverage)) {
+                Err(SequenceError::Mismatch(_)) => break,
+                // A stalled sequence cannot be judged.
+                Ok(()) | Err(SequenceError::Stalled(_)) => seed = seed.wrapping_add(1),
             }
-            assert!(tally.calls < FLAW_CALLS, "{flaw:?} is not found");
+            assert!(coverage.calls < FLAW_CALLS, "{flaw:?} is not found");
         }
-        found.push(format!("{flaw:?} {}", thousands(tally.calls + 1)));
-        // It was the flaw that was found, and nothing else.
-        twin.flaw = None;
-        let sound = runtime.block_on(twin.run(&tree(seed).current(), &mut tally));
-        assert!(!matches!(sound, Err(Trouble::Wrong(_))), "seed {seed}");
+        found.push(format!("{flaw:?} {}", thousands(coverage.calls + 1)));
+        // Without the flaw the same sequence must agree.
+        comparison.flaw = None;
+        let sound = runtime.block_on(comparison.run(&tree(seed).current(), &mut coverage));
+        assert!(
+            !matches!(sound, Err(SequenceError::Mismatch(_))),
+            "seed {seed}"
+        );
     }
-    say(&format!(
+    print(&format!(
         "conformance: calls until a flaw was found: {}\n",
         found.join(", ")
     ));
 }
 
-/// What became of one server's share.
-struct Course {
+/// What the test of one server found.
+struct ServerResult {
     version: String,
-    tally: Tally,
+    coverage: Coverage,
     sequences: u64,
-    /// Sequences that could not be judged, and why the last of them.
+    /// Sequences that could not be judged, and the reason of the last.
     stalled: u64,
     why_stalled: String,
     failure: Option<String>,
 }
 
-impl Course {
-    fn words(&self) -> String {
-        let calls = thousands(self.tally.calls);
+impl ServerResult {
+    fn summary(&self) -> String {
+        let calls = thousands(self.coverage.calls);
         let stalled = match self.stalled {
             0 => String::new(),
             stalled => format!(" ({stalled} of {} sequences not judged)", self.sequences),
@@ -153,67 +156,70 @@ impl Course {
     }
 }
 
-/// Runs sequences on one server until enough calls were made, or it was found wrong.
-fn check(url: &str, calls: u64, made: &AtomicU64, stop: &AtomicBool) -> Course {
+/// Runs sequences on one server until enough calls were made or a mismatch was found.
+fn check(url: &str, calls: u64, made: &AtomicU64, stop: &AtomicBool) -> ServerResult {
     let runtime = runtime();
     let real = runtime
-        .block_on(Real::connect(url))
+        .block_on(RealFleet::connect(url))
         .expect("the server answers");
-    let mut course = Course {
+    let mut result = ServerResult {
         version: real.version.clone(),
-        tally: Tally::default(),
+        coverage: Coverage::default(),
         sequences: 0,
         stalled: 0,
         why_stalled: String::new(),
         failure: None,
     };
-    let mut twin = Twin::new(real, None);
+    let mut comparison = Comparison::new(real, None);
     let given = std::env::var("BATON_CONFORM_SEED").ok();
     let given = given.map(|seed| seed.parse().expect("BATON_CONFORM_SEED is a number"));
     let mut seed = given.unwrap_or_else(random);
-    while course.tally.calls < calls && !stop.load(Ordering::Relaxed) {
+    while result.coverage.calls < calls && !stop.load(Ordering::Relaxed) {
         let mut tree = tree(seed);
-        let before = course.tally.calls;
-        course.sequences += 1;
-        match runtime.block_on(twin.run(&tree.current(), &mut course.tally)) {
+        let before = result.coverage.calls;
+        result.sequences += 1;
+        match runtime.block_on(comparison.run(&tree.current(), &mut result.coverage)) {
             Ok(()) => {}
-            Err(Trouble::Stalled(why)) => {
-                course.stalled += 1;
-                course.why_stalled = why;
-                if course.stalled > MANY_STALLS + course.sequences / 100 {
+            Err(SequenceError::Stalled(why)) => {
+                result.stalled += 1;
+                result.why_stalled = why;
+                if result.stalled > MAX_STALLS + result.sequences / 100 {
                     break;
                 }
             }
-            Err(Trouble::Wrong(difference)) => {
+            Err(SequenceError::Mismatch(difference)) => {
                 stop.store(true, Ordering::Relaxed);
-                let shortest = runtime.block_on(shrink(&mut twin, &mut tree, difference));
-                course.failure = Some(format!(
+                let shortest = runtime.block_on(shrink(&mut comparison, &mut tree, difference));
+                result.failure = Some(format!(
                     "{} and the model disagree, after {} calls. BATON_CONFORM_SEED={seed} begins \
                      with this sequence; the shortest like it:\n{shortest}",
-                    course.version,
-                    thousands(course.tally.calls),
+                    result.version,
+                    thousands(result.coverage.calls),
                 ));
             }
         }
-        made.fetch_add(course.tally.calls - before, Ordering::Relaxed);
+        made.fetch_add(result.coverage.calls - before, Ordering::Relaxed);
         seed = seed.wrapping_add(1);
     }
-    course
+    result
 }
 
-/// Makes a failing sequence shorter as long as it fails, and tells the story of the last.
+/// Shrinks a failing sequence while it fails, and describes the shortest.
 async fn shrink(
-    twin: &mut Twin,
+    comparison: &mut Comparison,
     tree: &mut impl ValueTree<Value = Sequence>,
     difference: String,
 ) -> String {
-    let deadline = Instant::now() + SHRINK;
-    let mut shortest = twin.story() + &difference;
+    let deadline = Instant::now() + SHRINK_TIME;
+    let mut shortest = comparison.story() + &difference;
     let mut more = tree.simplify();
     while more && Instant::now() < deadline {
-        more = match twin.run(&tree.current(), &mut Tally::default()).await {
-            Err(Trouble::Wrong(difference)) => {
-                shortest = twin.story() + &difference;
+        more = match comparison
+            .run(&tree.current(), &mut Coverage::default())
+            .await
+        {
+            Err(SequenceError::Mismatch(difference)) => {
+                shortest = comparison.story() + &difference;
                 tree.simplify()
             }
             _ => tree.complicate(),
@@ -240,13 +246,13 @@ fn runtime() -> tokio::runtime::Runtime {
     builder.enable_all().build().expect("a runtime")
 }
 
-fn tell_progress(made: &AtomicU64, stop: &AtomicBool) {
+fn print_progress(made: &AtomicU64, stop: &AtomicBool) {
     let mut next = Instant::now() + PROGRESS;
     while !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(Duration::from_millis(100));
         if Instant::now() > next {
             let calls = thousands(made.load(Ordering::Relaxed));
-            say(&format!(
+            print(&format!(
                 "\rconformance: {calls} calls agree; Ctrl-C ends it "
             ));
             next += PROGRESS;
@@ -254,8 +260,8 @@ fn tell_progress(made: &AtomicU64, stop: &AtomicBool) {
     }
 }
 
-/// Says something that is not kept back, as what a test prints is.
-fn say(line: &str) {
+/// Prints to stderr at once; the test harness would keep it back.
+fn print(line: &str) {
     let mut out = std::io::stderr();
     let _ = out.write_all(line.as_bytes());
     let _ = out.flush();

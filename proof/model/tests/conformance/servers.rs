@@ -1,13 +1,13 @@
-//! The servers at hand.
+//! The servers that the test runs on.
 
 use std::path::PathBuf;
 
 use baton_server::PrivateServer;
 
-/// Where `scripts/setup-servers` puts the programs, seen from the folder that cargo builds into.
+/// The folder in which `scripts/setup-servers` puts the programs, below cargo's target folder.
 const FOLDER: &str = "tools/servers";
 
-/// Starts every server of the test matrix, or the one that all other tests use if there is none.
+/// Starts every server of the test matrix; without a matrix, the one that all other tests use.
 pub(crate) fn start_all() -> Vec<PrivateServer> {
     programs().into_iter().map(start).collect()
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use baton_log::LogEvent;
 use baton_processes::Fleet;
 
 use crate::report::Report;
@@ -28,7 +29,7 @@ pub(crate) fn cost(program: &Path, rounds: Rounds, report: &mut Report) -> Resul
     let mut fleet = Fleet::new(program, &["--redis", &server.url(), "--messages", "1"]);
     fleet.start_many(rounds.idle_nodes + 1, PATIENCE)?;
     fleet.wait_for(0, PATIENCE, "the only message", |told| {
-        told.event() == "processed"
+        matches!(told.event(), LogEvent::Processed { .. })
     })?;
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
     let worker = fleet

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use baton::{FleetName, Target};
-use baton_bench::Gauge;
+use baton_bench::ServerProbe;
 use baton_processes::peak_rss_mb;
 use baton_protocol::Keys;
 use rustix::process::{Pid, Signal, kill_process};
@@ -111,10 +111,10 @@ impl Drop for Quiet {
 fn rate(program: &Path, lanes: usize, rounds: Rounds) -> Result<(f64, f64)> {
     let server = server()?;
     let keys = Keys::new(&FleetName::new("default")?);
-    let mut gauge = Gauge::open(&Target::parse(&server.url())?)?;
+    let mut probe = ServerProbe::open(&Target::parse(&server.url())?)?;
     let deadline = Instant::now() + PATIENCE;
-    let wait = |gauge: &mut Gauge, what: &str, enough: &dyn Fn((u64, u64)) -> bool| {
-        while !enough(gauge.counts(&keys)?) {
+    let wait = |probe: &mut ServerProbe, what: &str, enough: &dyn Fn((u64, u64)) -> bool| {
+        while !enough(probe.counts(&keys)?) {
             if Instant::now() > deadline {
                 bail!("{lanes} lanes: no {what} within {PATIENCE:?}");
             }
@@ -123,26 +123,26 @@ fn rate(program: &Path, lanes: usize, rounds: Rounds) -> Result<(f64, f64)> {
         Ok(())
     };
     let generator = Quiet::start(program, &server.url(), lanes)?;
-    wait(&mut gauge, "generator", &|(published, _)| published > 0)?;
+    wait(&mut probe, "generator", &|(published, _)| published > 0)?;
     let worker = Quiet::start(program, &server.url(), lanes)?;
     // All lanes are at work when each has ended a few.
     let warm = 3 * lanes as u64;
-    wait(&mut gauge, "worker at full speed", &|(_, ended)| {
+    wait(&mut probe, "worker at full speed", &|(_, ended)| {
         ended >= warm
     })?;
-    let (began, before) = (Instant::now(), gauge.counts(&keys)?.1);
+    let (began, before) = (Instant::now(), probe.counts(&keys)?.1);
     std::thread::sleep(Duration::from_secs(rounds.seconds));
-    let ended = gauge.counts(&keys)?.1 - before;
+    let ended = probe.counts(&keys)?.1 - before;
     let rate = ended as f64 / began.elapsed().as_secs_f64();
     let memory = peak_rss_mb(worker.0.id()).context("the worker's memory is unknown")?;
     // What a worker holds when it is asked to stop, it ends or gives back.
     worker.stop()?;
-    let held: u64 = redis::cmd("HLEN").arg(&keys.claims).query(gauge.redis())?;
+    let held: u64 = redis::cmd("HLEN").arg(&keys.claims).query(probe.redis())?;
     ensure!(
         held == 0,
         "{held} claims were left when {lanes} lanes had stopped"
     );
-    let failed: u64 = redis::cmd("HLEN").arg(&keys.errors).query(gauge.redis())?;
+    let failed: u64 = redis::cmd("HLEN").arg(&keys.errors).query(probe.redis())?;
     ensure!(failed == 0, "{failed} messages failed on {lanes} lanes");
     generator.stop()?;
     Ok((rate, memory))

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use baton_processes::{Fleet, strike_worker};
+use baton_log::LogEvent;
+use baton_processes::{Fleet, recovery_time};
 
 use crate::report::Report;
 use crate::{Rounds, server};
@@ -23,7 +24,7 @@ pub(crate) fn kill_generator(fleet: &mut Fleet) -> Result<Duration> {
     let killed = Instant::now();
     fleet.kill9(generator)?;
     let next = fleet.wait_for(mark, PATIENCE, "a message of the successor", |told| {
-        told.event() == "published" && told.copy != generator
+        matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
     })?;
     fleet.start_many(1, PATIENCE)?;
     Ok(next.at - killed)
@@ -51,7 +52,8 @@ pub(crate) fn on_the_beat(program: &Path, rounds: Rounds, report: &mut Report) -
     fleet.start_many(4, PATIENCE)?;
     let mut gaps = Vec::new();
     for round in 0..rounds.kills {
-        let published = |told: &baton_processes::Told| told.event() == "published";
+        let published =
+            |told: &baton_processes::Told| matches!(told.event(), LogEvent::Published { .. });
         let before = fleet.wait_for(fleet.mark(), PATIENCE, "a beat", published)?;
         // Spread over the beat, so that the worst moment is among them.
         let moment = before.at + Duration::from_millis(480) * round as u32 / rounds.kills as u32;
@@ -93,7 +95,7 @@ pub(crate) fn of_a_paused_generator(
         fleet.pause(generator)?;
         let paused = Instant::now();
         let next = fleet.wait_for(fleet.mark(), PATIENCE, "the successor", |told| {
-            told.event() == "published" && told.copy != generator
+            matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
         })?;
         times.push(next.at - paused);
         fleet.resume(generator)?;
@@ -122,8 +124,8 @@ pub(crate) fn of_a_dead_worker(program: &Path, rounds: Rounds, report: &mut Repo
     let mut fleet = slow_fleet(program, &server.url())?;
     let mut times = Vec::new();
     for _ in 0..rounds.kills {
-        let strike = |fleet: &mut Fleet, copy| fleet.kill9(copy);
-        times.push(strike_worker(&mut fleet, &server.url(), WORK, strike)?);
+        let kill = |fleet: &mut Fleet, copy| fleet.kill9(copy);
+        times.push(recovery_time(&mut fleet, &server.url(), WORK, kill)?);
         fleet.start_many(1, PATIENCE)?;
     }
     let goal = Duration::from_millis(250);
@@ -144,8 +146,8 @@ pub(crate) fn of_a_paused_worker(
     let mut fleet = slow_fleet(program, &server.url())?;
     let mut times = Vec::new();
     for _ in 0..rounds.pauses {
-        let strike = |fleet: &mut Fleet, copy| fleet.pause(copy);
-        times.push(strike_worker(&mut fleet, &server.url(), WORK, strike)?);
+        let pause = |fleet: &mut Fleet, copy| fleet.pause(copy);
+        times.push(recovery_time(&mut fleet, &server.url(), WORK, pause)?);
         fleet.start_many(1, PATIENCE)?;
     }
     let goal = CLAIM_TTL + Duration::from_secs(1);

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use baton_log::LogEvent;
 use baton_processes::{Fleet, History, status};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -79,7 +80,9 @@ fn takeovers(program: &Path, rounds: Rounds, count: usize, report: &mut Report) 
     one_generator(&fleet, &server.url(), count, report)?;
 
     let told = fleet.told();
-    let reigns = told.iter().filter(|told| told.event() == "generator");
+    let reigns = told
+        .iter()
+        .filter(|told| matches!(told.event(), LogEvent::Generator { .. }));
     let history = History::new(&told);
     let twice = history.published_twice().len() + history.duplicated().len();
     let reigns = reigns.count();
@@ -111,9 +114,13 @@ fn one_generator(fleet: &Fleet, url: &str, count: usize, report: &mut Report) ->
     let told = fleet.told();
     let believes = |copy: &usize| {
         let role = told.iter().rev().find(|told| {
-            told.copy == *copy && matches!(told.event(), "generator" | "worker" | "fenced")
+            told.copy == *copy
+                && matches!(
+                    told.event(),
+                    LogEvent::Generator { .. } | LogEvent::Worker { .. } | LogEvent::Fenced { .. }
+                )
         });
-        role.is_some_and(|told| told.event() == "generator")
+        role.is_some_and(|told| matches!(told.event(), LogEvent::Generator { .. }))
     };
     let believers = fleet.alive().iter().filter(|copy| believes(copy)).count();
     report.add(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use baton::{FleetName, Target};
-use baton_bench::Gauge;
+use baton_bench::ServerProbe;
 use baton_processes::Fleet;
 use baton_protocol::{Keys, Range};
 
@@ -41,12 +41,12 @@ pub(crate) fn of_a_millisecond(program: &Path, rounds: Rounds, report: &mut Repo
     );
     fleet.start_many(WORKERS + 1, PATIENCE)?;
     let keys = Keys::new(&FleetName::new("default")?);
-    let mut gauge = Gauge::open(&Target::parse(&server.url())?)?;
+    let mut probe = ServerProbe::open(&Target::parse(&server.url())?)?;
     // From the first tenth, when all are at work, to the last.
     let (mut began, mut most_held) = (None, 0);
     let deadline = Instant::now() + PATIENCE;
     let rate = loop {
-        let (_, ended) = gauge.counts(&keys)?;
+        let (_, ended) = probe.counts(&keys)?;
         if began.is_none() && ended >= messages / 10 {
             began = Some((Instant::now(), ended));
         }
@@ -61,8 +61,8 @@ pub(crate) fn of_a_millisecond(program: &Path, rounds: Rounds, report: &mut Repo
         std::thread::sleep(Duration::from_millis(2));
     };
     // The end is where lanes run out of work.
-    while gauge.counts(&keys)?.1 < messages {
-        most_held = most_held.max(held_beside_idlers(&mut gauge, &keys)?);
+    while probe.counts(&keys)?.1 < messages {
+        most_held = most_held.max(held_beside_idlers(&mut probe, &keys)?);
     }
     let share = 100.0 * rate / IDEAL;
     report.add(
@@ -81,14 +81,14 @@ pub(crate) fn of_a_millisecond(program: &Path, rounds: Rounds, report: &mut Repo
 }
 
 /// The largest claim at a moment at which nothing waits and some lane has nothing.
-fn held_beside_idlers(gauge: &mut Gauge, keys: &Keys) -> Result<u64> {
+fn held_beside_idlers(probe: &mut ServerProbe, keys: &Keys) -> Result<u64> {
     let (waiting, claims): (u64, Vec<String>) = redis::pipe()
         .atomic()
         .cmd("LLEN")
         .arg(&keys.queue)
         .cmd("HVALS")
         .arg(&keys.claims)
-        .query(gauge.redis())?;
+        .query(probe.redis())?;
     if waiting > 0 || claims.len() == WORKERS * LANES {
         return Ok(0);
     }

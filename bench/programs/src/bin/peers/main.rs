@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use baton::Target;
-use baton_bench::Gauge;
+use baton_bench::ServerProbe;
 use baton_print::{errln, outln};
 use baton_server::PrivateServer;
 
@@ -162,7 +162,7 @@ fn program() -> Result<PathBuf> {
 /// What private servers are, by name and version.
 fn server_version() -> Result<String> {
     let server = server()?;
-    Gauge::open(&Target::parse(&server.url())?)?.version()
+    ServerProbe::open(&Target::parse(&server.url())?)?.version()
 }
 
 /// A private server without persistence.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use baton_print::errln;
-use baton_processes::{Fleet, strike_worker};
+use baton_processes::{Fleet, recovery_time};
 use baton_server::PrivateServer;
 
 use crate::peer::{Peer, Place};
@@ -111,8 +111,8 @@ pub(crate) fn of_ours(program: &Path, kills: usize) -> Result<Duration> {
     let mut adopted = adopt(&fleet);
     let mut times = Vec::new();
     for _ in 0..kills {
-        let strike = |fleet: &mut Fleet, copy| fleet.kill9(copy);
-        times.push(strike_worker(&mut fleet, &server.url(), WORK, strike)?);
+        let kill = |fleet: &mut Fleet, copy| fleet.kill9(copy);
+        times.push(recovery_time(&mut fleet, &server.url(), WORK, kill)?);
         fleet.start_many(1, PATIENCE)?;
         adopted.into_iter().for_each(process::release);
         adopted = adopt(&fleet);

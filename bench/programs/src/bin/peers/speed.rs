@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use baton::Target;
-use baton_bench::Gauge;
+use baton_bench::ServerProbe;
 
 use crate::peer::{Peer, Place};
 use crate::process::{Heard, Program};
@@ -67,7 +67,7 @@ pub(crate) fn wait_word(ear: &Receiver<Heard>, who: usize, word: &str) -> Result
 pub(crate) fn of_peer(peer: &Peer, place: &Place, messages: u64) -> Result<Speed> {
     let server = server()?;
     let (url, log) = (server.url(), place.log(peer));
-    let mut gauge = Gauge::open(&Target::parse(&url)?)?;
+    let mut probe = ServerProbe::open(&Target::parse(&url)?)?;
     let (sender, ear) = channel();
     let mut workers = Vec::new();
     for who in 0..WORKERS {
@@ -76,7 +76,7 @@ pub(crate) fn of_peer(peer: &Peer, place: &Place, messages: u64) -> Result<Speed
         workers.push(Program::start(&mut command, &log, who, &sender)?);
         wait_word(&ear, who, "ready").with_context(|| last_line(&log))?;
     }
-    let cpu_us = gauge.cpu_us()?;
+    let cpu_us = probe.cpu_us()?;
     let began = Instant::now();
     let mut command = peer.command(place);
     command.args(["enqueue", &url, &messages.to_string(), SIZE]);
@@ -85,7 +85,7 @@ pub(crate) fn of_peer(peer: &Peer, place: &Place, messages: u64) -> Result<Speed
     let ended = counts
         .wait(&ear, &mut producer, messages)
         .with_context(|| last_line(&log))?;
-    let cpu_us = gauge.cpu_us()? - cpu_us;
+    let cpu_us = probe.cpu_us()? - cpu_us;
     let rss = workers.iter().filter_map(Program::peak_rss_mb);
     let rss_mb = rss.reduce(f64::max);
     ensure!(producer.wait()?.success(), "the producer failed");
@@ -176,12 +176,19 @@ pub(crate) fn of_ours(program: &Path, messages: u64) -> Result<Speed> {
         bail!("`baton bench` failed: {}", last_line(&log));
     }
     let told = last.context("`baton bench` said nothing")?;
-    let told: serde_json::Value = serde_json::from_str(&told).context("`baton bench` --json")?;
-    let number = |name: &str| told[name].as_f64();
+    let figures: Figures = serde_json::from_str(&told).context("`baton bench --json`")?;
     Ok(Speed {
-        rate: number("rate").context("no rate")?,
-        redis_us: number("redis_cpu_us").context("no redis_cpu_us")?,
-        rss_mb: number("worker_rss_mb"),
+        rate: figures.rate,
+        redis_us: figures.redis_cpu_us,
+        rss_mb: figures.worker_rss_mb,
         extra: 0,
     })
+}
+
+/// The figures of `baton bench --json` that are compared.
+#[derive(serde::Deserialize)]
+struct Figures {
+    rate: f64,
+    redis_cpu_us: f64,
+    worker_rss_mb: Option<f64>,
 }

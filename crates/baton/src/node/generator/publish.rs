@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{End, Reign};
 use crate::node::context::Context;
 use crate::node::outbox::{Outbox, Prepared};
+use crate::node::warning::Warning;
 use crate::{Error, Event, Source};
 use baton_protocol::crash;
 use baton_protocol::{Publish, PublishCall};
@@ -117,21 +118,19 @@ impl<S: Source> Reign<'_, S> {
         };
         // The warning below is more exact than any other of this loss.
         let _ = self.ctx.witness.notice(last, true);
-        self.ctx.warn(format!(
-            "Redis lost messages #{first_lost}–#{last_lost} after it had confirmed them; its \
-             durability settings allow that (see `baton status`)"
-        ));
+        self.ctx.warn(Warning::MessagesLost {
+            first: first_lost,
+            last: last_lost,
+        });
     }
 
     /// Another program has moved the fleet's last number: goes on after it.
     fn go_on_after(&mut self, last: u64) {
-        let own = self.outbox.confirmed();
-        let key = &self.ctx.store.keys().fence;
-        self.ctx.warn(format!(
-            "the field last of {key} is {last}, but the last message of the fleet is #{own}: \
-             another hand wrote it. Messages go on with #{}, those between do not exist",
-            last.max(own) + 1
-        ));
+        self.ctx.warn(Warning::ForeignNumber {
+            key: self.ctx.store.keys().fence.clone(),
+            found: last,
+            last: self.outbox.confirmed(),
+        });
         self.outbox.go_on_after(last);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Lane;
 use super::claim::{Answered, HeldClaim};
 use crate::node::clock::Clock;
+use crate::node::warning::Warning;
 use crate::{Error, Event, Handler};
 use baton_protocol::{Claim, Commit, Outcomes};
 use baton_protocol::{Digest, crash};
@@ -240,10 +241,7 @@ impl<H: Handler> Lane<H> {
     }
 
     fn warn_full(&self, records: u64) {
-        self.ctx.warn(format!(
-            "the errors store is full ({records} failed messages): take them with `baton \
-             getErrors`, or raise --max-errors"
-        ));
+        self.ctx.warn(Warning::ErrorsFull { records });
     }
 
     /// Counts and logs what became of a batch.

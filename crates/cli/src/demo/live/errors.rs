@@ -8,8 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
+use baton::FailedMessage;
 use baton_processes::command;
-use serde_json::Value;
+use baton_protocol::text::moment;
 
 /// Lines that are shown.
 const LAST: usize = 200;
@@ -70,17 +71,18 @@ impl Taken {
     }
 }
 
-/// A failed message as a line for people. The view makes its texts safe to show.
+/// A failed message as a line for people. The view escapes the texts.
 fn words(line: &str) -> String {
-    let failed: Value = serde_json::from_str(line).unwrap_or_default();
-    let word = |name: &str| failed[name].as_str().unwrap_or("-");
+    let Ok(failed) = serde_json::from_str::<FailedMessage>(line) else {
+        return line.to_owned();
+    };
     format!(
         "{}  #{}  {}  {}  {}",
-        word("at"),
-        failed["seq"],
-        word("node"),
-        word("reason"),
-        word("text")
+        moment(failed.at_ms).as_deref().unwrap_or("-"),
+        failed.seq,
+        failed.node,
+        failed.reason,
+        String::from_utf8_lossy(&failed.text)
     )
 }
 

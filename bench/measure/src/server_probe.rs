@@ -1,0 +1,108 @@
+//! Reads what the server used and how far a fleet has come.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use baton::Target;
+use baton_protocol::Keys;
+
+use baton_processes::{Info, redis_cpu_us};
+
+/// Longest wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection that reads figures of the server.
+pub struct ServerProbe {
+    redis: redis::Connection,
+}
+
+/// Bytes of memory that the server uses.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory {
+    /// Allocated now.
+    pub used: u64,
+    /// The most so far.
+    pub peak: u64,
+}
+
+impl ServerProbe {
+    /// Connects.
+    pub fn open(target: &Target) -> Result<Self> {
+        let client = baton_protocol::redis_client(target)?;
+        let redis = client
+            .get_connection_with_timeout(TIMEOUT)
+            .with_context(|| format!("cannot use {target}"))?;
+        redis.set_read_timeout(Some(TIMEOUT))?;
+        Ok(Self { redis })
+    }
+
+    /// The connection, for other commands.
+    pub fn redis(&mut self) -> &mut redis::Connection {
+        &mut self.redis
+    }
+
+    /// The server's name and version.
+    pub fn version(&mut self) -> Result<String> {
+        let info = Info::read(&mut self.redis, "server")?;
+        Ok(match info.text("valkey_version") {
+            Ok(version) => format!("Valkey {version}"),
+            Err(_) => format!("Redis {}", info.text("redis_version")?),
+        })
+    }
+
+    /// Processor time of the server's main thread so far, in µs.
+    pub fn cpu_us(&mut self) -> Result<f64> {
+        redis_cpu_us(&mut self.redis)
+    }
+
+    /// The memory that the server uses.
+    pub fn memory(&mut self) -> Result<Memory> {
+        let info = Info::read(&mut self.redis, "memory")?;
+        Ok(Memory {
+            used: info.number("used_memory")? as u64,
+            peak: info.number("used_memory_peak")? as u64,
+        })
+    }
+
+    /// The server's clock in µs.
+    pub fn now_us(&mut self) -> Result<u64> {
+        let (seconds, us): (u64, u64) = redis::cmd("TIME").query(&mut self.redis)?;
+        Ok(seconds * 1_000_000 + us)
+    }
+
+    /// How many messages of a fleet were published, and how many ended.
+    pub fn counts(&mut self, keys: &Keys) -> Result<(u64, u64)> {
+        type Counts = (Option<u64>, (Option<u64>, Option<u64>));
+        let (published, (done, failed)): Counts = redis::pipe()
+            .cmd("HGET")
+            .arg(&keys.fence)
+            .arg("last")
+            .cmd("HMGET")
+            .arg(&keys.stats)
+            .arg("done")
+            .arg("failed")
+            .query(&mut self.redis)?;
+        let ended = done.unwrap_or_default() + failed.unwrap_or_default();
+        Ok((published.unwrap_or_default(), ended))
+    }
+
+    /// Whether no message of a fleet waits and no worker holds one.
+    pub fn at_rest(&mut self, keys: &Keys) -> Result<bool> {
+        let (waiting, claimed): (u64, u64) = redis::pipe()
+            .cmd("LLEN")
+            .arg(&keys.queue)
+            .cmd("HLEN")
+            .arg(&keys.claims)
+            .query(&mut self.redis)?;
+        Ok(waiting + claimed == 0)
+    }
+
+    /// Removes every key of a fleet.
+    pub fn remove(&mut self, keys: &Keys) -> Result<()> {
+        let mut command = redis::cmd("UNLINK");
+        for (key, _) in keys.typed() {
+            command.arg(key);
+        }
+        Ok(command.exec(&mut self.redis)?)
+    }
+}

@@ -1,0 +1,120 @@
+//! What a node warns of.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Something is wrong that an operator should know. A node warns once until it passes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// The errors store is full: workers wait.
+    ErrorsFull {
+        /// How many failed messages it has.
+        records: u64,
+    },
+    /// Redis lost its data.
+    DataLost {
+        /// Redis had confirmed messages up to this one to this node.
+        confirmed: u64,
+        /// The last message that Redis knows now.
+        last: u64,
+    },
+    /// Redis lost these messages after it had confirmed them.
+    MessagesLost {
+        /// The first message.
+        first: u64,
+        /// The last message.
+        last: u64,
+    },
+    /// Another program wrote the fleet's last sequence number.
+    ForeignNumber {
+        /// The key that has it.
+        key: String,
+        /// What it says.
+        found: u64,
+        /// The last message of the fleet, as far as this node knows.
+        last: u64,
+    },
+    /// Another program wrote the schedule's position: the schedule begins anew.
+    ForeignCursor {
+        /// The key that has it.
+        key: String,
+    },
+    /// Redis's clock was set. The schedule goes on as if it were not.
+    ClockSet {
+        /// By how many milliseconds: forward, or back if negative.
+        by_ms: i64,
+    },
+    /// More ticks were missed than the generator makes up for.
+    LeftOut {
+        /// How many messages the generator left out.
+        count: u64,
+        /// The time in which they were due, in ms.
+        of_ms: u64,
+        /// How much time the generator makes up for, in ms.
+        at_most_ms: u64,
+    },
+    /// Redis answers and takes no messages.
+    CannotPublish {
+        /// Why, in Redis's words.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ErrorsFull { records } => write!(
+                f,
+                "the errors store is full ({records} failed messages): take or drop some, or \
+                 raise its limit"
+            ),
+            Self::DataLost { confirmed, last } => write!(
+                f,
+                "Redis lost its data: it had confirmed messages up to #{confirmed} to this node \
+                 and stands at #{last} now; those that had not ended are gone"
+            ),
+            Self::MessagesLost { first, last } => write!(
+                f,
+                "Redis lost messages #{first}–#{last} after it had confirmed them; its durability \
+                 settings allow that"
+            ),
+            Self::ForeignNumber { key, found, last } => write!(
+                f,
+                "the field last of {key} is {found}, but the last message of the fleet is #{last}: \
+                 another hand wrote it. Messages go on with #{}, those between do not exist",
+                found.max(last) + 1
+            ),
+            Self::ForeignCursor { key } => write!(
+                f,
+                "the field cursor of {key} is no time: the schedule begins anew"
+            ),
+            Self::ClockSet { by_ms } => {
+                let by = duration(by_ms.unsigned_abs());
+                let way = if *by_ms > 0 { "forward" } else { "back" };
+                write!(
+                    f,
+                    "Redis's clock was set {way} by {by}; the schedule goes on as if it were not"
+                )
+            }
+            Self::LeftOut {
+                count,
+                of_ms,
+                at_most_ms,
+            } => write!(
+                f,
+                "left out {count} missed messages of {}: no more than {} are made up for",
+                duration(*of_ms),
+                duration(*at_most_ms)
+            ),
+            Self::CannotPublish { reason } => write!(f, "cannot publish for now: {reason}"),
+        }
+    }
+}
+
+/// A time as people write it, such as `10m` or `23h 59m 58s`; below a second in milliseconds.
+fn duration(ms: u64) -> humantime::FormattedDuration {
+    let exact = Duration::from_millis(ms);
+    let whole = Duration::from_secs(exact.as_secs());
+    humantime::format_duration(if ms < 1000 { exact } else { whole })
+}

@@ -1,0 +1,239 @@
+//! What a node logs.
+
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize};
+
+/// Something that happened to a node. The node logs it after Redis confirmed it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LogEvent<'a> {
+    /// The node became the generator.
+    Generator {
+        /// The epoch of its lease.
+        epoch: u64,
+    },
+    /// The node became a worker.
+    Worker {
+        /// The name of the generator.
+        generator: Cow<'a, str>,
+    },
+    /// Redis accepted messages of the node.
+    Published {
+        /// The epoch of the node's lease.
+        epoch: u64,
+        /// The first message.
+        first: u64,
+        /// The last message.
+        last: u64,
+        /// The text of a single message.
+        text: Option<Cow<'a, str>>,
+    },
+    /// The node committed messages.
+    Processed {
+        /// The first message.
+        first: u64,
+        /// The last message.
+        last: u64,
+        /// The messages that the handler rejected.
+        failed: Cow<'a, [u64]>,
+        /// 1, or more if workers died with these messages before.
+        attempt: u64,
+    },
+    /// The node lost its lease.
+    Fenced {
+        /// The epoch of the lost lease.
+        epoch: u64,
+        /// The name of the next generator, if the node knows it.
+        by: Option<Cow<'a, str>>,
+    },
+    /// The node lost a claim before its commit. Another worker handles the messages.
+    Lost {
+        /// The first message.
+        first: u64,
+        /// The last message.
+        last: u64,
+    },
+    /// The node put messages of dead workers back into the queue.
+    Reclaimed {
+        /// How many messages.
+        count: u64,
+        /// The names of the dead workers.
+        nodes: Cow<'a, [String]>,
+    },
+    /// The node lost or regained Redis.
+    Redis {
+        /// Which of the two.
+        state: RedisState,
+        /// Why the node lost Redis.
+        reason: Option<Cow<'a, str>>,
+    },
+    /// A condition that an operator has to repair. The node logs it once until it is over.
+    Warning {
+        /// What is wrong.
+        text: Cow<'a, str>,
+    },
+    /// The state of the node and of its fleet, every ten seconds.
+    Snapshot {
+        /// What the node does.
+        role: Role,
+        /// Messages that this node published per second since its last such line.
+        published_per_s: f64,
+        /// Messages that this node processed per second since its last such line.
+        processed_per_s: f64,
+        /// Messages of the fleet that wait.
+        pending: u64,
+        /// Messages of the fleet that workers hold.
+        claimed: u64,
+        /// Failed messages of the fleet in the errors store.
+        errors: u64,
+    },
+    /// The node stopped in good order.
+    Stopped,
+    /// The log dropped lines here, because its output took no more.
+    LogGap {
+        /// How many lines.
+        lines: u64,
+    },
+    /// An event that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// Whether a node has Redis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RedisState {
+    /// It does not.
+    Lost,
+    /// It does again.
+    Regained,
+}
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It generates messages.
+    Generator,
+    /// It handles messages.
+    Worker,
+}
+
+impl LogEvent<'_> {
+    /// The event's name in the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Generator { .. } => "generator",
+            Self::Worker { .. } => "worker",
+            Self::Published { .. } => "published",
+            Self::Processed { .. } => "processed",
+            Self::Fenced { .. } => "fenced",
+            Self::Lost { .. } => "lost",
+            Self::Reclaimed { .. } => "reclaimed",
+            Self::Redis { .. } => "redis",
+            Self::Warning { .. } => "warning",
+            Self::Snapshot { .. } => "snapshot",
+            Self::Stopped => "stopped",
+            Self::LogGap { .. } => "log_gap",
+            Self::Other => "other",
+        }
+    }
+
+    /// The epoch of the lease that the event is about.
+    pub fn epoch(&self) -> Option<u64> {
+        match self {
+            Self::Generator { epoch }
+            | Self::Published { epoch, .. }
+            | Self::Fenced { epoch, .. } => Some(*epoch),
+            _ => None,
+        }
+    }
+
+    /// The messages that were published, processed or lost.
+    pub fn messages(&self) -> Option<RangeInclusive<u64>> {
+        match self {
+            Self::Published { first, last, .. }
+            | Self::Processed { first, last, .. }
+            | Self::Lost { first, last } => Some(*first..=*last),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn serialize_fields<M: SerializeMap>(&self, line: &mut M) -> Result<(), M::Error> {
+        match self {
+            Self::Generator { epoch } => line.serialize_entry("epoch", epoch),
+            Self::Worker { generator } => line.serialize_entry("generator", generator),
+            Self::Published {
+                epoch,
+                first,
+                last,
+                text,
+            } => {
+                line.serialize_entry("epoch", epoch)?;
+                line.serialize_entry("first", first)?;
+                line.serialize_entry("last", last)?;
+                serialize_if_some(line, "text", text)
+            }
+            Self::Processed {
+                first,
+                last,
+                failed,
+                attempt,
+            } => {
+                line.serialize_entry("first", first)?;
+                line.serialize_entry("last", last)?;
+                line.serialize_entry("failed", failed)?;
+                line.serialize_entry("attempt", attempt)
+            }
+            Self::Fenced { epoch, by } => {
+                line.serialize_entry("epoch", epoch)?;
+                line.serialize_entry("by", by)
+            }
+            Self::Lost { first, last } => {
+                line.serialize_entry("first", first)?;
+                line.serialize_entry("last", last)
+            }
+            Self::Reclaimed { count, nodes } => {
+                line.serialize_entry("count", count)?;
+                line.serialize_entry("nodes", nodes)
+            }
+            Self::Redis { state, reason } => {
+                line.serialize_entry("state", state)?;
+                serialize_if_some(line, "reason", reason)
+            }
+            Self::Warning { text } => line.serialize_entry("text", text),
+            Self::Snapshot {
+                role,
+                published_per_s,
+                processed_per_s,
+                pending,
+                claimed,
+                errors,
+            } => {
+                line.serialize_entry("role", role)?;
+                line.serialize_entry("published_per_s", published_per_s)?;
+                line.serialize_entry("processed_per_s", processed_per_s)?;
+                line.serialize_entry("pending", pending)?;
+                line.serialize_entry("claimed", claimed)?;
+                line.serialize_entry("errors", errors)
+            }
+            Self::LogGap { lines } => line.serialize_entry("lines", lines),
+            Self::Stopped | Self::Other => Ok(()),
+        }
+    }
+}
+
+fn serialize_if_some<M: SerializeMap>(
+    line: &mut M,
+    name: &'static str,
+    value: &Option<Cow<'_, str>>,
+) -> Result<(), M::Error> {
+    match value {
+        Some(value) => line.serialize_entry(name, value),
+        None => Ok(()),
+    }
+}

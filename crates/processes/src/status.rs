@@ -1,0 +1,41 @@
+//! Snapshots of a fleet for code that is not async.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use baton::Inspector;
+use baton::inspect::Snapshot;
+use baton::{FleetName, Target};
+use baton_protocol::Store;
+use baton_protocol::new_name;
+
+/// Reads a snapshot of a fleet.
+pub fn status(url: &str, fleet: &str) -> Result<Snapshot> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let (target, fleet) = (Target::parse(url)?, FleetName::new(fleet)?);
+        let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
+        Ok(Inspector::over(store.clone()).snapshot().await?)
+    })
+}
+
+/// Reads snapshots until one fits.
+pub fn wait_status(
+    url: &str,
+    fleet: &str,
+    timeout: Duration,
+    what: &str,
+    fits: impl Fn(&Snapshot) -> bool,
+) -> Result<Snapshot> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let last = status(url, fleet);
+        match &last {
+            Ok(status) if fits(status) => return last,
+            _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            _ => bail!("waited {timeout:?} for {what}; the last status: {last:?}"),
+        }
+    }
+}

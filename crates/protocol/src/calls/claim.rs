@@ -1,0 +1,335 @@
+//! The life of a worker's claim: claim, extend, commit, give back.
+
+use std::time::Duration;
+
+use super::{Store, decode, digest_arg};
+use crate::encoding::effects::Effects;
+use crate::encoding::pack::Range;
+use crate::{Digest, Error, scripts};
+
+/// After so many deaths of its workers a message fails.
+const POISON_DEATHS: u64 = 3;
+
+/// The name under which a lane claims: `node:lane`. A slot has at most one claim at a time, and
+/// numbers its claims.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Slot {
+    name: String,
+}
+
+impl Slot {
+    /// The slot of this lane of a node.
+    pub fn new(node: &str, lane: impl std::fmt::Display) -> Self {
+        Self {
+            name: format!("{node}:{lane}"),
+        }
+    }
+
+    /// `node:lane`, the slot's field in `claims`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// What to claim.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimCall<'a> {
+    /// The slot of the lane that claims.
+    pub slot: &'a Slot,
+    /// The number of the claim. Each claim of a slot has a higher one.
+    pub number: u64,
+    /// Max messages.
+    pub want: u64,
+    /// When the claim expires, from now on.
+    pub ttl: Duration,
+}
+
+/// The pack of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClaimedPack {
+    /// The answer has it: it is small, or the claim takes all of it.
+    Sent(Vec<u8>),
+    /// The answer does not have it: it is large, and the claim takes a part. A node reads it once
+    /// for all its lanes.
+    Kept {
+        /// The name of the data that the pack belongs to. When the server loses all data, numbers
+        /// begin anew under another name.
+        born: String,
+    },
+}
+
+/// The answer to a claim.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// This slot has claimed these messages until the deadline.
+    Claimed {
+        /// The messages.
+        range: Range,
+        /// Their pack, or how [`Store::pack`] finds it.
+        pack: ClaimedPack,
+    },
+    /// No message waits.
+    Empty,
+    /// This claim's number was committed or given back before.
+    Stale,
+    /// The slot still has another claim.
+    Held {
+        /// The number of that claim.
+        number: u64,
+    },
+}
+
+/// The answer to an extend, for one claim.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extend {
+    /// The slot still has the claim; its deadline is extended.
+    Held,
+    /// The slot does not have the claim any more.
+    Lost,
+}
+
+/// What to commit: how messages `first..=last` ended.
+#[derive(Debug, Clone, Copy)]
+pub struct CommitCall<'a> {
+    /// The first message that ends, and the first of the claim that has not ended.
+    pub first: u64,
+    /// The last message that ends.
+    pub last: u64,
+    /// Records of the messages that failed.
+    pub failed: &'a [Vec<u8>],
+    /// Effects that the handlers of the others staged.
+    pub effects: &'a Effects,
+    /// Max error records that the store may keep.
+    pub max_errors: u64,
+    /// Digest of the texts, if the fleet is audited.
+    pub digest: Option<Digest>,
+}
+
+/// The answer to a commit.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Commit {
+    /// The messages have ended.
+    Done,
+    /// An earlier attempt of this very call ended them.
+    Already,
+    /// Nothing written: the slot does not have the claim any more.
+    Lost,
+    /// Nothing written: the errors store has no room.
+    Full {
+        /// How many records it has.
+        records: u64,
+    },
+    /// Nothing written: an effect would fail.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The answer to a give-back.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GiveBack {
+    /// What was left of the claim is free again.
+    Ok,
+    /// The slot does not have the claim any more.
+    Lost,
+}
+
+impl Store {
+    /// Claims messages for a slot.
+    pub async fn claim(&self, call: ClaimCall<'_>) -> Result<Claim, Error> {
+        let (keys, args) = self.claim_words(call);
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+        decode::claim(&self.eval(&scripts::CLAIM, &keys, &args).await?)
+    }
+
+    /// Reads the pack that begins with message `first`; none if it is gone, or if Redis now has
+    /// other data than `born`.
+    pub async fn pack(&self, born: &str, first: u64) -> Result<Option<Vec<u8>>, Error> {
+        let field = |key: &str, field: &str| {
+            let mut command = redis::cmd("HGET");
+            command.arg(key).arg(field);
+            command
+        };
+        let commands = [
+            field(&self.keys.fence, "born"),
+            field(&self.keys.packs, &first.to_string()),
+        ];
+        decode::pack(born, self.transaction(&commands).await?)
+    }
+
+    pub(super) fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
+        let keys = &self.keys;
+        let names = [
+            &keys.queue,
+            &keys.packs,
+            &keys.left,
+            &keys.claims,
+            &keys.deadlines,
+            &keys.workers,
+            &keys.errors,
+            &keys.stats,
+            &keys.bell,
+            &keys.ledger,
+            &keys.fence,
+            &keys.errors_ids,
+        ];
+        let args = [
+            call.slot.name.clone(),
+            call.number.to_string(),
+            self.link.run_id(),
+            call.want.to_string(),
+            call.ttl.as_millis().to_string(),
+            POISON_DEATHS.to_string(),
+            keys.presence.clone(),
+        ];
+        (names.map(|key| key.as_bytes()), args)
+    }
+
+    /// Extends the deadlines of claims. Returns one answer per claim.
+    pub async fn extend(
+        &self,
+        claims: &[(Slot, u64)],
+        ttl: Duration,
+    ) -> Result<Vec<Extend>, Error> {
+        let mut args = vec![ttl.as_millis().to_string()];
+        for (slot, claim) in claims {
+            args.push(slot.name.clone());
+            args.push(claim.to_string());
+        }
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+        let answer = self
+            .eval(
+                &scripts::EXTEND,
+                &[&self.keys.claims, &self.keys.deadlines],
+                &args,
+            )
+            .await?;
+        decode::extend(&answer)
+    }
+
+    /// Ends the first messages of a claim: records, counters and effects in one step.
+    pub async fn commit(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        call: CommitCall<'_>,
+    ) -> Result<Commit, Error> {
+        let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
+        let (script, loads) = (&scripts::COMMIT, self.loads());
+        let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
+        decode::commit(&self.load_if_missing(script, loads, answer, command).await?)
+    }
+
+    /// Ends messages and claims the next ones in one round trip. If the server does not have the
+    /// script of the commit, the claim overtakes the commit.
+    pub async fn commit_and_claim(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        call: CommitCall<'_>,
+        next: ClaimCall<'_>,
+    ) -> Result<(Result<Commit, Error>, Result<Claim, Error>), Error> {
+        let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
+        let (keys, args) = self.claim_words(next);
+        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+        let begin = |verb: &str, text: &str| super::command(verb, text, &keys, &args);
+        let loads = self.loads();
+        let [commit, claim] = self
+            .link
+            .call_both([
+                end("EVALSHA", &scripts::COMMIT.sha),
+                begin("EVALSHA", &scripts::CLAIM.sha),
+            ])
+            .await?;
+        let commit = self
+            .load_if_missing(&scripts::COMMIT, loads, commit, end)
+            .await;
+        let claim = self
+            .load_if_missing(&scripts::CLAIM, loads, claim, begin)
+            .await;
+        Ok((
+            commit.and_then(|answer| decode::commit(&answer)),
+            claim.and_then(|answer| decode::claim(&answer)),
+        ))
+    }
+
+    fn commit_words(
+        &self,
+        verb: &str,
+        text: &str,
+        slot: &Slot,
+        claim: u64,
+        call: CommitCall<'_>,
+    ) -> redis::Cmd {
+        let keys = &self.keys;
+        let head = [
+            slot.name.clone(),
+            claim.to_string(),
+            call.first.to_string(),
+            call.last.to_string(),
+            call.max_errors.to_string(),
+            digest_arg(call.digest),
+            call.failed.len().to_string(),
+        ];
+        let effects = &call.effects.staged;
+        let count = effects.len().to_string();
+        let sizes: Vec<String> = effects
+            .iter()
+            .map(|effect| effect.args.len().to_string())
+            .collect();
+        let mut args: Vec<&[u8]> = head.iter().map(String::as_bytes).collect();
+        args.extend(call.failed.iter().map(Vec::as_slice));
+        args.push(count.as_bytes());
+        for (effect, size) in effects.iter().zip(&sizes) {
+            args.push(effect.verb.as_bytes());
+            args.push(size.as_bytes());
+            args.extend(effect.args.iter().map(Vec::as_slice));
+        }
+        let mut names: Vec<&[u8]> = [
+            &keys.claims,
+            &keys.deadlines,
+            &keys.packs,
+            &keys.left,
+            &keys.workers,
+            &keys.stats,
+            &keys.errors,
+            &keys.ledger,
+            &keys.errors_ids,
+        ]
+        .map(|key| key.as_bytes())
+        .to_vec();
+        names.extend(effects.iter().map(|effect| effect.key.as_slice()));
+        super::command(verb, text, &names, &args)
+    }
+
+    /// Returns what is left of a claim. It does not count as a death of the worker.
+    pub async fn give_back(&self, slot: &Slot, claim: u64) -> Result<GiveBack, Error> {
+        let answer = self
+            .eval(
+                &scripts::GIVE_BACK,
+                &self.return_keys(),
+                &[slot.name.as_bytes(), claim.to_string().as_bytes()],
+            )
+            .await?;
+        decode::give_back(&answer)
+    }
+
+    pub(super) fn return_keys(&self) -> [&[u8]; 7] {
+        let keys = &self.keys;
+        [
+            &keys.queue,
+            &keys.claims,
+            &keys.deadlines,
+            &keys.workers,
+            &keys.bell,
+            &keys.errors_held,
+            &keys.errors_ids,
+        ]
+        .map(|key| key.as_bytes())
+    }
+}

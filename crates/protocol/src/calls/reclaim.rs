@@ -1,0 +1,119 @@
+//! Returning what dead workers and drains had claimed.
+
+use std::collections::HashSet;
+
+use super::{Store, decode};
+use crate::{Error, scripts};
+
+/// Max claims that one call checks: Redis does nothing else meanwhile.
+const MAX_CLAIMS: u64 = 64;
+/// Random claims that each call checks for a missing deadline.
+const DEADLINE_CHECKS: u64 = 2;
+/// The same for the first call of [`Store::reclaim_absent`], which is to find them all.
+const ALL_DEADLINE_CHECKS: u64 = 1000;
+/// Returned records after which a call checks no further claim.
+const MAX_RECORDS: u64 = 3_000;
+
+/// What a reclaim returned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// Messages back in the queue.
+    pub messages: u64,
+    /// Error records back in the errors store.
+    pub records: u64,
+    /// The dead nodes that had claimed them.
+    pub nodes: Vec<String>,
+}
+
+impl Reclaimed {
+    /// Adds what another call returned; each node is named once.
+    pub fn add(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.records += other.records;
+        let known: HashSet<&str> = self.nodes.iter().map(String::as_str).collect();
+        let mut new = other.nodes;
+        new.retain(|node| !known.contains(node.as_str()));
+        self.nodes.append(&mut new);
+    }
+}
+
+impl Store {
+    /// Returns the claims of dead workers and drains. Believes that a node is dead only if its
+    /// claim was made at the server's current run id.
+    pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
+        self.reclaim_from(&self.link.run_id(), 0, DEADLINE_CHECKS)
+            .await
+    }
+
+    /// Returns all claims of nodes that are not connected, also those from before a restart of the
+    /// server.
+    pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
+        let mut all = self.reclaim_from("", 0, ALL_DEADLINE_CHECKS).await?;
+        let (mut skip, mut claims) = (0, self.claims_len().await?);
+        loop {
+            let some = self.reclaim_from("", skip, DEADLINE_CHECKS).await?;
+            let cut_short = some.records >= MAX_RECORDS;
+            let none = some.nodes.is_empty();
+            all.add(some);
+            if claims <= skip + MAX_CLAIMS && !cut_short {
+                return Ok(all);
+            }
+            if none {
+                // Living nodes hold these claims: go on behind them.
+                skip += MAX_CLAIMS;
+            }
+            claims = self.claims_len().await?;
+        }
+    }
+
+    async fn claims_len(&self) -> Result<u64, Error> {
+        let mut command = redis::cmd("ZCARD");
+        command.arg(&self.keys.deadlines);
+        decode::length(&self.link.call(&command).await?)
+    }
+
+    /// One call of the script. With an empty run id it believes every absence.
+    async fn reclaim_from(
+        &self,
+        run_id: &str,
+        skip: u64,
+        deadline_checks: u64,
+    ) -> Result<Reclaimed, Error> {
+        let answer = self
+            .eval(
+                &scripts::RECLAIM,
+                &self.return_keys(),
+                &[
+                    run_id.as_bytes(),
+                    self.keys.presence.as_bytes(),
+                    MAX_CLAIMS.to_string().as_bytes(),
+                    skip.to_string().as_bytes(),
+                    MAX_RECORDS.to_string().as_bytes(),
+                    deadline_checks.to_string().as_bytes(),
+                ],
+            )
+            .await?;
+        decode::reclaim(&answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reclaimed(messages: u64, records: u64, nodes: &[&str]) -> Reclaimed {
+        Reclaimed {
+            messages,
+            records,
+            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn what_several_calls_returned_adds_up_and_names_each_node_once() {
+        let mut all = reclaimed(3, 0, &["b", "a"]);
+        all.add(reclaimed(2, 5, &["a", "c", "b"]));
+        all.add(reclaimed(1, 1, &["c"]));
+        assert_eq!(all, reclaimed(6, 6, &["b", "a", "c"]));
+    }
+}

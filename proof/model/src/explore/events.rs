@@ -1,0 +1,97 @@
+//! What a step brought about: a property that holds because nothing happened proves nothing.
+
+use std::ops::BitOrAssign;
+
+use super::World;
+use crate::call::{Call, Reply, Settled};
+use crate::state::Suspects;
+use crate::step::POISON_DEATHS;
+
+/// A set of events, each of which some state of a scenario must show.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Events(u32);
+
+impl Events {
+    pub(super) const SEALED: Self = Self(1);
+    pub(super) const TAKEOVER: Self = Self(1 << 1);
+    pub(super) const FENCED: Self = Self(1 << 2);
+    pub(super) const ALREADY: Self = Self(1 << 3);
+    pub(super) const GAP: Self = Self(1 << 4);
+    pub(super) const LOST: Self = Self(1 << 5);
+    pub(super) const FULL: Self = Self(1 << 6);
+    pub(super) const SPLIT: Self = Self(1 << 7);
+    pub(super) const POISON: Self = Self(1 << 8);
+    pub(super) const PARTIAL: Self = Self(1 << 9);
+    pub(super) const DRAINED: Self = Self(1 << 10);
+    pub(super) const DROPPED: Self = Self(1 << 11);
+    pub(super) const RETRIED: Self = Self(1 << 12);
+    pub(super) const RETRIED_IN_PACK: Self = Self(1 << 13);
+    pub(super) const MISSING: Self = Self(1 << 14);
+    pub(super) const CLEARED: Self = Self(1 << 15);
+    pub(super) const POSTPONED: Self = Self(1 << 16);
+
+    pub(super) fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl BitOrAssign for Events {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// Two states are the same whatever the step before them did.
+impl PartialEq for Events {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Events {}
+impl std::hash::Hash for Events {
+    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
+}
+
+impl World {
+    /// The event of a call and its answer.
+    pub(super) fn event_of(&self, call: &Call, reply: &Reply) -> Events {
+        match (call, reply) {
+            (_, Reply::Fenced { .. }) => Events::FENCED,
+            (_, Reply::Already | Reply::AlreadyPublished { .. }) => Events::ALREADY,
+            (_, Reply::Gap { .. }) => Events::GAP,
+            (Call::Commit { .. }, Reply::Lost) => Events::LOST,
+            (_, Reply::Full { .. }) => Events::FULL,
+            (_, Reply::Claimed { range, .. }) if range.size() < range.count => Events::SPLIT,
+            (Call::ErrorsCommit { printed, .. }, Reply::Done) if *printed > 0 => Events::DRAINED,
+            (_, Reply::Settled(settled)) => self.event_of_settle(settled),
+            _ => Events::default(),
+        }
+    }
+
+    fn event_of_settle(&self, settled: &[Settled]) -> Events {
+        let newest = self.redis.waiting().last();
+        match settled {
+            [Settled::Dropped] => Events::DROPPED,
+            [Settled::Retried] if newest.is_some_and(|range| range.count > 1) => {
+                Events::RETRIED_IN_PACK
+            }
+            [Settled::Retried] => Events::RETRIED,
+            _ => Events::MISSING,
+        }
+    }
+
+    /// What a claim decided about `suspects`, those of the first range. `failed` is how many
+    /// messages had failed before it.
+    pub(super) fn event_of_claim(&self, suspects: Suspects, failed: u64, reply: &Reply) -> Events {
+        let back = suspects.nodes & self.redis.present;
+        let gone = Suspects::new(suspects.nodes & !back, suspects.since, suspects.run_id);
+        match reply {
+            _ if self.redis.failed > failed => Events::POISON,
+            Reply::Claimed { .. } if back != 0 => Events::CLEARED,
+            Reply::Claimed { .. } | Reply::Empty if gone.count() >= POISON_DEATHS => {
+                Events::POSTPONED
+            }
+            _ => Events::default(),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What is explored: which nodes there are, and which faults may happen.
+
+use crate::flaw::Flaw;
+
+/// Nodes, work, and the faults that may happen.
+#[derive(Debug, Clone, Default)]
+pub struct Scenario {
+    /// Its name, for reports.
+    pub name: &'static str,
+    /// How many nodes beat and generate: the first ones.
+    pub generators: u8,
+    /// How many nodes work: the next ones.
+    pub workers: u8,
+    /// Whether workers claim one after the other, begin in a fixed order, and die only while they
+    /// have claimed messages. The workers are alike, so that most other orders are the same with
+    /// other names.
+    pub in_turn: bool,
+    /// Whether the calls of a node that dies are lost with it. Otherwise they may arrive later.
+    pub calls_die_with_node: bool,
+    /// How many nodes drain the errors store: the last ones.
+    pub drains: u8,
+    /// Sizes of the packs that are in the queue at the beginning.
+    pub given: Vec<u64>,
+    /// How many texts the generators make in all, in packs of one or two.
+    pub texts: u64,
+    /// Max messages that have not ended.
+    pub max_open: u64,
+    /// Max messages that a worker claims.
+    pub want: u64,
+    /// Whether messages may fail.
+    pub failing: bool,
+    /// How often each fault may happen.
+    pub faults: Faults,
+    /// Whether liveness is checked from every state. This takes long.
+    pub check_liveness: bool,
+    /// A deliberate break of the protocol.
+    pub flaw: Option<Flaw>,
+}
+
+/// How often each fault may happen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Faults {
+    /// A node dies.
+    pub crashes: u8,
+    /// An answer is lost.
+    pub lost_replies: u8,
+    /// A node sends a call again while the first is still on its way.
+    pub duplicates: u8,
+    /// A living node's connection breaks, and comes back.
+    pub disconnects: u8,
+    /// The clock jumps past every deadline, or back as far.
+    pub clock_jumps: u8,
+    /// So much time passes that every living node is connected again.
+    pub long_waits: u8,
+    /// The clock is set a day ahead, or back.
+    pub day_jumps: u8,
+    /// The server restarts with all its data.
+    pub restarts: u8,
+    /// A replica that lacks the last writes replaces the server.
+    pub failovers: u8,
+    /// A generator's lease lapses on its own clock, though no node took it.
+    pub lease_lapses: u8,
+    /// A worker or a drain gives back its claim, or a part of it.
+    pub give_backs: u8,
+    /// A person drops a failed message, or retries it.
+    pub settles: u8,
+    /// A worker commits one message, and then its neighbours under the same claim.
+    pub single_commits: u8,
+}
+
+impl Faults {
+    /// No fault.
+    pub const NONE: Self = Self {
+        crashes: 0,
+        lost_replies: 0,
+        duplicates: 0,
+        disconnects: 0,
+        clock_jumps: 0,
+        long_waits: 0,
+        day_jumps: 0,
+        restarts: 0,
+        failovers: 0,
+        lease_lapses: 0,
+        give_backs: 0,
+        settles: 0,
+        single_commits: 0,
+    };
+}

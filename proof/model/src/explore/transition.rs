@@ -1,0 +1,137 @@
+//! What each action does to the world.
+
+use super::actions::Action;
+use super::drain::Drain;
+use super::{Client, Events, World};
+use crate::call::Call;
+use crate::state::{Node, RunId};
+use crate::step::VERDICT_MS;
+
+impl World {
+    /// Performs an action.
+    pub(super) fn apply(&mut self, action: &Action) {
+        self.events = Events::default();
+        self.spend_fault(action);
+        match *action {
+            Action::Arrive(at) => self.arrive(at, true),
+            Action::LoseReply(at) => self.arrive(at, false),
+            Action::Duplicate(at) => {
+                let sent = self.wire[at].clone();
+                self.hear(sent.by, &sent.call, None);
+            }
+            Action::Beat(node, heard) => self.beat(node, heard),
+            Action::Generate(node, count) => self.generate(node, count),
+            Action::Resend(node) => self.resend(node),
+            Action::ForgetConfirmed(node) => self.forget_confirmed(node),
+            Action::Lapse(node) => self.step_down(node, 0),
+            Action::Claim(node) => self.claim(node),
+            Action::CommitAll(node, failed) => self.commit_all(node, failed),
+            Action::CommitFirst(node, failed) => self.commit_first(node, failed, false),
+            Action::CommitSingle(node, failed) => self.commit_first(node, failed, true),
+            Action::GiveBack(node) => {
+                let number = self.nodes[node as usize].lane.number;
+                self.give_back(node, number);
+            }
+            Action::DrainClaim(node) => self.drain_on(node, Drain::Claiming),
+            Action::DrainCommit(node, printed) => {
+                self.drain_on(node, Drain::Committing { printed });
+            }
+            Action::Settle(node, id, retry) => self.settle(node, id, retry),
+            Action::Reclaim(any) => self.reclaim(any),
+            Action::Crash(node) => self.crash(node),
+            Action::Disconnect(node) => self.redis.set_present(node, false),
+            Action::Connect(node) => self.redis.set_present(node, true),
+            Action::JumpClock(by) | Action::JumpDay(by) => self.now += by,
+            Action::WaitLong => self.now += VERDICT_MS,
+            Action::Replicate => {
+                self.replica = Some(Box::new((self.redis.clone(), self.history.clone())));
+            }
+            Action::Failover => {
+                if let Some(replica) = self.replica.take() {
+                    let run_id = self.redis.run_id;
+                    (self.redis, self.history) = *replica;
+                    self.new_server(run_id + 1);
+                }
+            }
+            Action::Restart => self.new_server(self.redis.run_id + 1),
+        }
+    }
+
+    /// Counts down the faults that may still happen.
+    fn spend_fault(&mut self, action: &Action) {
+        let client = |node: Node| &self.nodes[node as usize];
+        let faults = &mut self.faults;
+        let fault = match *action {
+            Action::LoseReply(_) | Action::Beat(_, false) => &mut faults.lost_replies,
+            Action::Duplicate(_) => &mut faults.duplicates,
+            Action::Lapse(_) => &mut faults.lease_lapses,
+            Action::CommitSingle(..) => &mut faults.single_commits,
+            Action::GiveBack(_) => &mut faults.give_backs,
+            // It gives back the records that it did not print.
+            Action::DrainCommit(node, printed)
+                if client(node).drain != (Drain::Printing { records: printed }) =>
+            {
+                &mut faults.give_backs
+            }
+            Action::Settle(..) => &mut faults.settles,
+            Action::Crash(_) => &mut faults.crashes,
+            Action::Disconnect(node) if !client(node).dead => &mut faults.disconnects,
+            Action::JumpClock(_) => &mut faults.clock_jumps,
+            Action::JumpDay(_) => &mut faults.day_jumps,
+            Action::WaitLong => &mut faults.long_waits,
+            Action::Failover => &mut faults.failovers,
+            Action::Restart => &mut faults.restarts,
+            _ => return,
+        };
+        *fault -= 1;
+    }
+
+    /// A call arrives; `heard` says whether its answer does.
+    pub(super) fn arrive(&mut self, at: usize, heard: bool) {
+        let sent = self.wire.remove(at);
+        let reply = self.execute(&sent.call, &sent.texts);
+        self.hear(sent.by, &sent.call, heard.then_some(&reply));
+    }
+
+    /// A node beats. A delayed beat is the same as a later beat, so beats are never on the wire.
+    pub(super) fn beat(&mut self, node: Node, heard: bool) {
+        let reply = self.execute(&self.beat_call(node), &[]);
+        if heard {
+            self.hear_beat(node, &reply);
+        }
+    }
+
+    /// A node returns the claims of the dead; `any` says whether it believes any absence.
+    pub(super) fn reclaim(&mut self, any: bool) {
+        let run_id: RunId = if any { 0 } else { self.redis.run_id };
+        let call = Call::Reclaim {
+            run_id,
+            max_claims: 64,
+            sampled_workers: Vec::new(),
+            sampled_claims: Vec::new(),
+        };
+        self.execute(&call, &[]);
+    }
+
+    fn crash(&mut self, node: Node) {
+        if self.calls_die_with_node {
+            self.wire.retain(|sent| sent.by != node);
+        }
+        self.nodes[node as usize] = Client {
+            dead: true,
+            ..Client::default()
+        };
+    }
+
+    /// Another server process: all connections, and the calls on them, are gone. A node that waits
+    /// for an answer sends its call again.
+    fn new_server(&mut self, run_id: RunId) {
+        self.redis.run_id = run_id;
+        self.redis.present = 0;
+        let mut calls = std::mem::take(&mut self.wire);
+        calls.dedup();
+        for sent in calls {
+            self.hear(sent.by, &sent.call, None);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The scenarios that are explored: each has the faults that matter to it, and is small enough to
+//! be explored in full.
+
+use crate::explore::{Faults, Scenario};
+use crate::flaw::Flaw;
+
+/// No fault at all.
+const NONE: Faults = Faults::NONE;
+
+/// A scenario without backpressure.
+fn scenario(name: &'static str, faults: Faults) -> Scenario {
+    Scenario {
+        name,
+        max_open: u64::MAX,
+        want: 2,
+        faults,
+        ..Scenario::default()
+    }
+}
+
+/// Two nodes that generate two messages.
+fn generators(name: &'static str, faults: Faults) -> Scenario {
+    Scenario {
+        generators: 2,
+        texts: 2,
+        ..scenario(name, faults)
+    }
+}
+
+/// Two nodes that work on given packs.
+fn workers(name: &'static str, given: &[u64], faults: Faults) -> Scenario {
+    Scenario {
+        workers: 2,
+        given: given.to_vec(),
+        ..scenario(name, faults)
+    }
+}
+
+/// One worker, whose two messages may fail, and drains.
+fn drains(name: &'static str, drains: u8, faults: Faults) -> Scenario {
+    Scenario {
+        workers: 1,
+        drains,
+        given: vec![2],
+        failing: true,
+        ..scenario(name, faults)
+    }
+}
+
+/// Four nodes that work on one message, of which three die.
+fn killers(name: &'static str) -> Scenario {
+    let faults = Faults {
+        crashes: 3,
+        disconnects: 1,
+        long_waits: 1,
+        ..NONE
+    };
+    Scenario {
+        workers: 4,
+        in_turn: true,
+        given: vec![1],
+        ..scenario(name, faults)
+    }
+}
+
+/// The scenarios of every test run, each with its number of states. Another number means that the
+/// protocol, or a client of it, has changed.
+pub fn small() -> Vec<(Scenario, usize)> {
+    let mut scenarios = of_generators();
+    scenarios.extend(of_workers());
+    scenarios.extend(of_drains());
+    scenarios.extend(to_the_end());
+    scenarios
+}
+
+fn of_generators() -> Vec<(Scenario, usize)> {
+    let takeover = Faults {
+        crashes: 1,
+        lost_replies: 1,
+        duplicates: 1,
+        lease_lapses: 1,
+        ..NONE
+    };
+    let deaths = Faults {
+        crashes: 1,
+        disconnects: 1,
+        lease_lapses: 1,
+        ..NONE
+    };
+    let clocks = Faults {
+        lost_replies: 1,
+        disconnects: 1,
+        clock_jumps: 1,
+        ..NONE
+    };
+    let failover = Faults {
+        failovers: 1,
+        ..NONE
+    };
+    let takeover = Scenario {
+        texts: 3,
+        max_open: 2,
+        ..generators("takeover", takeover)
+    };
+    let failover = Scenario {
+        workers: 1,
+        ..generators("failover", failover)
+    };
+    vec![
+        (takeover, 168_667),
+        (generators("deaths", deaths), 33_394),
+        (generators("clocks", clocks), 62_812),
+        (failover, 169_398),
+    ]
+}
+
+fn of_workers() -> Vec<(Scenario, usize)> {
+    let work = Faults {
+        crashes: 1,
+        lost_replies: 1,
+        clock_jumps: 1,
+        ..NONE
+    };
+    let duplicates = Faults {
+        duplicates: 1,
+        disconnects: 1,
+        ..NONE
+    };
+    let give_backs = Faults {
+        give_backs: 1,
+        ..duplicates
+    };
+    let single_commits = Faults {
+        duplicates: 1,
+        single_commits: 2,
+        ..NONE
+    };
+    let work = Scenario {
+        failing: true,
+        ..workers("work", &[2], work)
+    };
+    let single_commits = Scenario {
+        want: 3,
+        ..workers("single commits", &[3], single_commits)
+    };
+    let poison = Scenario {
+        calls_die_with_node: true,
+        ..killers("poison")
+    };
+    vec![
+        (work, 149_881),
+        (workers("duplicates", &[2, 1], duplicates), 88_122),
+        (workers("give-backs", &[2], give_backs), 71_450),
+        (single_commits, 4_226),
+        (poison, 74_806),
+    ]
+}
+
+fn of_drains() -> Vec<(Scenario, usize)> {
+    let two_drains = Faults {
+        lost_replies: 1,
+        duplicates: 1,
+        give_backs: 1,
+        ..NONE
+    };
+    let settles = Faults {
+        settles: 2,
+        duplicates: 1,
+        ..NONE
+    };
+    vec![
+        (drains("drains", 2, two_drains), 157_115),
+        (drains("settles", 1, settles), 66_044),
+    ]
+}
+
+/// Scenarios that also check liveness.
+fn to_the_end() -> Vec<(Scenario, usize)> {
+    let work = Faults {
+        crashes: 1,
+        give_backs: 1,
+        ..NONE
+    };
+    let restart = Faults {
+        crashes: 1,
+        lost_replies: 1,
+        restarts: 1,
+        ..NONE
+    };
+    let lapse = Faults {
+        crashes: 1,
+        lease_lapses: 1,
+        ..NONE
+    };
+    let wrong_clock = Faults {
+        crashes: 2,
+        restarts: 1,
+        day_jumps: 2,
+        ..NONE
+    };
+    let work = Scenario {
+        failing: true,
+        ..workers("work, to the end", &[3], work)
+    };
+    let restart = Scenario {
+        generators: 1,
+        workers: 1,
+        texts: 2,
+        failing: true,
+        ..scenario("restart, to the end", restart)
+    };
+    let lapse = Scenario {
+        workers: 1,
+        ..generators("lapse, to the end", lapse)
+    };
+    let wrong_clock = Scenario {
+        generators: 1,
+        workers: 1,
+        texts: 1,
+        ..scenario("clock set right, to the end", wrong_clock)
+    };
+    [
+        (work, 160_284),
+        (restart, 66_486),
+        (lapse, 27_595),
+        (wrong_clock, 87_209),
+    ]
+    .map(|(scenario, states)| (with_liveness(scenario), states))
+    .into()
+}
+
+fn with_liveness(scenario: Scenario) -> Scenario {
+    Scenario {
+        check_liveness: true,
+        ..scenario
+    }
+}
+
+/// The scenario in which a flaw must show, with that flaw.
+pub fn with(flaw: Flaw) -> Scenario {
+    let name = match flaw {
+        Flaw::NoFence | Flaw::NumbersWithHoles | Flaw::CursorNotKept => "takeover",
+        Flaw::RetryUnderNewNumber => "takeover",
+        Flaw::EpochOnlyFence => "failover",
+        Flaw::ClaimLeavesQueue | Flaw::CommitKeepsClaim | Flaw::ReclaimLeavesClaim => "work",
+        Flaw::CommitForgets | Flaw::CommitUnheard => "work",
+        Flaw::CommitDropsPack | Flaw::CommitEndsAll => "give-backs",
+        Flaw::CommitAnyClaim => "duplicates",
+        Flaw::CommitAnyRange => "single commits",
+        Flaw::ForgetSuspects | Flaw::BlameTheLiving => "poison",
+        Flaw::BelieveFarFuture => "clock set right, to the end",
+        Flaw::DrainWithoutClaim | Flaw::DrainTakesHeld | Flaw::DrainDropsRest => "drains",
+        Flaw::SettleTakesHeld
+        | Flaw::RetryKeepsRecord
+        | Flaw::RetryUncounted
+        | Flaw::RetryOutnumbersPack => "settles",
+    };
+    let scenarios = small().into_iter().map(|(scenario, _)| scenario);
+    let mut wanted = scenarios.filter(|scenario| scenario.name == name);
+    Scenario {
+        flaw: Some(flaw),
+        ..wanted.next().unwrap_or_default()
+    }
+}
+
+/// Scenarios that take minutes: more of everything.
+pub fn large() -> Vec<Scenario> {
+    let of_generators = Faults {
+        crashes: 1,
+        lost_replies: 1,
+        disconnects: 1,
+        clock_jumps: 1,
+        lease_lapses: 1,
+        ..NONE
+    };
+    let of_workers = Faults {
+        crashes: 1,
+        lost_replies: 1,
+        clock_jumps: 1,
+        give_backs: 1,
+        ..NONE
+    };
+    let of_drains = Faults {
+        crashes: 1,
+        duplicates: 1,
+        clock_jumps: 1,
+        ..NONE
+    };
+    let settles = Faults {
+        settles: 2,
+        duplicates: 1,
+        lost_replies: 1,
+        ..NONE
+    };
+    let failover = Faults {
+        failovers: 1,
+        lost_replies: 1,
+        lease_lapses: 1,
+        ..NONE
+    };
+    let all_roles = Faults {
+        crashes: 1,
+        lost_replies: 1,
+        clock_jumps: 1,
+        ..NONE
+    };
+    vec![
+        generators("many faults of generators", of_generators),
+        Scenario {
+            failing: true,
+            ..workers("many faults of workers", &[2], of_workers)
+        },
+        drains("many faults of drains", 2, of_drains),
+        drains("many faults of settles", 1, settles),
+        Scenario {
+            workers: 1,
+            ..generators("failover and other faults", failover)
+        },
+        killers("poison, with late calls of the dead"),
+        with_liveness(Scenario {
+            workers: 1,
+            ..generators("all roles, to the end", all_roles)
+        }),
+    ]
+}

@@ -1,0 +1,153 @@
+//! The beat: a node announces itself, and renews the lease or takes it.
+
+use super::{MAX_TTL_MS, Script};
+use crate::call::Reply;
+use crate::state::{How, Ms, Node, RunId, Takeover};
+
+/// Standbys that beat often.
+const FIRST_STANDBYS: usize = 2;
+/// Nodes at the head of the line that a beat checks.
+const LINE_CHECKS: usize = 8;
+/// Max time between two beats of a small fleet, and the time for the first standbys.
+const SLOW_MS: Ms = 2000;
+const FAST_MS: Ms = 50;
+/// After so long without a beat a node is forgotten, so many at a time.
+const FORGET_MS: Ms = 600_000;
+const FORGET_AT_ONCE: usize = 8;
+/// Takeovers that are kept.
+const MAX_TAKEOVERS: usize = 100;
+
+impl Script<'_> {
+    pub(super) fn beat(&mut self, node: Node, run_id: RunId, ttl: Ms, above: u64) -> Reply {
+        let now = self.now;
+        let lease = self.state.lease.clone();
+        let slow = ttl.min(SLOW_MS).max(self.state.joined.len() as Ms * 2);
+        let line = self.head_of_line();
+        let gone = self.gone_nodes(node, run_id, &line);
+        let takes = match lease.node {
+            Some(holder) if holder == node => false,
+            Some(holder) => self.is_past(lease.until) || gone.contains(&holder),
+            None => true,
+        };
+        let generator = if takes { Some(node) } else { lease.node };
+        let seen = |name: &Node| self.state.seen.get(name).copied().unwrap_or(0);
+        let is_dead = |name: &Node| {
+            *name != node && (gone.contains(name) || self.is_past(seen(name) + 3 * slow))
+        };
+        let (dead, mut standbys): (Vec<Node>, Vec<Node>) = line.into_iter().partition(is_dead);
+        standbys.retain(|name| Some(*name) != generator);
+        standbys.truncate(FIRST_STANDBYS);
+        let place = self.standby_place(node, &standbys);
+        let (how, last_alive) = self.cause(node, &gone);
+
+        self.state.seen.insert(node, now);
+        self.state.nodes.insert(node, run_id);
+        self.state.joined.entry(node).or_insert(now);
+        for name in dead {
+            self.state.joined.remove(&name);
+        }
+        self.forget_seen(|at| at <= now - FORGET_MS);
+        self.forget_seen(|at| at >= now + MAX_TTL_MS);
+
+        if generator != Some(node) {
+            return Reply::Worker {
+                holder: lease.node,
+                epoch: lease.epoch,
+                next: if place > 0 { FAST_MS } else { slow },
+                now,
+                place: place as u64,
+            };
+        }
+        if takes || lease.epoch <= above {
+            let gap = (now - last_alive.unwrap_or(now)).max(0);
+            self.take_over(node, above, how, gap);
+        }
+        let lease = &mut self.state.lease;
+        lease.node = Some(node);
+        lease.until = now + ttl;
+        lease.run_id = run_id;
+        Reply::Generator {
+            epoch: lease.epoch,
+            next: ttl / 3,
+            now,
+        }
+    }
+
+    /// The nodes that joined first.
+    fn head_of_line(&self) -> Vec<Node> {
+        let joined = self.state.joined.iter().map(|(node, at)| (*at, *node));
+        let mut line: Vec<(Ms, Node)> = joined.collect();
+        line.sort_unstable();
+        line.truncate(LINE_CHECKS);
+        line.into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// Those of the holder and of the nodes in line, except the caller, that are gone.
+    fn gone_nodes(&self, node: Node, run_id: RunId, line: &[Node]) -> Vec<Node> {
+        let lease = &self.state.lease;
+        let holder = lease
+            .node
+            .filter(|holder| self.is_gone(*holder, lease.run_id, run_id));
+        let in_line = line.iter().copied().filter(|other| {
+            let its_run_id = self.state.nodes.get(other).copied().unwrap_or(0);
+            self.is_gone(*other, its_run_id, run_id)
+        });
+        let gone = holder.into_iter().chain(in_line);
+        gone.filter(|other| *other != node).collect()
+    }
+
+    /// The caller's place among the first standbys, from 1; 0 for none.
+    fn standby_place(&self, node: Node, standbys: &[Node]) -> usize {
+        let fleet = self.state.joined.len();
+        let joins = !self.state.joined.contains_key(&node);
+        let has_room = standbys.len() < FIRST_STANDBYS && fleet < LINE_CHECKS;
+        match standbys.iter().position(|name| *name == node) {
+            Some(at) => at + 1,
+            None if joins && has_room => standbys.len() + 1,
+            None => 0,
+        }
+    }
+
+    /// Why the caller would take the lease, and when its holder was known to live.
+    fn cause(&self, node: Node, gone: &[Node]) -> (How, Option<Ms>) {
+        let lease = &self.state.lease;
+        let seen = &self.state.seen;
+        match lease.node {
+            Some(holder) if holder == node => (How::Raised, None),
+            Some(holder) if gone.contains(&holder) => (How::Gone, seen.values().max().copied()),
+            Some(holder) => (How::Expired, seen.get(&holder).copied()),
+            None if lease.epoch == 0 => (How::First, lease.since),
+            None => (How::Resigned, lease.since),
+        }
+    }
+
+    /// The lease gets a new epoch.
+    fn take_over(&mut self, node: Node, above: u64, how: How, gap: Ms) {
+        let (at, from) = (self.now, self.state.lease.node);
+        let lease = &mut self.state.lease;
+        lease.epoch = lease.epoch.max(above) + 1;
+        lease.since = Some(at);
+        let takeover = Takeover {
+            epoch: lease.epoch,
+            node,
+            at,
+            gap,
+            how,
+            from,
+        };
+        self.state.takeovers.insert(0, takeover);
+        self.state.takeovers.truncate(MAX_TAKEOVERS);
+    }
+
+    /// Forgets some of the nodes whose last beat was at such a time.
+    fn forget_seen(&mut self, is_wrong: impl Fn(Ms) -> bool) {
+        let seen = self.state.seen.iter().map(|(node, at)| (*at, *node));
+        let mut old: Vec<(Ms, Node)> = seen.filter(|(at, _)| is_wrong(*at)).collect();
+        old.sort_unstable();
+        for (_, name) in old.into_iter().take(FORGET_AT_ONCE) {
+            self.state.seen.remove(&name);
+            self.state.joined.remove(&name);
+            self.state.nodes.remove(&name);
+        }
+    }
+}

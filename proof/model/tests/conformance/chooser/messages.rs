@@ -1,0 +1,210 @@
+//! Calls of generators and workers.
+
+use baton_model::call::{Call, Effect};
+use baton_model::state::{Body, Claim, Node, Reason, Record, Seq, Slot, Text};
+
+use super::{Chooser, DRAIN, LANES, TTLS};
+use crate::encoding;
+
+impl Chooser<'_> {
+    pub(super) fn beat(&mut self, present: &[Node]) -> Call {
+        let epoch = self.scene.state.lease.epoch;
+        Call::Beat {
+            node: self.one(present),
+            run_id: self.scene.run_id,
+            ttl: self.one(&TTLS),
+            above: self.usually(0, &[epoch, epoch + 1, epoch.saturating_sub(1)]),
+        }
+    }
+
+    pub(super) fn seal(&mut self, present: &[Node]) -> Call {
+        let state = self.scene.state;
+        let holder = state.lease.node.filter(|node| state.is_present(*node));
+        let (leased, fenced) = (state.lease.epoch, state.fence.epoch);
+        let any = self.one(present);
+        Call::Seal {
+            node: self.usually(holder.unwrap_or(any), &[any]),
+            epoch: match self.mostly(4) {
+                true => leased.max(fenced).max(1),
+                false => self.one(&[fenced, fenced + 1, fenced.saturating_sub(1), leased, 0]),
+            },
+        }
+    }
+
+    pub(super) fn publish(&mut self, present: &[Node]) -> Call {
+        let state = self.scene.state;
+        let fence = &state.fence;
+        let sealed = fence.node.filter(|node| state.is_present(*node));
+        let any = self.one(present);
+        let node = self.usually(sealed.unwrap_or(any), &[any]);
+        let next = fence.last + 1;
+        let first = self.usually(next, &[fence.last.max(1), next + 1, 1]);
+        let count = self.one(&[1, 2, 3, 4, 20, 2, 3, 4]);
+        let texts: Vec<Text> = self.texts(count).collect();
+        let ended = state.done + state.failed;
+        let open = (fence.last + state.retried).saturating_sub(ended) + count;
+        Call::Publish {
+            node,
+            epoch: self.usually(
+                fence.epoch,
+                &[fence.epoch + 1, fence.epoch.saturating_sub(1)],
+            ),
+            first,
+            bytes: encoding::pack(&texts).len() as u64,
+            cursor: texts[0] * 10,
+            texts,
+            max_open: self.usually(1_000_000, &[open, open - 1, 0]),
+            audited: self.scene.audited,
+        }
+    }
+
+    /// Any slot of a worker; sometimes that of a drain.
+    pub(super) fn any_slot(&mut self) -> Slot {
+        // Few of them, so that they claim again and again.
+        let node = self.one(&[0, 1, 2, 0, 1, 3]);
+        let lane = self.one(&LANES);
+        Slot {
+            node,
+            lane: self.usually(lane, &[lane, lane, DRAIN]),
+        }
+    }
+
+    /// A slot that has claimed messages, or records; sometimes any slot.
+    pub(super) fn holder(&mut self, of_messages: bool) -> Slot {
+        let claims = self.scene.state.claims.iter();
+        let holders =
+            claims.filter(|(_, claim)| matches!(claim.body, Body::Messages(_)) == of_messages);
+        let holders: Vec<Slot> = holders.map(|(slot, _)| *slot).collect();
+        match self.mostly(8) {
+            true => self.maybe(&holders),
+            false => None,
+        }
+        .unwrap_or_else(|| self.any_slot())
+    }
+
+    /// The numbers of a slot's claim and of the one that it ended last.
+    fn numbers(&self, slot: Slot) -> (Option<u64>, u64) {
+        let held = self.scene.state.claims.get(&slot);
+        let ended = self.scene.state.workers.get(&slot);
+        (
+            held.map(|claim| claim.number),
+            ended.map_or(0, |ended| ended.number),
+        )
+    }
+
+    /// A number for a new claim.
+    pub(super) fn new_number(&mut self, slot: Slot) -> u64 {
+        let (held, ended) = self.numbers(slot);
+        let next = held.unwrap_or(0).max(ended) + 1;
+        self.usually(next, &[held.unwrap_or(ended), ended, 1, next + 1])
+    }
+
+    /// The number of a slot's claim; sometimes a wrong one.
+    pub(super) fn held_number(&mut self, slot: Slot) -> u64 {
+        let (held, ended) = self.numbers(slot);
+        let held = held.unwrap_or(ended);
+        self.usually(held, &[held + 1, ended, held.saturating_sub(1)])
+    }
+
+    pub(super) fn claim(&mut self) -> Call {
+        let slot = self.any_slot();
+        Call::Claim {
+            slot,
+            number: self.new_number(slot),
+            run_id: self.scene.run_id,
+            want: self.one(&[2, 1, 3, 100, 17, 100, 0]),
+            ttl: self.one(&TTLS),
+        }
+    }
+
+    pub(super) fn extend(&mut self) -> Call {
+        let count = self.one(&[1, 2, 3]);
+        let claims = (0..count).map(|_| {
+            let slot = self.holder(true);
+            (slot, self.held_number(slot))
+        });
+        Call::Extend {
+            claims: claims.collect(),
+            ttl: self.one(&TTLS),
+        }
+    }
+
+    pub(super) fn commit(&mut self) -> Call {
+        let state = self.scene.state;
+        let slot = self.holder(true);
+        let held = match state.claims.get(&slot) {
+            Some(Claim {
+                body: Body::Messages(range),
+                ..
+            }) => Some(*range),
+            _ => None,
+        };
+        let ended = state.workers.get(&slot);
+        let ended = ended.map_or((1, 1), |ended| (ended.first, ended.last));
+        let (usual_first, usual_last) = held.map_or(ended, |range| (range.first, range.last));
+        let number = self.held_number(slot);
+        // A repeated commit has the whole range of the old one.
+        let (first, last) = match self.pick() % 16 {
+            0..8 => (usual_first, usual_last),
+            8 | 9 => (usual_first, usual_first),
+            10 | 11 => (usual_first, usual_first.midpoint(usual_last)),
+            12 => (usual_first + 1, usual_last.max(usual_first + 1)),
+            13 => (usual_first, usual_last + 1),
+            14 => (usual_last + 1, usual_last),
+            _ => ended,
+        };
+        let failed = self.failed(held.map_or(0, |range| range.returns), first, last);
+        let room = state.errors.len() + failed.len();
+        let tight = [room as u64, room.saturating_sub(1) as u64, 0];
+        Call::Commit {
+            slot,
+            number,
+            first,
+            last,
+            failed,
+            max_errors: self.usually(1_000_000, &tight),
+            effect: self.one(&[
+                Effect::None,
+                Effect::Add(1),
+                Effect::Add(5),
+                Effect::None,
+                Effect::Bad,
+            ]),
+            audited: self.scene.audited,
+        }
+    }
+
+    /// Records of some of these messages; sometimes of one too many.
+    fn failed(&mut self, returns: u64, first: Seq, last: Seq) -> Vec<Record> {
+        let which = self.pick() % 8;
+        let fails = |seq: &Seq| match which {
+            0..3 => false,
+            3 => *seq == first,
+            4 => *seq == last,
+            5 => seq.is_multiple_of(2),
+            _ => true,
+        };
+        let end = if which == 7 { last + 1 } else { last };
+        let packs = &self.scene.state.packs;
+        let text = |seq: Seq| {
+            let (start, pack) = packs.range(..=seq).next_back()?;
+            pack.texts.get((seq - start) as usize).copied()
+        };
+        let record = |seq: Seq| Record {
+            seq,
+            text: text(seq).unwrap_or(0),
+            attempt: returns + 1,
+            reason: Reason::Rejected,
+        };
+        (first..=end).filter(fails).map(record).collect()
+    }
+
+    pub(super) fn give_back(&mut self) -> Call {
+        let of_messages = self.mostly(3);
+        let slot = self.holder(of_messages);
+        Call::GiveBack {
+            slot,
+            number: self.held_number(slot),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Which answers the calls got: a random test that never gets an answer has not tested it.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use baton_model::call::{Call, Reply};
+use baton_model::state::State;
+
+/// Every answer that every script can give, and some of them for a rare reason.
+const ALL: [&str; 50] = [
+    "Beat Generator",
+    "Beat Worker",
+    "Census Counted",
+    "Claim Claimed",
+    "Claim Claimed with 1 suspect",
+    "Claim Claimed with 2 suspects",
+    "Claim Claimed with a suspect cleared",
+    "Claim Claimed with another postponed",
+    "Claim Claimed without its pack",
+    "Claim Empty",
+    "Claim Empty with all postponed",
+    "Claim Held",
+    "Claim Stale",
+    "Commit Already",
+    "Commit Done",
+    "Commit Full",
+    "Commit Lost",
+    "Commit Refused",
+    "ErrorsClaim Empty",
+    "ErrorsClaim Records",
+    "ErrorsClaim Records Foreign",
+    "ErrorsClaim Records Poison",
+    "ErrorsClaim Records Rejected",
+    "ErrorsClaim Records TextMissing",
+    "ErrorsClaim Stale",
+    "ErrorsCommit Already",
+    "ErrorsCommit Done",
+    "ErrorsCommit Lost",
+    "Extend Extended",
+    "Free Freed",
+    "Free Freed from the dead",
+    "GiveBack GivenBack",
+    "GiveBack Lost",
+    "Leave Left",
+    "Leave Left with the lease",
+    "Publish AlreadyPublished",
+    "Publish Fenced",
+    "Publish Full",
+    "Publish Gap",
+    "Publish Published",
+    "Reclaim Reclaimed",
+    "Reclaim Reclaimed something",
+    "Reclaim Reclaimed with a deadline given",
+    "Seal Fenced",
+    "Seal Sealed",
+    "Settle Settled Dropped",
+    "Settle Settled Missing",
+    "Settle Settled Retried",
+    "Settle Settled Unfit",
+    "Settle Settled several",
+];
+
+/// The counts.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Coverage {
+    /// Calls on which both sides agreed.
+    pub(crate) calls: u64,
+    answers: BTreeMap<String, u64>,
+}
+
+impl Coverage {
+    /// Counts a call and its answer, between these states.
+    pub(crate) fn count(&mut self, call: &Call, reply: &Reply, before: &State, after: &State) {
+        self.calls += 1;
+        let plain = format!("{} {}", FirstWord::of(call), FirstWord::of(reply));
+        let mut note = |more: &str| {
+            let answer = format!("{plain}{more}");
+            *self.answers.entry(answer).or_default() += 1;
+        };
+        note("");
+        match reply {
+            Reply::Claimed { range, sent, pack } => {
+                let claimed = after.claimed().find(|held| held.first == range.first);
+                match claimed.map_or(0, |held| held.suspects.count()) {
+                    1 => note(" with 1 suspect"),
+                    2 => note(" with 2 suspects"),
+                    _ => {}
+                }
+                let head = before.waiting().next();
+                let first = head.is_some_and(|head| head.first == range.first);
+                let suspects = head.map_or(0, |head| head.suspects.nodes);
+                match before.claims.len() < after.claims.len() && suspects != 0 {
+                    true if !first => note(" with another postponed"),
+                    true if suspects & before.present != 0 => note(" with a suspect cleared"),
+                    _ => {}
+                }
+                if !sent && pack.is_some() {
+                    note(" without its pack");
+                }
+            }
+            Reply::Empty if matches!(call, Call::Claim { .. }) && !after.queue.is_empty() => {
+                note(" with all postponed");
+            }
+            Reply::Freed { holder: Some(_) } => note(" from the dead"),
+            Reply::Records(records) => {
+                let reasons = records.iter().map(|(_, record)| record.reason);
+                reasons.for_each(|reason| note(&format!(" {}", FirstWord::of(&reason))));
+            }
+            Reply::Settled(settled) => {
+                let words = settled.iter().map(|settled| format!(" {settled:?}"));
+                words.for_each(|word| note(&word));
+                if settled.len() > 1 {
+                    note(" several");
+                }
+            }
+            Reply::Left { resigned: true } => note(" with the lease"),
+            Reply::Reclaimed {
+                messages, records, ..
+            } => {
+                if messages + records > 0 {
+                    note(" something");
+                }
+                let mut deadlines = after.deadlines.keys();
+                if deadlines.any(|slot| !before.deadlines.contains_key(slot)) {
+                    note(" with a deadline given");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the counts of another.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        for (answer, count) in &other.answers {
+            *self.answers.entry(answer.clone()).or_default() += count;
+        }
+    }
+
+    /// Answers that were never given.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        let never = |answer: &&str| !self.answers.contains_key(*answer);
+        ALL.into_iter().filter(never).collect()
+    }
+}
+
+/// The name of a value's variant, without writing out the rest.
+struct FirstWord(String);
+
+impl FirstWord {
+    fn of(value: &impl fmt::Debug) -> String {
+        let mut word = Self(String::new());
+        // The end of the first word ends the writing with an error.
+        let _ = write!(word, "{value:?}");
+        word.0
+    }
+}
+
+impl Write for FirstWord {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for letter in text.chars() {
+            if !letter.is_alphanumeric() {
+                return Err(fmt::Error);
+            }
+            self.0.push(letter);
+        }
+        Ok(())
+    }
+}

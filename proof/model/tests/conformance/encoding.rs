@@ -1,0 +1,226 @@
+//! How Redis stores names, texts and records of the model.
+
+use baton::FailedMessage;
+use baton_model::state::{Node, Range, Reason, Record, RunId, Seq, Slot, Suspects, Text};
+use baton_protocol::record;
+use baton_protocol::{Digest, Pack, PackBuilder};
+
+/// The time in the packs and records that this test makes.
+const MADE_MS: u64 = 5;
+/// The first number that scripts do not count to.
+const TOO_LARGE: u64 = 1 << 53;
+/// The reason of rejected messages.
+const REJECTED: &str = "bad";
+/// Some texts are so long that a few of them make a large pack.
+const LONG_TEXT: usize = 300;
+
+/// A node's name.
+pub(crate) fn node(node: Node) -> String {
+    format!("n{node}")
+}
+
+/// A name's node.
+pub(crate) fn read_node(name: &str) -> Option<Node> {
+    name.strip_prefix('n')?.parse().ok()
+}
+
+/// A slot as the library takes it.
+pub(crate) fn slot(slot: Slot) -> baton_protocol::Slot {
+    baton_protocol::Slot::new(&node(slot.node), slot.lane)
+}
+
+/// A slot from its name.
+pub(crate) fn read_slot(name: &str) -> Option<Slot> {
+    let (node, lane) = name.split_once(':')?;
+    Some(Slot {
+        node: read_node(node)?,
+        lane: lane.parse().ok()?,
+    })
+}
+
+/// The bytes of a text.
+pub(crate) fn text(text: Text) -> String {
+    match text % 5 {
+        0 => format!("{:.<LONG_TEXT$}", format!("m{text}")),
+        _ => format!("m{text}"),
+    }
+}
+
+/// The bytes of a foreign entry. Many look like a range.
+pub(crate) fn foreign(text: Text) -> String {
+    let (before, after) = (text - 1, text + 1);
+    match text % 12 {
+        1 => format!("{text} 2 {before} {text} 0"),
+        2 => format!("{text} 2 {after} {text} 0"),
+        3 => format!("{text} 1 {text} {after} 0"),
+        4 => format!("0 {text} 0 0 0"),
+        5 => format!("{text} 1 {text} {text} {}", "0".repeat(90)),
+        6 => format!("{text} {TOO_LARGE} {text} {TOO_LARGE} 0"),
+        7 => format!("{text} 1001 {text} {text} 0"),
+        8 => format!("{text} 1 {text} {text} 0 9"),
+        9 => format!("{text} 1 {text} {text} 0 9 n1 n2"),
+        10 => format!("{text} 1 {text} {text} 0 9 {}", "n1,".repeat(130)),
+        _ => format!("vandal {text}"),
+    }
+}
+
+fn read_text(bytes: &[u8]) -> Option<Text> {
+    let words = str::from_utf8(bytes).ok()?;
+    let number = words
+        .strip_prefix('m')?
+        .trim_end_matches('.')
+        .parse()
+        .ok()?;
+    (text(number) == words).then_some(number)
+}
+
+/// The number of a foreign entry.
+pub(crate) fn read_foreign(bytes: &[u8]) -> Option<Text> {
+    let words = str::from_utf8(bytes).ok()?;
+    let mut numbers = words.split(' ').filter_map(|word| word.parse().ok());
+    numbers.find(|text| *text > 0 && foreign(*text) == words)
+}
+
+/// A pack of texts.
+pub(crate) fn pack(texts: &[Text]) -> Vec<u8> {
+    let mut pack = PackBuilder::default();
+    for number in texts {
+        pack.push(text(*number).as_bytes());
+    }
+    pack.finish(MADE_MS)
+}
+
+/// Length of the pack that a script makes of one text.
+pub(crate) fn lone_pack_bytes(text: Text) -> u64 {
+    // Its time takes nine bytes; the time of this test's packs takes one.
+    pack(&[text]).len() as u64 + 8
+}
+
+/// The texts of a pack.
+pub(crate) fn read_pack(bytes: &[u8]) -> Option<Vec<Text>> {
+    let pack = Pack::parse(bytes).ok()?;
+    pack.texts.into_iter().map(read_text).collect()
+}
+
+/// A range of the library's as the model has it.
+pub(crate) fn range(range: baton_protocol::Range) -> Range {
+    Range {
+        pack: range.pack,
+        count: range.count,
+        first: range.first,
+        last: range.last,
+        returns: range.returns,
+        // Only Redis has them.
+        suspects: Suspects::default(),
+    }
+}
+
+/// A run id; empty if the caller knew none.
+fn write_run_id(run_id: RunId) -> String {
+    match run_id {
+        0 => String::new(),
+        run_id => format!("{run_id:08x}"),
+    }
+}
+
+fn read_run_id(word: &str) -> Option<RunId> {
+    match word {
+        "" => Some(0),
+        word => RunId::from_str_radix(word, 16).ok(),
+    }
+}
+
+/// A range with its suspects, in whatever order they are named.
+pub(crate) fn read_range(words: &str) -> Option<Range> {
+    let range = range(baton_protocol::Range::parse(words)?);
+    let mut behind = words.split(' ').skip(5);
+    let suspects = match (behind.next(), behind.next(), behind.next()) {
+        (Some(since), Some(run_id), Some(names)) => {
+            let mut nodes = names.split(',').map(|name| Some(1 << read_node(name)?));
+            let nodes = nodes.try_fold(0, |all, node| Some(all | node?))?;
+            Suspects::new(nodes, since.parse().ok()?, read_run_id(run_id)?)
+        }
+        _ => Suspects::default(),
+    };
+    Some(Range { suspects, ..range })
+}
+
+/// A range as a script writes it.
+pub(crate) fn write_range(range: &Range) -> String {
+    let Range {
+        pack,
+        count,
+        first,
+        last,
+        returns,
+        suspects: Suspects {
+            nodes,
+            since,
+            run_id,
+        },
+    } = range;
+    let numbers = format!("{pack} {count} {first} {last} {returns}");
+    let names = (0..32).filter(|name| nodes & (1 << name) != 0).map(node);
+    match names.collect::<Vec<_>>().join(",") {
+        names if names.is_empty() => numbers,
+        names => format!("{numbers} {since} {} {names}", write_run_id(*run_id)),
+    }
+}
+
+/// How many workers died with a message, if it failed for that.
+fn read_deaths(reason: &str) -> Option<u64> {
+    let deaths = reason.strip_prefix("its worker died ")?;
+    deaths.strip_suffix(" times")?.parse().ok()
+}
+
+/// A digest for some messages. Any will do: scripts only store it.
+pub(crate) fn digest(first: Seq, last: Seq) -> Digest {
+    Digest::of(first, &last.to_be_bytes())
+}
+
+/// The record of a message that was rejected.
+pub(crate) fn record(record: &Record) -> Vec<u8> {
+    baton_protocol::record::encode(&{
+        let mut made = FailedMessage::default();
+        made.seq = record.seq;
+        made.at_ms = MADE_MS;
+        made.node = node(0);
+        made.reason = REJECTED.to_owned();
+        made.attempt = record.attempt;
+        made.text = text(record.text).into_bytes();
+        made
+    })
+}
+
+/// Decodes a record. If a script made it, its time must be between these two.
+pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
+    let failed = record::decode(bytes);
+    let (reason, text) = match failed.reason.as_str() {
+        REJECTED => (Reason::Rejected, read_text(&failed.text)?),
+        "not a message of this fleet" => (Reason::Foreign, read_foreign(&failed.text)?),
+        "its text is missing in Redis" => {
+            read_range(str::from_utf8(&failed.text).ok()?)?;
+            (Reason::TextMissing, 0)
+        }
+        // Its text may be a whole pack, if a person deleted the pack that it was in.
+        reason => {
+            let poison = Reason::Poison(read_deaths(reason)?);
+            match Pack::parse(&failed.text) {
+                Ok(_) => (poison, 0),
+                Err(_) => (poison, read_text(&failed.text)?),
+            }
+        }
+    };
+    let by_a_script = reason != Reason::Rejected;
+    let right_time = match by_a_script {
+        true => (between.0..=between.1).contains(&failed.at_ms),
+        false => failed.at_ms == MADE_MS,
+    };
+    let right_node = read_node(&failed.node).is_some();
+    (right_time && right_node).then_some(Record {
+        seq: failed.seq,
+        text,
+        attempt: failed.attempt,
+        reason,
+    })
+}

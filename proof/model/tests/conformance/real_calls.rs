@@ -1,0 +1,350 @@
+//! Makes the model's calls through the protocol's typed functions, and translates the answers.
+
+use std::time::Duration;
+
+use baton::Effects;
+use baton_model::call::{self, Call, Effect, Reply};
+use baton_model::state::{Ms, Node};
+use baton_protocol::Cursor;
+use baton_protocol::{
+    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim, ErrorsCommit,
+    Extend, Failure, GiveBack, Publish, PublishCall, Reclaimed, Seal, Settle, Settled, Store,
+    Wanted,
+};
+
+use crate::encoding;
+use crate::real_fleet::{ABOUT, RealFleet, SequenceError};
+
+/// A name that no data has.
+const OTHER_DATA: &str = "other";
+/// Max bytes of records that a drain claims: never fewer than there are.
+const DRAIN_BYTES: u64 = 1 << 30;
+
+impl RealFleet {
+    /// Calls a script through the connection of a node that is present.
+    pub(crate) async fn call(&self, by: Node, call: &Call) -> Result<Reply, SequenceError> {
+        let store = self.store(by)?;
+        let ttl = |ms: Ms| Duration::from_millis(ms as u64);
+        Ok(match call {
+            Call::Beat {
+                ttl: lease, above, ..
+            } => beat(store.beat(ttl(*lease), ABOUT, *above).await?)?,
+            Call::Leave { .. } => Reply::Left {
+                resigned: store.leave().await?,
+            },
+            Call::Free => Reply::Freed {
+                holder: match store.free().await? {
+                    Some(holder) => Some(node_of(&holder)?),
+                    None => None,
+                },
+            },
+            Call::Seal { epoch, .. } => match store.seal(*epoch).await? {
+                Seal::Sealed { last, cursor } => Reply::Sealed {
+                    last,
+                    cursor: cursor.map_or(0, |cursor| cursor.due_ms),
+                },
+                Seal::Fenced { node, epoch } => fenced(&node, epoch)?,
+            },
+            Call::Publish { .. } => publish(store, call).await?,
+            Call::Claim {
+                slot,
+                number,
+                want,
+                ttl: hold,
+                ..
+            } => {
+                let what = ClaimCall {
+                    slot: &encoding::slot(*slot),
+                    number: *number,
+                    want: *want,
+                    ttl: ttl(*hold),
+                };
+                claim(store, store.claim(what).await?).await?
+            }
+            Call::Extend { ttl: hold, claims } => {
+                let claims = claims
+                    .iter()
+                    .map(|(slot, number)| (encoding::slot(*slot), *number));
+                let claims: Vec<_> = claims.collect();
+                let held = store.extend(&claims, ttl(*hold)).await?;
+                Reply::Extended(held.iter().map(|held| *held == Extend::Held).collect())
+            }
+            Call::Commit { .. } => self.commit(store, call).await?,
+            Call::GiveBack { slot, number } => {
+                match store.give_back(&encoding::slot(*slot), *number).await? {
+                    GiveBack::Ok => Reply::GivenBack,
+                    GiveBack::Lost => Reply::Lost,
+                }
+            }
+            Call::Reclaim { run_id: 0, .. } => reclaimed(store.reclaim_absent().await?)?,
+            Call::Reclaim { .. } => reclaimed(store.reclaim().await?)?,
+            Call::ErrorsClaim {
+                slot,
+                number,
+                ids,
+                max,
+                ttl: hold,
+                ..
+            } => {
+                let slot = encoding::slot(*slot);
+                let wanted = match ids {
+                    Some(ids) => Wanted::Exactly(ids),
+                    None => Wanted::Oldest {
+                        max: *max,
+                        bytes: DRAIN_BYTES,
+                        last: u64::from(u32::MAX),
+                    },
+                };
+                loop {
+                    let claim = store.errors_claim(&slot, *number, wanted, ttl(*hold));
+                    break match claim.await? {
+                        ErrorsClaim::Claimed(ids) => records_of(store, &ids).await?,
+                        ErrorsClaim::Again => continue,
+                        ErrorsClaim::Empty => Reply::Empty,
+                        ErrorsClaim::Stale => Reply::Stale,
+                    };
+                }
+            }
+            Call::ErrorsCommit {
+                slot,
+                number,
+                printed,
+            } => {
+                let slot = encoding::slot(*slot);
+                match store.errors_commit(&slot, *number, *printed).await? {
+                    ErrorsCommit::Done => Reply::Done,
+                    ErrorsCommit::Already => Reply::Already,
+                    ErrorsCommit::Lost => Reply::Lost,
+                }
+            }
+            Call::Settle { retry, records } => settle(store, *retry, records).await?,
+            Call::Census => counted(&store.census().await?)?,
+        })
+    }
+
+    async fn commit(&self, store: &Store, call: &Call) -> Result<Reply, SequenceError> {
+        let Call::Commit {
+            slot,
+            number,
+            first,
+            last,
+            failed,
+            max_errors,
+            effect,
+            audited,
+        } = call
+        else {
+            return Err(strange(call));
+        };
+        let failed: Vec<Vec<u8>> = failed.iter().map(encoding::record).collect();
+        let mut effects = Effects::default();
+        match effect {
+            Effect::None => {}
+            Effect::Add(by) => effects.incr_by(&self.app().counter, *by as i64),
+            Effect::Bad => {
+                // The first effect alone would work. It must not be written either.
+                effects.incr_by(&self.app().counter, 1);
+                effects.incr_by(&self.app().list, 1);
+            }
+        }
+        let outcomes = CommitCall {
+            first: *first,
+            last: *last,
+            failed: &failed,
+            effects: &effects,
+            max_errors: *max_errors,
+            digest: audited.then(|| encoding::digest(*first, *last)),
+        };
+        let commit = store
+            .commit(&encoding::slot(*slot), *number, outcomes)
+            .await?;
+        let bad = format!("{}: holds a list, INCRBY needs a string", self.app().list);
+        Ok(match commit {
+            Commit::Done => Reply::Done,
+            Commit::Already => Reply::Already,
+            Commit::Lost => Reply::Lost,
+            Commit::Full { records: count } => Reply::Full { count },
+            Commit::Refused { reason } if reason == bad => Reply::Refused,
+            Commit::Refused { .. } => return Err(strange(commit)),
+        })
+    }
+}
+
+fn strange(what: impl std::fmt::Debug) -> SequenceError {
+    SequenceError::Mismatch(format!("the server answered {what:?}"))
+}
+
+fn node_of(name: &str) -> Result<Node, SequenceError> {
+    encoding::read_node(name).ok_or_else(|| strange(name))
+}
+
+fn holder_of(name: &str) -> Result<Option<Node>, SequenceError> {
+    match name {
+        "" => Ok(None),
+        name => node_of(name).map(Some),
+    }
+}
+
+fn fenced(node: &str, epoch: u64) -> Result<Reply, SequenceError> {
+    let node = holder_of(node)?;
+    Ok(Reply::Fenced { node, epoch })
+}
+
+fn beat(beat: Beat) -> Result<Reply, SequenceError> {
+    let ms = |duration: Duration| duration.as_millis() as Ms;
+    Ok(match beat {
+        Beat::Generator {
+            epoch,
+            next,
+            now_ms,
+        } => Reply::Generator {
+            epoch,
+            next: ms(next),
+            now: now_ms as Ms,
+        },
+        Beat::Worker {
+            generator,
+            epoch,
+            next,
+            now_ms,
+            place,
+        } => Reply::Worker {
+            holder: holder_of(&generator)?,
+            epoch,
+            next: ms(next),
+            now: now_ms as Ms,
+            place,
+        },
+    })
+}
+
+async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
+    let Call::Publish {
+        epoch,
+        first,
+        texts,
+        cursor,
+        max_open,
+        audited,
+        ..
+    } = call
+    else {
+        return Err(strange(call));
+    };
+    let count = texts.len() as u64;
+    let what = PublishCall {
+        epoch: *epoch,
+        first: *first,
+        count,
+        cursor: Cursor {
+            due_ms: *cursor,
+            known_ms: 0,
+        },
+        max_pending: *max_open,
+        digest: audited.then(|| encoding::digest(*first, *first + count - 1)),
+        pack: &encoding::pack(texts),
+    };
+    Ok(match store.publish(what).await? {
+        Publish::Ok => Reply::Published,
+        Publish::Already { last } => Reply::AlreadyPublished { last },
+        Publish::Gap { last } => Reply::Gap { last },
+        Publish::Fenced { node, epoch } => fenced(&node, epoch)?,
+        Publish::Full { open: count } => Reply::Full { count },
+    })
+}
+
+async fn claim(store: &Store, claim: Claim) -> Result<Reply, SequenceError> {
+    Ok(match claim {
+        Claim::Claimed { range, pack } => {
+            let (sent, pack) = match pack {
+                ClaimedPack::Sent(pack) => (true, Some(pack)),
+                ClaimedPack::Kept { born } => (false, store.pack(&born, range.pack).await?),
+            };
+            // Data with another name has no such pack.
+            if let Some(other) = store.pack(OTHER_DATA, range.pack).await? {
+                return Err(strange(other.escape_ascii().to_string()));
+            }
+            let texts = |pack: Vec<u8>| encoding::read_pack(&pack).ok_or_else(|| strange(pack));
+            Reply::Claimed {
+                range: encoding::range(range),
+                sent,
+                pack: pack.map(texts).transpose()?,
+            }
+        }
+        Claim::Empty => Reply::Empty,
+        Claim::Stale => Reply::Stale,
+        Claim::Held { number } => Reply::Held { number },
+    })
+}
+
+fn reclaimed(reclaimed: Reclaimed) -> Result<Reply, SequenceError> {
+    let nodes = reclaimed.nodes.iter().map(|name| node_of(name));
+    Ok(Reply::Reclaimed {
+        messages: reclaimed.messages,
+        records: reclaimed.records,
+        nodes: nodes.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Settles records. The model knows their contents only, so their bytes are read from the store.
+async fn settle(
+    store: &Store,
+    retry: bool,
+    records: &[call::Seen],
+) -> Result<Reply, SequenceError> {
+    let any_time = (0, u64::MAX);
+    let mut failures = Vec::new();
+    for seen in records {
+        let (stored, _) = store.errors_read(&[seen.id]).await?;
+        let is_it = |record: &Vec<u8>| encoding::read_record(record, any_time) == Some(seen.record);
+        let mut stored = stored.into_iter().map(|failure| failure.record);
+        let stored = stored.find(is_it);
+        failures.push(Failure {
+            id: seen.id,
+            record: stored.unwrap_or_else(|| encoding::record(&seen.record)),
+        });
+    }
+    let what = match retry {
+        true => Settle::Retry,
+        false => Settle::Drop,
+    };
+    let settled = store.errors_settle(what, &failures).await?.into_iter();
+    let settled = settled.map(|settled| match settled {
+        Settled::Dropped => call::Settled::Dropped,
+        Settled::Retried => call::Settled::Retried,
+        Settled::Missing => call::Settled::Missing,
+        Settled::Unfit => call::Settled::Unfit,
+    });
+    Ok(Reply::Settled(settled.collect()))
+}
+
+async fn records_of(store: &Store, ids: &[u64]) -> Result<Reply, SequenceError> {
+    // Reading the state has checked their times.
+    let any_time = (0, u64::MAX);
+    let (mut records, mut done) = (Vec::new(), 0);
+    while done < ids.len() {
+        let (failures, read) = store.errors_read(&ids[done..]).await?;
+        for Failure { id, record } in failures {
+            let read = encoding::read_record(&record, any_time);
+            records.push((id, read.ok_or_else(|| strange(record.escape_ascii()))?));
+        }
+        done += read;
+    }
+    Ok(Reply::Records(records))
+}
+
+fn counted(census: &Census) -> Result<Reply, SequenceError> {
+    if !census.counted || census.claimed_by.values().sum::<u64>() != census.claimed {
+        return Err(strange(census));
+    }
+    Ok(Reply::Counted {
+        published: census.published,
+        done: census.done,
+        failed: census.failed,
+        pending: census.pending,
+        claimed: census.claimed,
+        errors: census.errors,
+        foreign: census.foreign,
+        retried: census.retried,
+    })
+}

@@ -1,0 +1,351 @@
+//! Reads the whole state of a fleet from Redis, key by key.
+//!
+//! Anything that no script of ours writes is an error: an unknown key or field, a number with a
+//! leading zero.
+
+mod values;
+
+use baton_model::state::{
+    Body, Claim, EndedClaim, Entry, Fence, How, Lease, LedgerEntry, Ms, Node, Pack, RunId, Slot,
+    State, Takeover,
+};
+use baton_protocol::{Entry as StoredEntry, Keys};
+
+use crate::encoding;
+use crate::event::Unmodelled;
+use crate::raw_connection::Value;
+use values::{
+    bytes, digits, elements, fields, is_empty, list, map, node_of, number, read_ids, read_run_id,
+    strange, text, time_of,
+};
+
+/// How many nodes there are.
+const NODES: Node = 10;
+
+/// The state of a fleet in Redis.
+pub(crate) struct RedisState {
+    /// Redis's clock in ms.
+    pub(crate) at: Ms,
+    pub(crate) state: State,
+    pub(crate) unmodelled: Unmodelled,
+}
+
+/// The keys of an application.
+pub(crate) struct App {
+    /// A counter, to which commits add.
+    pub(crate) counter: String,
+    /// A list, so that adding to it as to a counter fails.
+    pub(crate) list: String,
+}
+
+/// The commands that read everything.
+pub(crate) fn read_commands(keys: &Keys, app: &App) -> redis::Pipeline {
+    let mut pipe = redis::pipe();
+    pipe.cmd("TIME").cmd("DBSIZE");
+    for (key, kind) in keys.typed() {
+        match kind {
+            "hash" => pipe.cmd("HGETALL").arg(key),
+            "zset" => pipe.cmd("ZRANGE").arg(key).arg(&[0, -1]).arg("WITHSCORES"),
+            _ => pipe.cmd("LRANGE").arg(key).arg(&[0, -1]),
+        };
+    }
+    pipe.cmd("GET").arg(&app.counter);
+    pipe.cmd("LRANGE").arg(&app.list).arg(&[0, -1]);
+    let presence = (0..NODES).map(|node| format!("{}{}", keys.presence, encoding::node(node)));
+    pipe.cmd("PUBSUB")
+        .arg("NUMSUB")
+        .arg(presence.collect::<Vec<_>>());
+    pipe
+}
+
+/// Reads the answers. `since` is when the sequence began; `run_id` is the server's.
+pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisState, String> {
+    let [time, db_size, keys @ .., presence] = answers else {
+        return Err(format!("{} answers", answers.len()));
+    };
+    let filled = keys.iter().filter(|value| !is_empty(value)).count();
+    if *db_size != Value::Int(filled as i64) {
+        return Err(format!("{filled} keys are known, there are {db_size:?}"));
+    }
+    let [seconds, micros] = elements(time) else {
+        return Err(format!("TIME: {time:?}"));
+    };
+    let at = (number(seconds)? * 1000 + number(micros)? / 1000) as Ms;
+    let mut state = State {
+        run_id,
+        present: read_presence(presence)?,
+        ..State::default()
+    };
+    // In the order of the commands.
+    let [
+        generator,
+        nodes,
+        joined,
+        seen,
+        meta,
+        takeovers,
+        fence,
+        partition @ ..,
+        counter,
+        list,
+    ] = keys
+    else {
+        return Err(format!("{} keys", keys.len()));
+    };
+    read_control(&mut state, [generator, nodes, joined, seen, takeovers])?;
+    state.fence = read_fence(fence)?;
+    read_partition(&mut state, partition, (since as u64, at as u64))?;
+    state.effects = match is_empty(counter) {
+        true => 0,
+        false => number(counter)?,
+    };
+    if elements(list).len() != 1 {
+        return Err(strange("the application's list", list));
+    }
+    let unmodelled = read_unmodelled(meta, fence)?;
+    Ok(RedisState {
+        at,
+        state,
+        unmodelled,
+    })
+}
+
+/// Reads the keys about nodes and the lease.
+fn read_control(state: &mut State, keys: [&Value; 5]) -> Result<(), String> {
+    let [generator, nodes, joined, seen, takeovers] = keys;
+    state.nodes = map(nodes, encoding::read_node, read_run_id_of)?;
+    state.joined = map(joined, encoding::read_node, time_of)?;
+    state.seen = map(seen, encoding::read_node, time_of)?;
+    state.takeovers = list(takeovers, takeover)?;
+    let names = ["node", "epoch", "until", "since", "run"];
+    let [node, epoch, until, since, run_id] = fields("generator", generator, names)?;
+    state.lease = Lease {
+        node: node.map(node_of).transpose()?,
+        epoch: epoch.map_or(Ok(0), number)?,
+        until: until.map_or(Ok(0), time_of)?,
+        run_id: run_id.map_or(Ok(0), |run_id| read_run_id(text(run_id)?))?,
+        since: since.map(time_of).transpose()?,
+    };
+    Ok(())
+}
+
+/// Reads the keys about messages. Scripts made records `between` these two times.
+fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Result<(), String> {
+    let [
+        queue,
+        packs,
+        left,
+        bell,
+        claims,
+        deadlines,
+        workers,
+        errors,
+        held,
+        ids,
+        stats,
+        ledger,
+    ] = keys
+    else {
+        return Err(format!("{} keys of a partition", keys.len()));
+    };
+    state.queue = list(queue, entry)?;
+    state.packs = map(packs, digits, pack)?;
+    state.left = map(left, digits, number)?;
+    state.bell = match elements(bell) {
+        [] => false,
+        [token] if bytes(token)? == b"1" => true,
+        _ => return Err(strange("bell", bell)),
+    };
+    state.claims = map(claims, encoding::read_slot, claim)?;
+    state.deadlines = map(deadlines, encoding::read_slot, time_of)?;
+    state.workers = map(workers, encoding::read_slot, ended_claim)?;
+    state.errors = map(errors, digits, |value| {
+        let record = encoding::read_record(bytes(value)?, between);
+        record.ok_or_else(|| strange("errors", value))
+    })?;
+    state.held = map(held, digits, slot_of)?;
+    let names = ["done", "failed", "foreign", "retried"];
+    let stats = fields("stats", stats, names)?.map(|stat| stat.map_or(Ok(0), number));
+    let [done, failed, foreign, retried] = stats;
+    (state.done, state.failed) = (done?, failed?);
+    (state.foreign, state.retried) = (foreign?, retried?);
+    state.ledger = list(ledger, ledger_entry)?;
+    read_ids_of(state, ids)
+}
+
+/// Reads `errors_ids`. Its field `free` is a hint, which must not hide a record.
+fn read_ids_of(state: &mut State, ids: &Value) -> Result<(), String> {
+    let [last, free] = fields("errors_ids", ids, ["last", "free"])?;
+    state.last_id = last.map_or(Ok(0), number)?;
+    let free = free.map_or(Ok(1), number)?;
+    let hides = state.free_ids().next().is_some_and(|id| id < free);
+    match hides || free > state.last_id + 1 {
+        true => Err(format!("no search finds {:?} from {free} on", state.errors)),
+        false => Ok(()),
+    }
+}
+
+fn read_unmodelled(meta: &Value, fence: &Value) -> Result<Unmodelled, String> {
+    let mut fields_of_fence = elements(fence).as_chunks::<2>().0.iter();
+    let born = fields_of_fence.find(|[name, _]| bytes(name) == Ok(b"born"));
+    let born = born.map(|[_, word]| text(word)).transpose()?;
+    Ok(Unmodelled {
+        protocol: match fields("meta", meta, ["protocol"])? {
+            [None] => false,
+            [Some(version)] if bytes(version)? == b"1" => true,
+            _ => return Err(strange("meta", meta)),
+        },
+        born: born.map(str::to_owned),
+    })
+}
+
+fn read_presence(counts: &Value) -> Result<u32, String> {
+    let mut present = 0;
+    for (node, [_, count]) in elements(counts).as_chunks::<2>().0.iter().enumerate() {
+        match count {
+            Value::Int(0) => {}
+            Value::Int(1) => present |= 1 << node,
+            _ => return Err(strange("presence", counts)),
+        }
+    }
+    Ok(present)
+}
+
+fn read_run_id_of(value: &Value) -> Result<RunId, String> {
+    match text(value)?.split_once(' ') {
+        Some((run_id, crate::real_fleet::ABOUT)) => read_run_id(run_id),
+        _ => Err(strange("nodes", value)),
+    }
+}
+
+fn takeover(value: &Value) -> Result<Takeover, String> {
+    let strange = || strange("takeovers", value);
+    let words: Vec<&str> = text(value)?.split(' ').collect();
+    let [epoch, node, at, gap, how, from] = words[..] else {
+        return Err(strange());
+    };
+    let number = |word| digits(word).ok_or_else(strange);
+    let node_of = |name| encoding::read_node(name).ok_or_else(strange);
+    Ok(Takeover {
+        epoch: number(epoch)?,
+        node: node_of(node)?,
+        at: number(at)? as Ms,
+        gap: number(gap)? as Ms,
+        how: match how {
+            "first" => How::First,
+            "resigned" => How::Resigned,
+            "gone" => How::Gone,
+            "expired" => How::Expired,
+            "raised" => How::Raised,
+            _ => return Err(strange()),
+        },
+        from: match from {
+            "" => None,
+            from => Some(node_of(from)?),
+        },
+    })
+}
+
+fn read_fence(hash: &Value) -> Result<Fence, String> {
+    let names = ["node", "epoch", "last", "cursor", "born"];
+    let [node, epoch, last, cursor, born] = fields("fence", hash, names)?;
+    Ok(Fence {
+        node: node.map(node_of).transpose()?,
+        epoch: epoch.map_or(Ok(0), number)?,
+        last: last.map_or(Ok(0), number)?,
+        cursor: cursor.map_or(Ok(0), number)?,
+        born: born.is_some(),
+    })
+}
+
+fn entry(value: &Value) -> Result<Entry, String> {
+    let foreign = encoding::read_foreign(bytes(value)?).map(Entry::Foreign);
+    let range = || encoding::read_range(text(value).ok()?).map(Entry::Range);
+    foreign
+        .or_else(range)
+        .ok_or_else(|| strange("queue", value))
+}
+
+fn pack(value: &Value) -> Result<Pack, String> {
+    let bytes = bytes(value)?;
+    let texts = encoding::read_pack(bytes).ok_or_else(|| strange("packs", value))?;
+    Ok(Pack {
+        texts,
+        bytes: bytes.len() as u64,
+    })
+}
+
+fn slot_of(value: &Value) -> Result<Slot, String> {
+    encoding::read_slot(text(value)?).ok_or_else(|| strange("errors_held", value))
+}
+
+fn claim(value: &Value) -> Result<Claim, String> {
+    let strange = || strange("claims", value);
+    let mut parts = bytes(value)?.splitn(4, |byte| *byte == b' ');
+    let mut part = || parts.next().ok_or_else(strange);
+    let (kind, number, run_id, body) = (part()?, part()?, part()?, part()?);
+    let word = |bytes| str::from_utf8(bytes).map_err(|_| strange());
+    let body = match kind {
+        b"m" => encoding::read_range(word(body)?).map(Body::Messages),
+        b"e" => read_ids(body).map(Body::Records),
+        _ => None,
+    };
+    Ok(Claim {
+        number: digits(word(number)?).ok_or_else(strange)?,
+        run_id: read_run_id(word(run_id)?)?,
+        body: body.ok_or_else(strange)?,
+    })
+}
+
+fn ended_claim(value: &Value) -> Result<EndedClaim, String> {
+    let numbers: Option<Vec<u64>> = text(value)?.split(' ').map(digits).collect();
+    match numbers.as_deref() {
+        Some([number, first, last, seconds]) => Ok(EndedClaim {
+            number: *number,
+            first: *first,
+            last: *last,
+            at: *seconds as Ms * 1000,
+        }),
+        _ => Err(strange("workers", value)),
+    }
+}
+
+fn ledger_entry(value: &Value) -> Result<LedgerEntry, String> {
+    let entry = StoredEntry::parse(text(value)?).ok_or_else(|| strange("ledger", value))?;
+    let right = |digest, first, last| match digest == encoding::digest(first, last) {
+        true => Ok(()),
+        false => Err(strange("ledger", value)),
+    };
+    match entry {
+        StoredEntry::Published {
+            epoch,
+            first,
+            last,
+            digest,
+            ..
+        } => {
+            right(digest, first, last)?;
+            Ok(LedgerEntry::Published { epoch, first, last })
+        }
+        StoredEntry::Retried { seq, .. } => Ok(LedgerEntry::Retried { seq }),
+        StoredEntry::Ended {
+            slot,
+            first,
+            last,
+            failed,
+            digest,
+            ..
+        } => {
+            digest.map_or(Ok(()), |digest| right(digest, first, last))?;
+            let slot: Slot = encoding::read_slot(&slot).ok_or_else(|| strange("ledger", value))?;
+            let handled = digest.is_some();
+            Ok(LedgerEntry::Ended {
+                slot,
+                first,
+                last,
+                failed,
+                handled,
+            })
+        }
+    }
+}
