@@ -28,11 +28,13 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 13] = [
+const ASSETS: [Asset; 15] = [
     asset!("app.js", SCRIPT),
     asset!("text.js", SCRIPT),
-    asset!("talk.js", SCRIPT),
-    asset!("strip.js", SCRIPT),
+    asset!("colours.js", SCRIPT),
+    asset!("dialogs.js", SCRIPT),
+    asset!("server.js", SCRIPT),
+    asset!("timeline.js", SCRIPT),
     asset!("charts.js", SCRIPT),
     asset!("nodes.js", SCRIPT),
     asset!("failed.js", SCRIPT),
