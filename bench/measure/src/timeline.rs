@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::{Entry, Ledger};
+use baton_report::stats::quantile_of_counts;
 
 /// The time in which one generator published.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,15 +30,7 @@ impl Latency {
 
     /// The time in ms that this share of the messages did not exceed; `share` from 0 to 1.
     pub fn quantile_ms(&self, share: f64) -> f64 {
-        let all: u64 = self.times.iter().map(|(_, count)| count).sum();
-        let mut rank = (all as f64 * share).ceil() as u64;
-        for (us, count) in &self.times {
-            if rank <= *count {
-                return *us as f64 / 1000.0;
-            }
-            rank -= count;
-        }
-        0.0
+        quantile_of_counts(&self.times, share).unwrap_or_default() as f64 / 1000.0
     }
 }
 

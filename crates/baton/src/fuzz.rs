@@ -8,6 +8,7 @@
 use redis::Value;
 
 use baton_protocol::Outcomes;
+use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::record::{self, seq_of};
 use baton_protocol::{
     Beat, Census, Claim, ClaimedPack, Entry, ErrorsClaim, Keys, Ledger, Pack, PackBuilder, Publish,
@@ -19,8 +20,6 @@ use crate::observe::snapshot::Snapshot;
 use crate::{Error, FleetName, Target};
 use baton_protocol::ServerInfo;
 
-/// No number of ours is larger: scripts count in doubles, which are exact up to here.
-const MOST: u64 = 1 << 53;
 /// What the channels of presence of the corpus begin with.
 const PRESENCE: &str = "baton:{hostile}:presence:";
 /// Longest error, in characters, for an answer that no script gives.
@@ -87,17 +86,17 @@ fn read_all(answer: &Value) {
             now_ms,
             ..
         }) = beat;
-        assert!(epoch.max(now_ms) <= MOST && next.as_millis() <= MOST.into());
+        assert!(epoch.max(now_ms) <= MAX_EXACT && next.as_millis() <= MAX_EXACT.into());
     }
     known(decode::leave(answer));
     known(decode::free(answer));
     known(decode::forget(answer));
     if let Some(Seal::Sealed { last, cursor }) = known(decode::seal(answer)) {
         let cursor = cursor.unwrap_or_default();
-        assert!(last.max(cursor.due_ms).max(cursor.known_ms) <= MOST);
+        assert!(last.max(cursor.due_ms).max(cursor.known_ms) <= MAX_EXACT);
     }
     if let Some(fence) = known(decode::fence(answer)) {
-        assert!(fence.epoch.max(fence.last) <= MOST);
+        assert!(fence.epoch.max(fence.last) <= MAX_EXACT);
     }
     if let Some(
         Publish::Already { last: number }
@@ -105,28 +104,28 @@ fn read_all(answer: &Value) {
         | Publish::Full { open: number },
     ) = known(decode::publish(answer))
     {
-        assert!(number <= MOST);
+        assert!(number <= MAX_EXACT);
     }
     match known(decode::claim(answer)) {
         Some(Claim::Claimed {
             range,
             pack: ClaimedPack::Sent(pack),
         }) => claimed(range, &pack),
-        Some(Claim::Held { number }) => assert!(number <= MOST),
+        Some(Claim::Held { number }) => assert!(number <= MAX_EXACT),
         _ => {}
     }
     known(decode::extend(answer));
     known(decode::commit(answer));
     known(decode::give_back(answer));
     if let Some(reclaimed) = known(decode::reclaim(answer)) {
-        assert!(reclaimed.messages.max(reclaimed.records) <= MOST);
+        assert!(reclaimed.messages.max(reclaimed.records) <= MAX_EXACT);
     }
     if let Value::Array(answers) = answer {
         whole(&fleet, answers);
     }
     known(decode::info(answer));
     if let Some(ErrorsClaim::Claimed(ids)) = known(decode::errors_claim(answer)) {
-        assert!(ids.iter().all(|id| *id <= MOST));
+        assert!(ids.iter().all(|id| *id <= MAX_EXACT));
     }
     known(decode::errors_commit(answer));
     known(decode::errors_settle(answer));
@@ -135,7 +134,7 @@ fn read_all(answer: &Value) {
         failed(&record.unwrap_or_default());
     }
     if let Some((last, free)) = known(decode::error_ids(answer)) {
-        assert!(last <= MOST && (1..=last + 1).contains(&free));
+        assert!(last <= MAX_EXACT && (1..=last + 1).contains(&free));
     }
     known(decode::are_present(answer));
     known(decode::scanned(answer));
@@ -172,7 +171,7 @@ fn whole(fleet: &FleetName, answers: &[Value]) {
 /// A line about how the lease changed hands.
 fn takeover(line: &str) {
     if let Some(takeover) = decode::takeover(line) {
-        assert!(takeover.epoch.max(takeover.at_ms).max(takeover.gap_ms) <= MOST);
+        assert!(takeover.epoch.max(takeover.at_ms).max(takeover.gap_ms) <= MAX_EXACT);
     }
 }
 

@@ -3,6 +3,7 @@
 mod connection;
 mod help;
 mod http;
+pub(crate) mod old_spellings;
 pub(crate) mod run;
 mod switch;
 
@@ -18,7 +19,8 @@ pub(crate) use connection::ConnectionArgs;
 pub(crate) use http::WebArgs;
 pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
 
-use crate::{bench, compat, demo, output};
+use crate::commands::{bench, demo};
+use crate::stdout;
 
 /// One generator, any number of workers, every message exactly once, on one Redis.
 ///
@@ -152,7 +154,7 @@ pub(crate) fn parse(argv: Vec<OsString>) -> Result<Args, ExitCode> {
         Refused::Parser(help) => match help.print().and_then(|()| io::stdout().flush()) {
             // A reader that is gone has read enough.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                errln!("baton: cannot write to stdout: {}", output::plain(&error));
+                errln!("baton: cannot write to stdout: {}", stdout::plain(&error));
                 ExitCode::FAILURE
             }
             _ => ExitCode::SUCCESS,
@@ -167,7 +169,7 @@ pub(crate) fn parse(argv: Vec<OsString>) -> Result<Args, ExitCode> {
 /// Reads a command line, and prints nothing.
 pub(crate) fn read(argv: Vec<OsString>) -> Result<Args, Refused> {
     let definition = definition();
-    let argv = compat::canonical(argv, &definition).map_err(|complaint| {
+    let argv = old_spellings::canonical(argv, &definition).map_err(|complaint| {
         let words = format!("error: {complaint}\n\nFor more information, try '--help'.\n");
         Refused::Words(redact(&words).unwrap_or(words))
     })?;

@@ -1,5 +1,5 @@
-//! What hostile bytes meet in the program: the command line, and whatever is printed of what
-//! came from Redis.
+//! What hostile bytes reach in the program: the parser of the command line, and the printers of
+//! texts from Redis.
 //!
 //! Each function takes any bytes at all, does with them what the program would do, and panics
 //! if the result is not sound. The fuzz targets in `proof/fuzz/` call these functions; the tests
@@ -15,11 +15,14 @@ use baton::{Event, Target};
 use serde_json::Value;
 
 use crate::args::{self, FormatArgs, Refused, run as flags};
-use crate::{compat, connect, json, log, record, status as fleet_status};
+use crate::{
+    commands::status as fleet_status, error_line::error_line, failed_message, json, log, target,
+};
+use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::text::{Escaped, Excerpt};
 
-/// Characters that no line may have: they turn text round, break lines, or are not seen.
-/// Beside those, all controls.
+/// Characters that no printed line may have: they reverse text, break lines, or are invisible.
+/// Control characters are forbidden too.
 const OBEYED: &str = "\u{ad}\u{61c}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{2028}\u{2029}\
     \u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2060}\u{2061}\u{2062}\u{2063}\u{2064}\u{2066}\
     \u{2067}\u{2068}\u{2069}\u{206a}\u{206f}\u{feff}\u{fff9}\u{fffa}\u{fffb}\u{e0001}\u{e0020}\
@@ -28,7 +31,7 @@ const OBEYED: &str = "\u{ad}\u{61c}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{20
 const USER: &str = "al1ce";
 const PASSWORD: &str = "my s3cret";
 
-/// Text that was printed as one line or as several: nothing in it is obeyed by a terminal.
+/// Checks printed text: it has so many lines, and a terminal obeys nothing in it.
 fn check_printable(text: &str, lines: usize) {
     assert!(text.ends_with('\n'), "{text:?}");
     assert_eq!(text.matches('\n').count(), lines, "{text:?}");
@@ -36,12 +39,12 @@ fn check_printable(text: &str, lines: usize) {
     assert!(!text.contains(obeyed), "{text:?}");
 }
 
-/// Bytes that are shown as text, escaped or as JSON.
+/// Bytes that are printed as text, escaped or as JSON.
 pub fn escape(data: &[u8]) {
-    let shown = Escaped(data).to_string();
-    check_printable(&format!("{shown}\n"), 1);
-    assert_eq!(unescaped(&shown), data);
-    assert!(shown.len() <= 4 * data.len());
+    let escaped = Escaped(data).to_string();
+    check_printable(&format!("{escaped}\n"), 1);
+    assert_eq!(unescaped(&escaped), data);
+    assert!(escaped.len() <= 4 * data.len());
 
     let excerpt = Excerpt {
         bytes: data,
@@ -57,14 +60,14 @@ pub fn escape(data: &[u8]) {
 
     let text = String::from_utf8_lossy(data);
     check_json(&json_line(&text), &Value::from(text.as_ref()));
-    let error = crate::words(&anyhow::anyhow!("{text}"));
+    let error = error_line(&anyhow::anyhow!("{text}"));
     check_printable(&format!("{error}\n"), 1);
 }
 
 /// The bytes that an escaped text stands for.
-fn unescaped(shown: &str) -> Vec<u8> {
+fn unescaped(escaped: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut rest = shown;
+    let mut rest = escaped;
     while let Some((before, after)) = rest.split_once('\\') {
         bytes.extend_from_slice(before.as_bytes());
         let (code, length) = match after.as_bytes() {
@@ -83,7 +86,7 @@ fn unescaped(shown: &str) -> Vec<u8> {
             (Some(b't'), _) => bytes.push(b'\t'),
             (Some(b'r'), _) => bytes.push(b'\r'),
             (Some(b'\\'), _) => bytes.push(b'\\'),
-            _ => panic!("a backslash stands for nothing: {shown}"),
+            _ => panic!("a backslash stands for nothing: {escaped}"),
         }
         rest = &after[length..];
     }
@@ -97,7 +100,7 @@ fn json_line(value: &impl serde::Serialize) -> Vec<u8> {
     line
 }
 
-/// A line of JSON: safe to look at, and what it was made of.
+/// Checks a line of JSON: it is safe to print, and reads back as `value`.
 fn check_json(line: &[u8], value: &Value) {
     let line = String::from_utf8_lossy(line);
     check_printable(&line, 1);
@@ -111,7 +114,7 @@ fn check_json(line: &[u8], value: &Value) {
 pub fn record(data: &[u8]) {
     let failed = baton_protocol::record::decode(data);
     let line = |json| {
-        let line = record::line(&failed, &FormatArgs { json }).unwrap_or_default();
+        let line = failed_message::line(&failed, &FormatArgs { json }).unwrap_or_default();
         String::from_utf8_lossy(&line).into_owned()
     };
     let text = line(false);
@@ -234,24 +237,27 @@ pub fn command_line(data: &[u8]) {
         })
     });
     let argv: Vec<OsString> = std::iter::once("baton".into()).chain(words).collect();
-    if let Ok(ours) = compat::canonical(argv.clone(), &DEFINITION) {
+    if let Ok(ours) = args::old_spellings::canonical(argv.clone(), &DEFINITION) {
         // No word is lost, and at most `run` is new.
         let bare = |words: &[OsString]| {
             let is_flag = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
             words.len() - words.iter().filter(is_flag).count()
         };
         assert!((bare(&argv)..=bare(&argv) + 1).contains(&bare(&ours)));
-        assert_eq!(compat::canonical(ours.clone(), &DEFINITION), Ok(ours));
+        assert_eq!(
+            args::old_spellings::canonical(ours.clone(), &DEFINITION),
+            Ok(ours)
+        );
     }
     let printed = match args::read(argv) {
         Ok(_) => String::new(),
         Err(Refused::Words(words)) => words,
         Err(Refused::Parser(error)) => error.to_string(),
     };
-    assert_shows_no_secret(&printed, &String::from_utf8_lossy(data));
+    assert_no_secret(&printed, &String::from_utf8_lossy(data));
 }
 
-fn assert_shows_no_secret(printed: &str, given: &str) {
+fn assert_no_secret(printed: &str, given: &str) {
     for secret in [USER, "s3cret"] {
         assert!(
             !printed.contains(secret) || given.contains(secret),
@@ -279,18 +285,18 @@ pub fn values(data: &[u8]) {
         assert!(lanes > 0);
     }
     if let Ok(messages) = flags::messages(text) {
-        assert!(messages <= 1 << 53);
+        assert!(messages <= MAX_EXACT);
     }
-    if let Some((host, port)) = connect::split(text)
-        && let Ok(target) = Target::parse(&connect::url(host, port))
+    if let Some((host, port)) = target::split(text)
+        && let Ok(target) = Target::parse(&target::url(host, port))
     {
-        let shown = target.to_string();
-        assert!(shown.ends_with(&format!(":{port}")), "{shown}");
-        assert!(!shown.contains('@'), "{shown}");
+        let printed = target.to_string();
+        assert!(printed.ends_with(&format!(":{port}")), "{printed}");
+        assert!(!printed.contains('@'), "{printed}");
     }
     let (before, after) = text.split_once(' ').unwrap_or((text, ""));
     let printed = args::redact(&format!("{before}://{USER}:{PASSWORD}@{after}"));
-    assert_shows_no_secret(&printed.unwrap_or_default(), text);
+    assert_no_secret(&printed.unwrap_or_default(), text);
 }
 
 #[cfg(test)]
@@ -313,7 +319,7 @@ mod tests {
     const SOME: u32 = 200;
 
     #[test]
-    fn any_bytes_are_shown_as_text_that_no_terminal_obeys_and_that_can_be_undone() {
+    fn any_bytes_are_printed_as_text_that_no_terminal_obeys_and_that_can_be_undone() {
         replay("escape", escape, FEW_BYTES, MANY);
     }
 

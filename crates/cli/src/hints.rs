@@ -2,6 +2,11 @@
 
 use baton::{Error, Warning};
 
+/// What a user can do about NOAUTH. The server's own words are about its protocol.
+pub(crate) const WANTS_PASSWORD: &str = "NOAUTH, the server wants a password: --password-file or REDIS_PASSWORD gives \
+     it. If another user's `baton run` started this server, it lets in that user alone: name a \
+     Redis of your own with --redis";
+
 /// The warning's words, with the command that helps.
 pub(crate) fn warning(warning: &Warning) -> String {
     match warning {

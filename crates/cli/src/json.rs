@@ -1,5 +1,5 @@
-//! JSON lines that are safe to look at: characters that a terminal could obey are escaped
-//! inside strings, which JSON allows for every character.
+//! JSON lines that are safe to print: characters that a terminal could obey are escaped inside
+//! strings. JSON allows that for every character.
 
 use std::io;
 

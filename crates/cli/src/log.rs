@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use baton::Event;
 
 use crate::args::LogFormat;
-use crate::stop::Stop;
+use crate::shutdown::Shutdown;
 use writer::Writer;
 
 /// Takes a node's events and never makes the node wait: a thread of its own writes them. The
@@ -36,13 +36,13 @@ impl Log {
     /// event.
     pub(crate) fn start(
         format: LogFormat,
-        stop: Stop,
+        shutdown: Shutdown,
         name: Arc<OnceLock<String>>,
     ) -> io::Result<Self> {
         Ok(Self {
             format,
             name,
-            writer: Writer::start(stop)?,
+            writer: Writer::start(shutdown)?,
         })
     }
 

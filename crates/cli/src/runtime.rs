@@ -1,10 +1,10 @@
-//! The one thread on which everything asynchronous runs: an idle node costs next to nothing.
+//! The runtime: one thread runs all asynchronous code, so an idle node costs next to nothing.
 
 use std::future::Future;
 
 use anyhow::Context;
 
-/// Runs a future to its end. Work on other threads that still blocks is left behind.
+/// Runs a future to its end. Does not wait for other threads that still block.
 pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,9 +1,9 @@
-//! What the terminal of this process can do.
+//! The abilities of this process's terminal.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, stdin, stdout};
 
-/// Whether a person sits at a terminal that can show a view and read keys.
+/// Whether stdin and stdout are a terminal that can draw a view and read keys.
 pub(crate) fn is_interactive() -> bool {
     stdin().is_terminal() && has_screen()
 }

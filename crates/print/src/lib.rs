@@ -1,13 +1,14 @@
 //! Writing to standard output and standard error without ever panicking.
 //!
-//! `println!` and `eprintln!` panic when the write fails: a full disk or a reader that is gone
-//! then ends the program, with the wrong exit code, often right after it has succeeded. The
-//! workspace's lints forbid both, and every program writes through this crate instead:
+//! `println!` and `eprintln!` panic when the write fails. A full disk or a closed pipe then ends
+//! the program with the wrong exit code, often right after it has succeeded. The workspace's
+//! lints forbid both macros, and every program writes through this crate instead:
 //!
 //! - [`outln!`] and [`errln!`] take the place of the macros. A line that cannot be written is
 //!   lost, because there is no better place to report that.
 //! - [`write_all`] returns the error, for a caller whose output is its result.
 //! - [`errln_within`] also gives up when the reader stalls, for a caller that must go on.
+//! - [`thousands`] writes a number as people read it.
 
 use std::fmt;
 use std::io;
@@ -18,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 pub use rustix::pipe::PIPE_BUF;
 
-/// Pause before the next try where a write would block.
+/// Pause before the next attempt of a write that would block.
 const BLOCKED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Writes one line to standard output, or loses it.
@@ -44,13 +45,25 @@ pub fn err(words: fmt::Arguments<'_>) {
     let _ = write_all(&io::stderr(), words.to_string().as_bytes(), || false);
 }
 
-/// Writes one line to standard error, and gives up when its reader takes nothing for so long.
-///
-/// A node whose log goes into a pipe that is full must not hang at the words on its end.
+/// `1234567` as `1,234,567`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Writes one line to standard error, and gives up when the reader has not taken it within
+/// `timeout`: a node must end even if its stderr is a full pipe.
 pub fn errln_within(line: &str, timeout: Duration) {
     let stderr = io::stderr();
     let deadline = Instant::now() + timeout;
-    // A descriptor that is ready takes this many bytes without blocking.
+    // A pipe that is ready takes this many bytes without blocking.
     for piece in format!("{line}\n").as_bytes().chunks(PIPE_BUF) {
         let left = deadline.saturating_duration_since(Instant::now());
         let ready = matches!(wait(&stderr, PollFlags::OUT, left), Ok(true));
@@ -61,12 +74,12 @@ pub fn errln_within(line: &str, timeout: Duration) {
     }
 }
 
-/// Writes all bytes, also to a descriptor that does not block. `give_up` is asked whenever the
-/// descriptor takes nothing; false if it ended the write.
+/// Writes all bytes, also to a non-blocking descriptor. Returns false if `give_up` ended the write;
+/// it is called whenever the descriptor would block.
 ///
 /// # Errors
 ///
-/// Those of the write, but for an interruption.
+/// Those of the write, except an interruption, which is retried.
 pub fn write_all(fd: &impl AsFd, mut bytes: &[u8], give_up: impl Fn() -> bool) -> io::Result<bool> {
     while !bytes.is_empty() {
         match write_some(fd, bytes, &give_up)? {
@@ -77,12 +90,12 @@ pub fn write_all(fd: &impl AsFd, mut bytes: &[u8], give_up: impl Fn() -> bool) -
     Ok(true)
 }
 
-/// Writes as many bytes as one write takes, at least one. `None` if `give_up` ended the wait
-/// for a descriptor that does not block.
+/// Writes as many bytes as one write takes, at least one. Returns `None` if `give_up` ended the
+/// wait for a non-blocking descriptor.
 ///
 /// # Errors
 ///
-/// Those of the write, but for an interruption.
+/// Those of the write, except an interruption, which is retried.
 pub fn write_some(
     fd: &impl AsFd,
     bytes: &[u8],
@@ -102,7 +115,7 @@ pub fn write_some(
     }
 }
 
-/// Waits for something to happen to a descriptor; false if nothing did in that time.
+/// Waits for an event of a descriptor. Returns false at the timeout.
 ///
 /// # Errors
 ///
@@ -113,5 +126,23 @@ pub fn wait(fd: &impl AsFd, flags: PollFlags, timeout: Duration) -> io::Result<b
         Ok(happened) => Ok(happened > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(thousands(number), text);
+        }
     }
 }

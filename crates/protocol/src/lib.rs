@@ -9,6 +9,7 @@
 //! Redis. docs/protocol.md describes all of it.
 
 pub mod audit;
+pub mod bounds;
 mod calls;
 pub mod crash;
 mod encoding;
@@ -16,7 +17,7 @@ mod error;
 mod keys;
 mod link;
 mod node_name;
-mod scripts;
+pub mod scripts;
 mod server_info;
 mod target;
 pub mod text;
@@ -30,7 +31,7 @@ pub use calls::{
 pub use encoding::cursor::Cursor;
 pub use encoding::effects::Effects;
 pub use encoding::ledger::{Digest, Entry, Ledger};
-pub use encoding::pack::{OwnedPack, PACK_MESSAGES, Pack, PackBuilder, Range};
+pub use encoding::pack::{OwnedPack, Pack, PackBuilder, Range};
 pub use encoding::record::{self, FailedGlance, FailedMessage};
 pub use encoding::takeover::{How, Takeover};
 pub use error::{Error, Setting};

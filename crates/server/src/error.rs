@@ -1,4 +1,4 @@
-//! Why a server could not be found, started or stopped.
+//! The errors of this crate.
 
 use std::fs;
 use std::io;
@@ -16,16 +16,16 @@ pub enum Error {
         crate::PROGRAM_VARIABLE
     )]
     ProgramNotFound {
-        /// The places that were searched, in order.
+        /// The searched places, in order.
         looked_for: String,
     },
 
     /// A server program was named, and there is no such executable file.
     #[error("{named_by} names {}, which is not an executable file", path.display())]
     ProgramMissing {
-        /// What named it: a variable or a call.
+        /// The variable or call that names it.
         named_by: &'static str,
-        /// The path that was named.
+        /// The path that it names.
         path: PathBuf,
     },
 
@@ -36,7 +36,7 @@ pub enum Error {
     /// A file, folder or process could not be handled.
     #[error("could not {action}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: String,
         /// Why it failed.
         source: io::Error,
@@ -65,7 +65,7 @@ pub enum Error {
     /// The server runs and does not answer.
     #[error("the server did not answer within {seconds} s; its log ends with:\n{log}")]
     NoAnswer {
-        /// How long was waited.
+        /// How long the caller waited.
         seconds: u64,
         /// The end of the server's log.
         log: String,
@@ -86,16 +86,16 @@ pub enum Error {
         folder: PathBuf,
     },
 
-    /// The server was asked to end and has not.
+    /// The server did not end after a signal.
     #[error("the server with pid {pid} did not stop within {seconds} s")]
     StillRunning {
         /// The server.
         pid: u32,
-        /// How long was waited.
+        /// How long the caller waited.
         seconds: u64,
     },
 
-    /// A call that needs a running server was made while it was down.
+    /// The call needs a running server, and it is down.
     #[error("the private server is not running")]
     NotRunning,
 }

@@ -1,29 +1,31 @@
-//! Running a Redis-compatible server, so that nothing has to be installed before Baton is tried.
+//! Finding and running a Redis-compatible server, so that a user can try Baton without one.
 //!
-//! There are two kinds of server, told apart by how long they live:
+//! There are two kinds of server:
 //!
 //! - [`PrivateServer`] belongs to the process that started it and is gone with it, even when that
-//!   process is killed. The demo, the benchmarks and the tests use it; it can be killed, paused
-//!   and restarted on purpose.
-//! - [`Embedded`] is a process of its own on a fixed port, which outlives the node that happened
-//!   to start it and keeps its data on disk. `baton run` uses it when no Redis answers.
+//!   process is killed. The demo, the benchmarks and the tests use it; they kill, pause and
+//!   restart it on purpose.
+//! - [`EmbeddedServer`] is a process of its own on a fixed port, which outlives the node that
+//!   started it and keeps its data on disk. `baton run` uses it when no Redis answers.
 //!
-//! Both run the program that [`find_program`] finds. Talking to the server is left to others:
-//! this crate sends no more than it takes to see that a server answers, and which one it is.
+//! Both run the program that [`find_program`] finds. This crate is no client: it sends only what
+//! it needs to see that a server answers, and which one it is.
 
-mod embedded;
+mod embedded_server;
 mod error;
 mod password;
 mod port;
-mod private;
+mod private_server;
 mod probe;
 mod process;
 mod program;
 mod watchdog;
 
-pub use embedded::{Embedded, EmbeddedState, EmbeddedStatus, Started, Stopped, default_data_dir};
+pub use embedded_server::{
+    EmbeddedServer, EmbeddedState, EmbeddedStatus, Started, Stopped, default_data_dir,
+};
 pub use error::Error;
 pub use port::free_port;
-pub use private::{Fsync, PrivateServer, PrivateServerBuilder};
-pub use probe::{Heard, answers, hear};
+pub use private_server::{Fsync, PrivateServer, PrivateServerBuilder};
+pub use probe::{PortUse, probe_port};
 pub use program::{PROGRAM_VARIABLE, find_program};

@@ -1,5 +1,5 @@
-//! Passwords for servers that are started here: the loopback interface is open to every user
-//! of the machine, so without one each of them could read and take messages.
+//! Passwords of the servers that this crate starts. Every user of the machine can reach the
+//! loopback interface, so without a password each of them could read and take messages.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ pub(crate) fn random() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The password in a file; `None` if there is no whole one.
+/// The password in a file; `None` if it is missing or incomplete.
 pub(crate) fn read(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let password = text.trim_end();
@@ -24,11 +24,11 @@ pub(crate) fn read(file: &Path) -> Option<String> {
     whole.then(|| password.to_owned())
 }
 
-/// Puts a text into a file that its owner alone may read. Another process sees the old file
-/// or the new one, never a part.
+/// Writes a text to a file that only its owner may read. Another process sees the old file or the
+/// new one, never a part.
 pub(crate) fn write_secret(file: &Path, text: &str) -> io::Result<()> {
     let new = file.with_extension("new");
-    // One that a crash left behind may have other permissions.
+    // A file that a crash left behind may have other permissions.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

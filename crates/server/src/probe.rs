@@ -1,4 +1,4 @@
-//! Seeing whether a server answers, and which one it is.
+//! A probe of an address: whether a server answers, and which one it is.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -9,8 +9,8 @@ use std::time::Duration;
 /// A healthy server on the same machine answers within a millisecond; a busy machine takes longer.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// No reply that is of interest here is longer.
-const MOST_BYTES: u64 = 64 * 1024;
+/// Max bytes of a reply that are read.
+const MAX_REPLY_BYTES: u64 = 64 * 1024;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,77 +21,73 @@ pub(crate) enum Address {
     Unix(PathBuf),
 }
 
-/// What came back from an address.
+/// The answer of an address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Nobody listens.
+    /// No program listens.
     Refused,
-    /// Somebody listens, and says nothing that a Redis-compatible server would say.
-    Mute,
-    /// The server is reading its data from disk.
+    /// A program listens, but it gives no answer that a Redis-compatible server would give.
+    NotRedis,
+    /// The server reads its data from disk.
     Loading,
     /// The server answers.
     Ready(Identity),
 }
 
-/// What a server tells about itself; nothing if it wants a password first.
+/// What a server says about itself; nothing if it wants a password first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) pid: Option<u32>,
     pub(crate) program: Option<PathBuf>,
 }
 
-/// What a port of 127.0.0.1 has to say.
+/// What listens on a port of 127.0.0.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Heard {
-    /// A Redis-compatible server answers, wants a password first, or still reads its data.
+pub enum PortUse {
+    /// A Redis-compatible server: it answers, wants a password first, or still reads its data.
     Server,
-    /// A program listens, and within a second says nothing that a server would say.
-    Silence,
-    /// No program listens.
-    Nothing,
+    /// A program that gives no answer within a second, or none that a server would give.
+    OtherProgram,
+    /// No program.
+    Free,
 }
 
-/// Asks what listens on this port of 127.0.0.1.
-pub fn hear(port: u16) -> Heard {
+/// Finds out what listens on this port of 127.0.0.1.
+pub fn probe_port(port: u16) -> PortUse {
     match Address::Tcp(port).probe(None) {
-        Answer::Loading | Answer::Ready(_) => Heard::Server,
-        Answer::Mute => Heard::Silence,
-        Answer::Refused => Heard::Nothing,
+        Answer::Loading | Answer::Ready(_) => PortUse::Server,
+        Answer::NotRedis => PortUse::OtherProgram,
+        Answer::Refused => PortUse::Free,
     }
 }
 
-/// Whether a Redis-compatible server answers on this port of 127.0.0.1.
-///
-/// A server that wants a password first, or that still reads its data from disk, counts: the port
-/// is in use by a server.
-#[must_use]
-pub fn answers(port: u16) -> bool {
-    hear(port) == Heard::Server
-}
-
 impl Address {
+    /// Asks for a sign of life and for the server's identity.
     pub(crate) fn probe(&self, password: Option<&str>) -> Answer {
-        let answer = match self {
+        self.ask(password)
+            .unwrap_or_else(|error| match error.kind() {
+                ErrorKind::ConnectionRefused | ErrorKind::NotFound => Answer::Refused,
+                _ => Answer::NotRedis,
+            })
+    }
+
+    fn ask(&self, password: Option<&str>) -> io::Result<Answer> {
+        match self {
             Address::Tcp(port) => {
-                TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, *port)), TIMEOUT)
-                    .and_then(|stream| {
-                        stream.set_read_timeout(Some(TIMEOUT))?;
-                        stream.set_write_timeout(Some(TIMEOUT))?;
-                        ask(stream, password)
-                    })
-            }
-            Address::Unix(path) => UnixStream::connect(path).and_then(|stream| {
+                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+                let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
                 stream.set_read_timeout(Some(TIMEOUT))?;
                 stream.set_write_timeout(Some(TIMEOUT))?;
                 ask(stream, password)
-            }),
-        };
-        answer.unwrap_or_else(|error| match error.kind() {
-            ErrorKind::ConnectionRefused | ErrorKind::NotFound => Answer::Refused,
-            _ => Answer::Mute,
-        })
+            }
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
+                ask(stream, password)
+            }
+        }
     }
 }
 
@@ -99,7 +95,7 @@ fn ask(stream: impl Read + Write, password: Option<&str>) -> io::Result<Answer> 
     let mut stream = BufReader::new(stream);
     if let Some(password) = password {
         send(stream.get_mut(), &["AUTH", password])?;
-        // Its answer does not matter: PING tells whether we were let in.
+        // Its answer does not matter: PING fails if the password is wrong.
         read_line(&mut stream)?;
     }
     send(stream.get_mut(), &["PING"])?;
@@ -111,28 +107,33 @@ fn ask(stream: impl Read + Write, password: Option<&str>) -> io::Result<Answer> 
         return Ok(Answer::Ready(Identity::default()));
     }
     if pong != "+PONG" {
-        return Ok(Answer::Mute);
+        return Ok(Answer::NotRedis);
     }
     send(stream.get_mut(), &["INFO", "server"])?;
+    Ok(Answer::Ready(read_identity(&mut stream)?))
+}
+
+fn read_identity(stream: &mut impl BufRead) -> io::Result<Identity> {
     let mut identity = Identity::default();
     // The reply's first line is `$length`, or an error from a server that restricts INFO.
-    if let Some(length) = read_line(&mut stream)?
+    let length = read_line(stream)?
         .strip_prefix('$')
-        .and_then(|n| n.parse().ok())
-    {
-        let mut info = String::new();
-        stream
-            .take(u64::min(length, MOST_BYTES))
-            .read_to_string(&mut info)?;
-        for line in info.lines() {
-            match line.split_once(':') {
-                Some(("process_id", pid)) => identity.pid = pid.parse().ok(),
-                Some(("executable", path)) => identity.program = Some(PathBuf::from(path)),
-                _ => {}
-            }
+        .and_then(|length| length.parse().ok());
+    let Some(length) = length else {
+        return Ok(identity);
+    };
+    let mut info = String::new();
+    stream
+        .take(u64::min(length, MAX_REPLY_BYTES))
+        .read_to_string(&mut info)?;
+    for line in info.lines() {
+        match line.split_once(':') {
+            Some(("process_id", pid)) => identity.pid = pid.parse().ok(),
+            Some(("executable", path)) => identity.program = Some(PathBuf::from(path)),
+            _ => {}
         }
     }
-    Ok(Answer::Ready(identity))
+    Ok(identity)
 }
 
 fn send(stream: &mut impl Write, words: &[&str]) -> io::Result<()> {
@@ -145,7 +146,7 @@ fn send(stream: &mut impl Write, words: &[&str]) -> io::Result<()> {
 
 fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
-    stream.take(MOST_BYTES).read_line(&mut line)?;
+    stream.take(MAX_REPLY_BYTES).read_line(&mut line)?;
     Ok(line.trim_end().to_owned())
 }
 
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_wants_a_password_answers_without_telling_who_it_is() {
+    fn a_server_that_wants_a_password_answers_without_its_pid() {
         let answer = scripted(&["-NOAUTH Authentication required.\r\n"]).probe(None);
         assert_eq!(answer, Answer::Ready(Identity::default()));
     }
@@ -196,16 +197,16 @@ mod tests {
     }
 
     #[test]
-    fn something_that_is_not_a_redis_server_is_mute() {
+    fn a_program_that_is_not_a_redis_server_is_told_apart() {
         assert_eq!(
             scripted(&["HTTP/1.1 400 Bad Request\r\n"]).probe(None),
-            Answer::Mute
+            Answer::NotRedis
         );
-        assert_eq!(scripted(&[]).probe(None), Answer::Mute);
+        assert_eq!(scripted(&[]).probe(None), Answer::NotRedis);
     }
 
     #[test]
-    fn where_nobody_listens_the_connection_is_refused() {
+    fn where_no_program_listens_the_connection_is_refused() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
@@ -214,6 +215,6 @@ mod tests {
             Address::Unix(PathBuf::from("/no/such/socket")).probe(None),
             Answer::Refused
         );
-        assert!(!answers(port));
+        assert_eq!(probe_port(port), PortUse::Free);
     }
 }

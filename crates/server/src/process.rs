@@ -1,4 +1,4 @@
-//! Questions to the operating system about a process.
+//! Processes of the operating system: their command lines, and signals to them.
 
 use std::io;
 use std::process::Command;
@@ -22,9 +22,9 @@ pub(crate) fn command_line(pid: u32) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Whether this process may signal that one: it is the same user's, or this is the
-/// administrator.
-pub(crate) fn is_in_reach(pid: u32) -> bool {
+/// Whether this process may send signals to that one: both belong to the same user, or this user
+/// is the administrator.
+pub(crate) fn can_signal(pid: u32) -> bool {
     as_pid(pid).is_ok_and(|pid| test_kill_process(pid).is_ok())
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> io::Result<()> {
     Ok(kill_process(as_pid(pid)?, signal)?)
 }
 
-/// Sends a signal to every process of the group that this process leads.
+/// Sends a signal to every process of the group that `leader` leads.
 pub(crate) fn signal_group(leader: u32, signal: Signal) -> io::Result<()> {
     Ok(kill_process_group(as_pid(leader)?, signal)?)
 }

@@ -1,4 +1,4 @@
-//! Finding a server program.
+//! The server program to run.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use crate::Error;
 /// The environment variable that names the server program and overrides every other place.
 pub const PROGRAM_VARIABLE: &str = "BATON_SERVER_PROGRAM";
 
-/// The programs that do, the preferred one first.
+/// The names of suitable programs, the preferred one first.
 const NAMES: [&str; 2] = ["valkey-server", "redis-server"];
 
 /// Where `make setup` puts the program, seen from the folder that cargo builds into.
@@ -30,7 +30,7 @@ pub fn find_program() -> Result<PathBuf, Error> {
     find(
         env::var_os(PROGRAM_VARIABLE).as_deref(),
         env::var_os("PATH").as_deref(),
-        // A symlink to the binary may lie anywhere; the build folder is where it leads to.
+        // A symlink to the binary may lie anywhere; its target is in the build folder.
         env::current_exe()
             .and_then(|exe| exe.canonicalize())
             .ok()

@@ -1,14 +1,14 @@
-//! Taking a private server down with its owner, however the owner ends.
+//! The watchdog ends a private server together with its owner, however the owner ends.
 //!
 //! No destructor runs in a process that is killed, and what Linux offers for this (the parent
 //! death signal) must be set between fork and exec, which needs unsafe code and does not exist on
 //! macOS. A pipe does the same everywhere: the watchdog is a small shell process that reads from
-//! a pipe whose only writing end is held by the owner. However the owner ends, the pipe closes,
-//! and the watchdog kills what the owner has left and removes its folder.
+//! a pipe whose only writing end the owner has. However the owner ends, the pipe closes. Then the
+//! watchdog kills the owner's server and removes its folder.
 //!
-//! The owner writes one line whenever that changes: the pid of the server to kill, or an empty
-//! line when there is none. A server is told to go ahead only after its pid was written, so there
-//! is no moment at which it would be overlooked.
+//! The owner writes a line whenever its server changes: the pid of the server to kill, or an empty
+//! line when there is none. A new process waits for a line before it becomes the server, and the
+//! owner sends that line after the pid. So the watchdog knows the pid of every server.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,9 +16,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// Signals meant for the owner's terminal or session are ignored: this process ends by itself
-/// once the owner has. The server leads a process group, which holds its snapshot children too.
-/// Right after the kill a dying process may still create a file, so the removal is repeated.
+/// The watchdog ignores the signals of the owner's terminal and session: it ends by itself after
+/// the owner. The server leads a process group, which also holds its children that write RDB
+/// files. A dying process may still create a file after the kill, so the removal is repeated.
 const WATCH: &str = r#"
 trap '' HUP INT TERM
 pid=
@@ -33,14 +33,14 @@ while rm -rf "$1"; [ -e "$1" ] && [ "$tries" -lt 100 ]; do
 done
 "#;
 
-/// Waits for the owner's word, and then becomes the server: the pid stays the same.
+/// Waits for a line of the owner, then becomes the server. The pid stays the same.
 const WAIT_AND_BECOME: &str = r#"read -r go && exec "$@" </dev/null"#;
 
 /// The process that cleans up after its owner.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     process: Child,
-    /// `None` only while it is being dropped.
+    /// `None` only during the drop.
     pipe: Option<ChildStdin>,
 }
 
@@ -69,7 +69,7 @@ impl Watchdog {
         let watched = self.tell(&server.id().to_string());
         let told = server.stdin.take().map_or(Ok(()), |mut go| match watched {
             Ok(()) => go.write_all(b"go\n"),
-            // The server ends by itself as `go` is dropped without a word.
+            // Dropping `go` closes the pipe, and the process ends without a server.
             Err(error) => Err(error),
         });
         if let Err(error) = told {
@@ -80,14 +80,14 @@ impl Watchdog {
         Ok(server)
     }
 
-    /// Forgets the server. To be called before its pid is free to be used by another process.
+    /// Forgets the server. Call this before another process can get its pid.
     pub(crate) fn forget(&mut self) -> io::Result<()> {
         self.tell("")
     }
 
     fn tell(&mut self, line: &str) -> io::Result<()> {
         match &mut self.pipe {
-            // One write for the whole line: the owner may be killed between two.
+            // One write for the whole line: a kill may end the owner between two.
             Some(pipe) => pipe.write_all(format!("{line}\n").as_bytes()),
             None => Ok(()),
         }

@@ -1,21 +1,9 @@
 //! Numbers, times and takeovers, as a person reads them.
 
 use baton::inspect::{How, Takeover};
+pub(crate) use baton_print::thousands;
 
 use crate::text::escape;
-
-/// `1234567` as `1,234,567`.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// Messages per second, without the unit.
 pub(crate) fn rate(per_s: f64) -> String {
@@ -86,10 +74,6 @@ mod tests {
 
     #[test]
     fn numbers_and_times_are_easy_to_read() {
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(999), "999");
-        assert_eq!(thousands(1_234_567), "1,234,567");
-        assert_eq!(thousands(u64::MAX), "18,446,744,073,709,551,615");
         assert_eq!(rate(9.94), "9.9");
         assert_eq!(rate(99.96), "100");
         assert_eq!(rate(54_321.5), "54,322");

@@ -6,30 +6,31 @@ use std::time::{Duration, Instant};
 use baton_log::LogEvent;
 use baton_processes::Told;
 
-use crate::record::{End, Lane, Role, Span, Tick};
+use crate::history::{End, Life, Role, Span, Tick};
 use crate::stage::Stage;
 
 /// About how many ticks all lanes have together.
 const TICKS: f64 = 3000.0;
-/// The shortest time that has a tick of its own, in s.
-const SHORTEST_TICK: f64 = 0.05;
+/// The shortest time of a tick, in s: a reader of the report still sees a shorter one, but not what
+/// it says.
+const SHORTEST_TICK: f64 = 0.15;
 /// Longest wait that counts as a takeover or a recovery.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The life of every process, in the order they were started.
-pub fn lanes(stage: &Stage, told: &[Told], began: Instant) -> Vec<Lane> {
+pub fn lanes(stage: &Stage, told: &[Told], began: Instant) -> Vec<Life> {
     let now = Instant::now();
     let at = |moment: Instant| moment.saturating_duration_since(began).as_secs_f64();
     let tick_s = (at(now) * stage.settings.nodes as f64 / TICKS).max(SHORTEST_TICK);
     let mut by_node: Vec<Vec<&Told>> = vec![Vec::new(); stage.nodes.len()];
     told.iter().for_each(|told| by_node[told.copy].push(told));
-    let mut lanes: Vec<Lane> = Vec::new();
+    let mut lanes: Vec<Life> = Vec::new();
     for (node, told) in stage.nodes.iter().zip(by_node) {
         let (to, end) = node.gone.unwrap_or((now, End::Alive));
         let events = told.iter().map(|told| (at(told.at), *told));
         let pauses = node.pauses.iter();
         let pauses = pauses.map(|(from, until)| (at(*from), at(until.unwrap_or(to))));
-        lanes.push(Lane {
+        lanes.push(Life {
             label: node.label.clone(),
             node: node.name.clone(),
             from_s: at(node.from),
@@ -48,7 +49,7 @@ pub fn lanes(stage: &Stage, told: &[Told], began: Instant) -> Vec<Lane> {
             count: printed,
             failed: printed,
         };
-        lanes.push(Lane {
+        lanes.push(Life {
             label: format!("getErrors {}", number + 1),
             node: String::new(),
             from_s: at(drain.from),

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use baton_chaos::history::History;
 use baton_chaos::plan::{KINDS, Kind, Plan};
-use baton_chaos::record::Record;
 use baton_chaos::run::{self, Length};
 use baton_chaos::show::Show;
 use baton_chaos::stage::{Settings, clock};
@@ -126,7 +126,7 @@ fn chaos(args: &Args) -> Result<ExitCode> {
     );
     let record = match ran {
         Err(_) if stop.asked() => return Ok(ExitCode::from(INTERRUPTED)),
-        ran => Record {
+        ran => History {
             seed,
             command: again,
             ..ran?
@@ -137,10 +137,7 @@ fn chaos(args: &Args) -> Result<ExitCode> {
         write(path, &serde_json::to_string(&record)?)?;
     }
     if let Some(path) = &args.out {
-        write(
-            path,
-            &baton_chaos::report::page(std::slice::from_ref(&record)),
-        )?;
+        write(path, &baton_chaos::report::page(&record))?;
     }
     Ok(match (record.verdict.is_clean(), stop.asked()) {
         (false, _) => ExitCode::FAILURE,
@@ -212,7 +209,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn print(record: &Record) {
+fn print(record: &History) {
     let verdict = &record.verdict;
     println!(
         "\n{} faults in {:.0} s on {}, {}",

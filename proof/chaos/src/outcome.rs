@@ -12,8 +12,8 @@ use baton_protocol::Census;
 use baton_protocol::Ledger;
 use serde::Serialize;
 
+use crate::history::{Fault, History};
 use crate::lanes;
-use crate::record::{Fault, Record};
 use crate::stage::Stage;
 use crate::story::Story;
 use crate::verdict::{Evidence, Judgement, Print, judge};
@@ -29,7 +29,7 @@ pub fn record(
     began: Instant,
     status: &Snapshot,
     asides: impl FnOnce(&Judgement),
-) -> Result<Record> {
+) -> Result<History> {
     let ledger = Ledger {
         entries: stage.eye.ledger_since(0)?,
     };
@@ -69,19 +69,19 @@ pub fn record(
     let on_the_way = stage.findings.iter().filter(|found| !again(found));
     verdict.findings = on_the_way.cloned().collect();
     verdict.findings.extend(words(&judgement.findings, &story));
-    Ok(Record {
+    Ok(History {
         server: status.server.version.clone(),
         durability: match stage.settings.always {
             true => "appendfsync always".to_owned(),
             false => "appendfsync everysec".to_owned(),
         },
         seconds: began.elapsed().as_secs_f64(),
-        lanes: lanes::lanes(stage, &told, began),
+        lives: lanes::lanes(stage, &told, began),
         verdict,
         takeovers_ms: lanes::takeovers_ms(stage, &told),
         recoveries_ms: lanes::recoveries_ms(stage, &told),
         faults,
-        ..Record::default()
+        ..History::default()
     })
 }
 

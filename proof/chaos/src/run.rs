@@ -8,9 +8,9 @@ use baton::inspect::{NodeRole, Snapshot};
 
 use crate::books::Books;
 use crate::faults::{self, Fault, Note};
+use crate::history::{self, History};
 use crate::outcome;
 use crate::plan::{Kind, Plan, Planned, Step};
-use crate::record::{self, Record};
 use crate::show::Show;
 use crate::stage::{Settings, Stage};
 use crate::stop::Stop;
@@ -31,7 +31,7 @@ pub enum Length {
 struct Run<'a> {
     stage: Stage,
     books: Books,
-    faults: Vec<record::Fault>,
+    faults: Vec<history::Fault>,
     began: Instant,
     show: &'a mut Show,
 }
@@ -44,7 +44,7 @@ pub fn run(
     stop: Stop,
     logs: Option<&Path>,
     show: &mut Show,
-) -> Result<Record> {
+) -> Result<History> {
     let mut run = Run {
         stage: Stage::new(settings, stop)?,
         books: Books::default(),
@@ -314,8 +314,8 @@ fn words(status: &Snapshot) -> String {
     )
 }
 
-fn fault(kind: Kind) -> record::Fault {
-    record::Fault {
+fn fault(kind: Kind) -> history::Fault {
+    history::Fault {
         name: kind.facts().words.to_owned(),
         targets: Vec::new(),
         from_s: 0.0,

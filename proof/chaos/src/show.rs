@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use baton_print::outln as println;
 
+use crate::history::Fault;
 use crate::plan::Kind;
-use crate::record::Fault;
 use crate::verdict::Judgement;
 
 /// Prints.

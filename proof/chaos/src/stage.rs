@@ -17,9 +17,9 @@ use tempfile::TempDir;
 
 use crate::dice::Dice;
 use crate::eye::Eye;
+use crate::history::End;
 use crate::net::Namespace;
 use crate::proxy::Proxy;
-use crate::record::End;
 use crate::stop::Stop;
 
 pub use drains::Drain;

@@ -6,7 +6,7 @@ use baton_log::LogEvent;
 use baton_processes::Told;
 use baton_protocol::{Entry, Ledger};
 
-use crate::record::Fault;
+use crate::history::Fault;
 use crate::verdict::Print;
 
 /// How far around a message's lines faults belong to its story, in s.

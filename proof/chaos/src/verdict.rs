@@ -11,7 +11,7 @@ use baton_processes::Told;
 use baton_protocol::Census;
 use baton_protocol::{Entry, Ledger};
 
-use crate::record::Verdict;
+use crate::history::Verdict;
 
 /// What a server that does not force every write to the disk may forget when it dies.
 const FORGETS: Duration = Duration::from_secs(5);

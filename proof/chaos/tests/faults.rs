@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use baton_chaos::record::Record;
+use baton_chaos::history::History;
 
 /// Runs a few faults of one kind: every one is done, and every message ends once. Nothing is
 /// tested of a kind that cannot happen here; the run says why.
@@ -28,7 +28,7 @@ fn only(kind: &str) {
     }
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{told}{complaint}");
-    let record: Record = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let record: History = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     assert_eq!(record.faults.len(), 3, "{told}");
     for fault in &record.faults {
         assert!(!fault.note.starts_with("not done"), "{told}");

@@ -62,7 +62,7 @@ fn a_short_run_ends_clean_and_leaves_a_record_and_a_page() {
         page.to_str().unwrap(),
     ]);
     assert!(output.status.success(), "{}", stdout(&output));
-    let record: baton_chaos::record::Record =
+    let record: baton_chaos::history::History =
         serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     let verdict = &record.verdict;
     assert!(verdict.is_clean() && verdict.published > 0, "{verdict:?}");

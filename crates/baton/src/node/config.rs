@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use baton_protocol::Setting;
+use baton_protocol::bounds::{MAX_EXACT, MAX_TTL_MS};
 
 use crate::{Error, FleetName};
 
-/// Shortest and longest time to live of leases and claims. Below, jitter would kill healthy
-/// nodes; above, nobody would wait for it.
-const TTL_RANGE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3600));
+/// Shortest and longest time to live of leases and claims. With a shorter one, jitter would kill
+/// healthy nodes.
+const TTL_RANGE: (Duration, Duration) = (
+    Duration::from_millis(200),
+    Duration::from_millis(MAX_TTL_MS),
+);
 /// Most lanes of one node.
 const MAX_CONCURRENCY: usize = 10_000;
-/// Most messages that may wait or be kept as failed, and the highest sequence number: what a
-/// Lua number holds exactly.
-const MAX_COUNT: u64 = 1 << 53;
 
 /// Time to live of a lease and of a claim, unless they are set.
 pub(crate) const LEASE_TTL: Duration = Duration::from_millis(1500);
@@ -95,8 +96,8 @@ impl Config {
         }
         check_count(Setting::MaxPending, "pending messages", self.max_pending)?;
         check_count(Setting::MaxErrors, "errors", self.max_errors)?;
-        if self.messages.is_some_and(|messages| messages > MAX_COUNT) {
-            let problem = format!("at most {MAX_COUNT} messages");
+        if self.messages.is_some_and(|messages| messages > MAX_EXACT) {
+            let problem = format!("at most {MAX_EXACT} messages");
             return Err(Error::setting(Setting::Messages, problem));
         }
         Ok(())
@@ -114,9 +115,9 @@ fn check_ttl(setting: Setting, name: &str, ttl: Duration) -> Result<(), Error> {
 }
 
 fn check_count(setting: Setting, name: &str, count: u64) -> Result<(), Error> {
-    if (1..=MAX_COUNT).contains(&count) {
+    if (1..=MAX_EXACT).contains(&count) {
         return Ok(());
     }
-    let problem = format!("the most {name} must lie between 1 and {MAX_COUNT}");
+    let problem = format!("the most {name} must lie between 1 and {MAX_EXACT}");
     Err(Error::setting(setting, problem))
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use baton_protocol::bounds::MAX_TTL_MS;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -11,9 +12,6 @@ use crate::observe::snapshot::Snapshot;
 
 /// A backlog may stand still for as long as this many claims live, one after the other.
 const STALLED_CLAIMS: u32 = 3;
-
-/// No lease lives longer.
-const MAX_LEASE_TTL: Duration = Duration::from_secs(3600);
 
 /// How long a fleet may go without a sign of life before it is unhealthy.
 ///
@@ -181,7 +179,7 @@ fn lease_ttl(snapshot: &Snapshot) -> Option<Duration> {
     let mut nodes = snapshot.nodes.iter();
     let holder = nodes.find(|node| &node.node == generator)?;
     let ms = snapshot.generator.until_ms.checked_sub(holder.seen_ms)?;
-    Some(Duration::from_millis(ms).min(MAX_LEASE_TTL))
+    Some(Duration::from_millis(ms.min(MAX_TTL_MS)))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::meter::Histogram;
 use crate::{Error, FleetName};
+use baton_protocol::bounds::MAX_TTL_MS;
 use baton_protocol::{Census, FleetState, Roster, Store};
 use baton_protocol::{FailedGlance, How, ServerInfo, Takeover};
 
@@ -65,15 +66,11 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
 }
 
-/// The longest time to live of a lease. A lease that ends later was written while the server's
-/// clock was ahead; the scripts treat it as expired.
-const MAX_LEASE_MS: u64 = 3_600_000;
-
 impl Snapshot {
     /// Whether the lease ends so late that the server's clock must have been ahead when it was
-    /// written.
+    /// written. The scripts treat such a lease as expired.
     pub fn lease_is_ahead(&self) -> bool {
-        self.generator.until_ms > self.now_ms.saturating_add(MAX_LEASE_MS)
+        self.generator.until_ms > self.now_ms.saturating_add(MAX_TTL_MS)
     }
 }
 

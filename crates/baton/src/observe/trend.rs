@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use baton_protocol::bounds::{BEAT_MS_PER_NODE, MAX_BEAT_MS, SILENT_BEATS};
 use serde::Serialize;
 
 use crate::node::meter::Histogram;
@@ -10,10 +11,6 @@ use crate::observe::snapshot::{NodeRole, NodeStatus, Snapshot};
 
 /// A trend keeps this many points: a quarter of an hour at one per second.
 const MAX_POINTS: usize = 900;
-/// The rate of a worker is 0 after three of the longest beats without a beat. The nodes of a large
-/// fleet beat more rarely.
-const SILENT_MS: u64 = 3 * 2000;
-const SILENT_MS_PER_NODE: u64 = 3 * 2;
 /// A point's latency covers this many points, because nodes send theirs only with their beats.
 const LATENCY_POINTS: usize = 10;
 
@@ -92,7 +89,8 @@ impl Trend {
             }
         }
         let nodes = snapshot.nodes.len() as u64;
-        let silent_ms = SILENT_MS.max(SILENT_MS_PER_NODE * nodes);
+        // The rate of a worker that missed its beats is 0. The nodes of a large fleet beat more rarely.
+        let silent_ms = SILENT_BEATS * MAX_BEAT_MS.max(BEAT_MS_PER_NODE * nodes);
         let silent_since = snapshot.now_ms.saturating_sub(silent_ms);
         let rates = snapshot
             .nodes

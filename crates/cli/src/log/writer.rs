@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use baton_print::{PIPE_BUF, errln_within, write_some};
 
-use crate::output;
-use crate::stop::{Cause, Stop};
+use crate::shutdown::{Cause, Shutdown};
+use crate::stdout;
 
 /// The most bytes that the buffer holds. At full speed a node logs less than this per second, so
 /// a short pause of the reader costs no line.
@@ -73,16 +73,16 @@ impl Shared {
 }
 
 impl Writer {
-    /// Starts the thread that writes to standard output. It asks `stop` to stop the node when
-    /// the reader is gone.
-    pub(super) fn start(stop: Stop) -> io::Result<Self> {
-        Self::start_on(io::stdout(), MAX_WAITING_BYTES, stop)
+    /// Starts the thread that writes to standard output. It requests a shutdown when the
+    /// reader is gone.
+    pub(super) fn start(shutdown: Shutdown) -> io::Result<Self> {
+        Self::start_on(io::stdout(), MAX_WAITING_BYTES, shutdown)
     }
 
     fn start_on<O: AsFd + Send + 'static>(
         output: O,
         max_waiting: usize,
-        stop: Stop,
+        shutdown: Shutdown,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             max_waiting,
@@ -94,7 +94,7 @@ impl Writer {
         let thread = Thread {
             shared: Arc::clone(&shared),
             output,
-            stop,
+            shutdown,
             failing: false,
         };
         thread::Builder::new()
@@ -201,7 +201,7 @@ enum Written {
 struct Thread<O> {
     shared: Arc<Shared>,
     output: O,
-    stop: Stop,
+    shutdown: Shutdown,
     /// Whether the last write failed. A message on stderr said so then.
     failing: bool,
 }
@@ -258,7 +258,7 @@ impl<O: AsFd> Thread<O> {
                 Ok(Some(written)) => done += written,
                 Ok(None) => return Written::Part(done),
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                    self.stop.ask(Cause::OutputClosed);
+                    self.shutdown.request(Cause::OutputClosed);
                     return Written::ReaderGone;
                 }
                 Err(error) => {
@@ -280,7 +280,7 @@ impl<O: AsFd> Thread<O> {
             let text = format!(
                 "baton: cannot write the log ({}): trying again; lines that {} MiB cannot hold \
                  are dropped and counted",
-                output::plain(error),
+                stdout::plain(error),
                 MAX_WAITING_BYTES >> 20
             );
             errln_within(&text, STDERR_TIMEOUT);
@@ -312,11 +312,11 @@ mod tests {
     /// Far more bytes than a pipe holds.
     const MAX: usize = 256 * 1024;
 
-    fn start() -> (Writer, PipeReader, Stop) {
+    fn start() -> (Writer, PipeReader, Shutdown) {
         let (reader, output) = pipe().unwrap();
-        let stop = Stop::by_request();
-        let writer = Writer::start_on(output, MAX, stop.clone()).unwrap();
-        (writer, reader, stop)
+        let shutdown = Shutdown::without_signals();
+        let writer = Writer::start_on(output, MAX, shutdown.clone()).unwrap();
+        (writer, reader, shutdown)
     }
 
     fn gap(to: &mut Vec<u8>, lines: u64) {
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn every_line_is_written_in_order_or_counted_where_it_is_missing() {
-        let (writer, mut reader, _stop) = start();
+        let (writer, mut reader, _shutdown) = start();
         let numbers = 100_000;
         (0..numbers).for_each(|number| append(&writer, number));
         let reading = thread::spawn(move || {
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_close_that_nothing_reads_takes_no_longer_than_its_timeout() {
-        let (writer, _reader, stop) = start();
+        let (writer, _reader, shutdown) = start();
         (0..100_000).for_each(|number| append(&writer, number));
         let began = Instant::now();
         writer.close(gap);
@@ -375,12 +375,12 @@ mod tests {
             took >= CLOSE_TIMEOUT && took < 3 * CLOSE_TIMEOUT,
             "{took:?}"
         );
-        assert_eq!(stop.cause(), None);
+        assert_eq!(shutdown.cause(), None);
     }
 
     #[test]
     fn a_line_longer_than_the_buffer_is_written() {
-        let (writer, mut reader, _stop) = start();
+        let (writer, mut reader, _shutdown) = start();
         let long = "x".repeat(2 * MAX);
         let reading = thread::spawn(move || {
             let mut log = String::new();
@@ -392,11 +392,11 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_gone_asks_to_stop() {
-        let (writer, reader, stop) = start();
+    fn a_reader_that_is_gone_requests_a_shutdown() {
+        let (writer, reader, shutdown) = start();
         drop(reader);
         append(&writer, 0);
         writer.close(gap);
-        assert_eq!(stop.cause(), Some(Cause::OutputClosed));
+        assert_eq!(shutdown.cause(), Some(Cause::OutputClosed));
     }
 }

@@ -4,10 +4,9 @@ use baton_server::PrivateServer;
 use serde_json::{Value, json};
 
 use crate::devtools::Browser;
-use crate::support::{Web, failure, push, server, stored};
+use crate::shared::page::{Page, TOKEN};
+use crate::support::{failure, push, server, stored};
 use crate::tab::Tab;
-
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A server with one failed message.
 fn with_a_failure() -> PrivateServer {
@@ -38,8 +37,8 @@ fn unless_actions_are_allowed_there_are_none() {
         return;
     };
     let server = with_a_failure();
-    let web = Web::start(&server, &[]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
     tab.wait_until(
         "the failed message",
         "document.querySelectorAll('#failed [data-id]').length === 1",
@@ -64,8 +63,8 @@ fn an_action_without_the_word_that_only_the_page_knows_is_refused() {
         return;
     };
     let server = with_a_failure();
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &page.url);
     assert_eq!(drop_all(&tab, false), json!(403));
     assert_eq!(stored(&server).len(), 1);
     // It was for nothing else.
@@ -79,19 +78,15 @@ fn who_does_not_know_the_token_sees_only_the_login_page() {
         return;
     };
     let server = with_a_failure();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token");
-    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
-    let file = file.display().to_string();
-    let web = Web::start(&server, &["--allow-actions", "--token-file", &file]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::with_token(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
     assert_at_login(&tab);
     assert_eq!(tab.errors(), Vec::<String>::new());
     // The login page itself may fetch nothing; an address says what it is typed in.
-    tab.go(&format!("{}api/session", web.url));
+    tab.go(&format!("{}api/session", page.url));
     assert!(!tab.text("body").contains("csrf"));
 
-    tab.go(&format!("{}login", web.url));
+    tab.go(&format!("{}login", page.url));
     log_in(&tab, "0123456789abcdef0123456789abcdee");
     assert_at_login(&tab);
     log_in(&tab, TOKEN);
@@ -105,7 +100,7 @@ fn who_does_not_know_the_token_sees_only_the_login_page() {
     assert_eq!(drop_all(&tab, true), json!(200));
     assert_eq!(stored(&server), []);
     // Another browser knows nothing of it.
-    assert_at_login(&Tab::open(&browser, &web.url));
+    assert_at_login(&Tab::open(&browser, &page.url));
 }
 
 #[track_caller]

@@ -15,13 +15,13 @@ use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::PATIENCE;
+use crate::shared::{TIMEOUT, tool};
 
 /// The browser reads what it is asked from file 3 and answers on file 4. The shell makes them of
 /// its stdin and stdout: to hand a child further files takes unsafe code.
 const PIPE: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >&2"#;
 
-/// Nothing is fetched by itself, and a page that nobody looks at runs as fast as any other.
+/// Nothing is fetched by itself, and a page in the background runs as fast as any other.
 const FLAGS: &[&str] = &[
     "--headless=new",
     "--remote-debugging-pipe",
@@ -150,7 +150,7 @@ impl Browser {
         params: Value,
     ) -> Result<Value, Value> {
         let id = self.send(session, method, params);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut said = self.heard.lock();
         loop {
             if let Some(mut answer) = said.answers.remove(&id) {
@@ -165,7 +165,7 @@ impl Browser {
                 self.complaints()
             );
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                panic!("{method}: no answer in {PATIENCE:?}");
+                panic!("{method}: no answer in {TIMEOUT:?}");
             };
             said = self
                 .heard
@@ -208,7 +208,7 @@ impl Drop for Browser {
         // Asked to, it ends its many processes in good order; they then write no more to the
         // folder. If it does not listen, it is killed.
         self.send(None, "Browser.close", json!({}));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut said = self.heard.lock();
         while !said.ended {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
@@ -244,32 +244,16 @@ fn listen(stdout: ChildStdout, heard: &Heard) {
     heard.more.notify_all();
 }
 
-/// The browser's program, looked for once.
+/// The browser's program, found once.
 fn program() -> Option<PathBuf> {
     static FOUND: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-        let found = match std::env::var_os("BATON_BROWSER") {
-            Some(program) => Some(PathBuf::from(program)),
-            None => NAMES.iter().map(PathBuf::from).find(|name| runs(name)),
-        };
-        if found.is_none() {
-            // Past the test runner, which would keep it to itself.
-            let line =
-                "SKIPPED: no browser, so the page was not tested in one; see scripts/setup-browser";
-            let _ = writeln!(std::io::stderr(), "{line}");
-        }
-        found
+        tool::find(
+            "BATON_BROWSER",
+            NAMES,
+            "--version",
+            "no browser, so the page was not tested in one; see scripts/setup-browser",
+        )
     });
-    let required = std::env::var_os("BATON_REQUIRE_TOOLS").is_some_and(|value| value == "1");
-    assert!(
-        FOUND.is_some() || !required,
-        "there is no browser, and BATON_REQUIRE_TOOLS is 1"
-    );
+    tool::require("browser", FOUND.as_ref());
     FOUND.clone()
-}
-
-fn runs(program: &Path) -> bool {
-    let mut command = Command::new(program);
-    command.arg("--version").stdin(Stdio::null());
-    let output = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    output.is_ok_and(|status| status.success())
 }

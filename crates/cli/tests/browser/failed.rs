@@ -1,41 +1,38 @@
 //! Failed messages, retried and dropped through the page.
 
 use baton_server::PrivateServer;
-use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{Web, failure, fleet_of, push, server, stored, wait_books};
+use crate::support::{
+    Page, Visit, failure, fleet_of, push, server, stored, wait_books, wait_items,
+};
 use crate::tab::Tab;
 
 #[test]
 fn a_message_that_is_retried_through_the_page_is_handled_again() {
-    let Some(browser) = Browser::shared() else {
+    let Some(visit) = Visit::start(with_three_failures, 3) else {
         return;
     };
-    let server = server();
-    fail_until(&server, 3);
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
-    wait_items(&tab, 3);
+    let (tab, server) = (&visit.tab, &visit.server);
 
-    let before = stored(&server);
+    let before = stored(server);
     tab.click("#failed [data-id] button.retry");
     tab.wait_until("the question", "document.querySelector('#confirm').open");
-    assert_eq!(wait_books(&server, "its books", |_| true).retried, 0);
+    assert_eq!(wait_books(server, "its books", |_| true).retried, 0);
     tab.click("#confirm-yes");
-    let books = wait_books(&server, "the retry", |books| books.retried == 1);
+    let books = wait_books(server, "the retry", |books| books.retried == 1);
     assert_eq!((books.errors, books.pending, books.done), (2, 1, 0));
     // The newest comes first on the page.
-    assert_eq!(stored(&server), before[..2]);
+    assert_eq!(stored(server), before[..2]);
     tab.wait_until(
         "the page to say so",
         "/retried 1/.test(document.querySelector('#toast').textContent)
             && document.querySelector('#toast').checkVisibility()",
     );
-    wait_items(&tab, 2);
+    wait_items(tab, 2);
 
-    let _fleet = fleet_of(2, &server, &["--messages", "3", "--error-rate", "0"]);
-    let books = wait_books(&server, "the message to end", |books| books.done == 1);
+    let _fleet = fleet_of(2, server, &["--messages", "3", "--error-rate", "0"]);
+    let books = wait_books(server, "the message to end", |books| books.done == 1);
     assert!(books.balanced && books.counted, "{books:?}");
     assert_eq!((books.published, books.retried, books.failed), (3, 1, 3));
     tab.wait_until(
@@ -48,21 +45,17 @@ fn a_message_that_is_retried_through_the_page_is_handled_again() {
 
 #[test]
 fn drop_all_leaves_what_failed_after_the_look() {
-    let Some(browser) = Browser::shared() else {
+    let Some(visit) = Visit::start(with_three_failures, 3) else {
         return;
     };
-    let server = server();
-    fail_until(&server, 3);
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
-    wait_items(&tab, 3);
+    let (tab, server) = (&visit.tab, &visit.server);
     tab.wait_until(
         "the page to know the books",
         "document.querySelector('#books').dataset.state === 'balanced'",
     );
 
     // One more, for the same reason.
-    fail_until(&server, 4);
+    fail_until(server, 4);
     tab.wait_until(
         "the page to know of a newer failure",
         "/\\b1 newer/.test(document.querySelector('#look-again').textContent)",
@@ -74,12 +67,12 @@ fn drop_all_leaves_what_failed_after_the_look() {
     // First thought better of, then done.
     tab.click("#confirm-no");
     tab.wait_until("no question", "!document.querySelector('#confirm').open");
-    assert_eq!(numbers(&server), [1, 2, 3, 4]);
+    assert_eq!(numbers(server), [1, 2, 3, 4]);
     tab.click("#drop-all");
     tab.click("#confirm-yes");
-    wait_books(&server, "three to be gone", |books| books.errors <= 1);
-    assert_eq!(numbers(&server), [4]);
-    wait_items(&tab, 1);
+    wait_books(server, "three to be gone", |books| books.errors <= 1);
+    assert_eq!(numbers(server), [4]);
+    wait_items(tab, 1);
     assert_eq!(tab.errors(), Vec::<String>::new());
 }
 
@@ -97,8 +90,8 @@ fn a_search_and_a_reason_narrow_what_is_shown_and_what_is_dropped() {
             failure(3, "too long", "plum"),
         ],
     );
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &page.url);
     wait_items(&tab, 3);
     tab.eval("document.querySelector('#search').focus()");
     tab.type_text("PEAR");
@@ -117,14 +110,11 @@ fn a_search_and_a_reason_narrow_what_is_shown_and_what_is_dropped() {
     assert_eq!(tab.errors(), Vec::<String>::new());
 }
 
-/// Waits until the page lists so many failed messages.
-#[track_caller]
-pub(crate) fn wait_items(tab: &Tab, count: usize) {
-    let count = json!(count);
-    tab.wait_until(
-        &format!("{count} failed messages"),
-        &format!("document.querySelectorAll('#failed [data-id]').length === {count}"),
-    );
+/// A server whose fleet has rejected three messages.
+fn with_three_failures() -> PrivateServer {
+    let server = server();
+    fail_until(&server, 3);
+    server
 }
 
 /// Lets a fleet reject all its messages until so many have failed.

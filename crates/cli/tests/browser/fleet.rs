@@ -8,7 +8,7 @@ use baton_server::{Fsync, PrivateServer};
 use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{PATIENCE, Web, fleet_of, server, wait_books};
+use crate::support::{Page, TIMEOUT, fleet_of, server, wait_books};
 use crate::tab::Tab;
 
 /// The longest time from a kill to the new name on the page.
@@ -31,8 +31,8 @@ fn the_page_shows_the_fleet_without_an_error() {
     };
     let server = server();
     let fleet = fleet_of(3, &server, &["--interval", "20ms", "--error-rate", "0"]);
-    let web = Web::start(&server, &[]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
 
     tab.wait_until(
         "the generator",
@@ -75,8 +75,8 @@ fn a_killed_generator_is_seen_within_two_seconds() {
     };
     let server = server();
     let mut fleet = fleet_of(3, &server, &["--interval", "20ms"]);
-    let web = Web::start(&server, &[]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
     let dead = generator(&fleet);
     let shown = json!(dead);
     tab.wait_until(
@@ -97,7 +97,7 @@ fn a_killed_generator_is_seen_within_two_seconds() {
     assert!(took <= SEEN_WITHIN, "{took:?}");
 
     fleet
-        .wait_for(mark, PATIENCE, "its word", |told| {
+        .wait_for(mark, TIMEOUT, "its word", |told| {
             matches!(told.event(), LogEvent::Generator { .. })
         })
         .unwrap();
@@ -114,7 +114,7 @@ fn a_killed_generator_is_seen_within_two_seconds() {
     let mark = fleet.mark();
     fleet.terminate(copy).unwrap();
     fleet
-        .wait_for(mark, PATIENCE, "its heir", |told| {
+        .wait_for(mark, TIMEOUT, "its heir", |told| {
             matches!(told.event(), LogEvent::Generator { .. })
         })
         .unwrap();
@@ -151,8 +151,8 @@ fn without_redis_the_page_keeps_what_it_knows_and_says_that_it_is_old() {
         .start()
         .unwrap();
     let fleet = fleet_of(2, &server, &["--interval", "20ms"]);
-    let web = Web::start(&server, &[]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
     let shown = json!(generator(&fleet));
     let fresh = format!(
         "document.querySelector('#generator').textContent === {shown}
@@ -160,6 +160,11 @@ fn without_redis_the_page_keeps_what_it_knows_and_says_that_it_is_old() {
             && document.querySelector('#stale').hidden"
     );
     tab.wait_until("the fleet", &fresh);
+    // Until it has read the failed messages once, the page asks for them also without Redis.
+    tab.wait_until(
+        "the failed messages",
+        "/looked at/.test(document.querySelector('#look').textContent)",
+    );
 
     server.kill9();
     tab.wait_until(

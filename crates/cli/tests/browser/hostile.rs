@@ -1,9 +1,9 @@
-//! Messages, reasons and names that would rather be a page than be shown on one.
+//! Messages, reasons and names that try to become part of the page.
 
 use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{Web, failure, hostile_node, push, server};
+use crate::support::{Page, failure, hostile_node, push, server};
 use crate::tab::Tab;
 
 const SCRIPT: &str = "<script>window.pwned=1</script>";
@@ -22,8 +22,8 @@ fn hostile_text_is_shown_as_text() {
     failed.node = IMAGE.to_owned();
     push(&server, &[failed]);
     hostile_node(&server, IMAGE);
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &page.url);
     tab.wait_until(
         "the node with a hostile name",
         &format!(

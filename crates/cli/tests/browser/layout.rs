@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{Web, failure, fleet_of, hostile_node, push, server};
+use crate::support::{Page, failure, fleet_of, hostile_node, push, server};
 use crate::tab::Tab;
 
 /// The smallest contrast of text and what is behind it that people with weak sight can read.
@@ -41,8 +41,8 @@ fn on_a_phone_nothing_is_wider_than_the_screen() {
     push(&server, &[failure(1, &long[..300], &long)]);
     hostile_node(&server, &long[..200]);
     let _fleet = fleet_of(3, &server, &["--interval", "20ms"]);
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &page.url);
     tab.wait_until(
         "all there is to show",
         "document.querySelectorAll('#nodes tr[data-node]').length === 4
@@ -75,8 +75,8 @@ fn text_can_be_read_by_day_and_by_night() {
     let server = server();
     push(&server, &[failure(1, "too long", "some text")]);
     let _fleet = fleet_of(2, &server, &["--interval", "20ms", "--error-rate", "0"]);
-    let web = Web::start(&server, &[]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
     tab.wait_until(
         "a failed message and good books",
         "document.querySelectorAll('#failed [data-id]').length === 1
@@ -114,8 +114,8 @@ fn a_failed_message_can_be_read_without_a_mouse() {
     };
     let server = server();
     push(&server, &[failure(1, "too long", "some text")]);
-    let web = Web::start(&server, &[]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
     tab.wait_until(
         "the failed message",
         "document.querySelectorAll('#failed [data-id]').length === 1",

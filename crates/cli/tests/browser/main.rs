@@ -9,10 +9,9 @@ mod failed;
 mod fleet;
 mod hostile;
 mod layout;
-#[path = "../proxy/nginx.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod nginx;
 mod proxied;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod shots;
 mod support;
 mod tab;

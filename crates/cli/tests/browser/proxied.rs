@@ -4,12 +4,10 @@
 use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::failed::wait_items;
-use crate::nginx::{DOCUMENTED, LEAST, NAME, Nginx};
-use crate::support::{Web, failure, push, server, stored};
+use crate::shared::nginx::{DOCUMENTED, LEAST, NAME, Nginx};
+use crate::shared::page::{Page, TOKEN};
+use crate::support::{failure, push, server, stored, wait_items};
 use crate::tab::Tab;
-
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 #[test]
 fn a_person_logs_in_and_acts_through_a_proxy_with_a_password_of_its_own() {
@@ -22,24 +20,12 @@ fn a_person_logs_in_and_acts_through_a_proxy_with_a_password_of_its_own() {
         };
         let server = server();
         push(&server, &[failure(1, "too long", "some text")]);
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("token");
-        std::fs::write(&file, TOKEN).unwrap();
-        let file = file.display().to_string();
         // The only name that every machine knows.
         let url = format!("https://localhost:{}", prepared.addr.port());
-        let flags = [
-            "--allow-actions",
-            "--token-file",
-            &file,
-            "--public-url",
-            &url,
-        ];
-        let web = Web::start(&server, &flags);
-        let page = web.url.trim_start_matches("http://").trim_end_matches('/');
+        let page = Page::with_token(&server, &["--public-url", &url]);
         let names = format!("server_name {NAME};");
         let conf = conf.replace(&names, "server_name localhost;");
-        let _nginx = prepared.start(&conf, page.parse().unwrap());
+        let _nginx = prepared.start(&conf, page.addr);
 
         let tab = Tab::open(&browser, "about:blank");
         tab.call(

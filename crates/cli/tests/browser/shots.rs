@@ -7,7 +7,7 @@ use baton_server::{Fsync, PrivateServer};
 use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{Web, failure, fleet_of, push, wait_books};
+use crate::support::{Page, failure, fleet_of, push, wait_books};
 use crate::tab::Tab;
 
 /// Reasons beside the one that the program pretends.
@@ -28,8 +28,8 @@ fn pictures_of_a_take() {
     for (seq, (reason, text)) in (1_u64..).zip(REASONS) {
         push(&server, &[failure(seq, reason, text)]);
     }
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &page.url);
     tab.save_nothing();
     tab.wait_until(
         "the failed messages",
@@ -76,8 +76,8 @@ fn pictures_of_a_lively_fleet() {
         "0.004",
     ];
     let mut fleet = fleet_of(5, &server, &flags);
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
+    let page = Page::start(&server, &["--allow-actions"]);
+    let tab = Tab::open(&browser, &page.url);
     let now_ms = wait_books(&server, "its clock", |_| true).now_ms;
     for (seq, (reason, text)) in (1_u64..).zip(REASONS) {
         let mut failed = failure(seq, reason, text);

@@ -1,70 +1,62 @@
 //! Servers, fleets and the page of the program.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::sync::Arc;
 
 use baton::FailedMessage;
-use baton_processes::{Fleet, command, wait_status};
+use baton_processes::{Fleet, wait_status};
 use baton_protocol::record;
 use baton_server::PrivateServer;
 
-/// Longest wait for anything. Generous: a busy machine must not fail a test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+use crate::devtools::Browser;
+use crate::shared::{keys, redis};
+use crate::tab::Tab;
 
-/// A server that keeps nothing.
-pub(crate) fn server() -> PrivateServer {
-    PrivateServer::builder().start().unwrap()
-}
+pub(crate) use crate::shared::page::Page;
+pub(crate) use crate::shared::{TIMEOUT, server};
 
 /// A fleet on that server with `count` copies that know their roles. On a busy machine none of
-/// them loses its lease for being slow; a killed one does not keep it any longer.
+/// them loses its lease because it is slow. A killed one keeps it no longer than usual.
 pub(crate) fn fleet_of(count: usize, server: &PrivateServer, args: &[&str]) -> Fleet {
-    let url = server.url();
-    let mut all = vec!["--redis", url.as_str(), "--lease-ttl", "10s"];
+    let mut all = vec!["--lease-ttl", "10s"];
     all.extend(args);
-    let mut fleet = Fleet::new(env!("CARGO_BIN_EXE_baton"), &all);
-    fleet.start_many(count, PATIENCE).unwrap();
-    fleet
+    crate::shared::fleet_of(count, server, &all)
 }
 
-/// A running `baton web`. It is killed when this is dropped.
-pub(crate) struct Web {
-    process: Child,
-    /// Where its page is, with a slash at the end.
-    pub(crate) url: String,
+/// A page in a browser's tab, whose visitor may act.
+pub(crate) struct Visit {
+    pub(crate) tab: Tab,
+    pub(crate) page: Page,
+    pub(crate) server: PrivateServer,
+    pub(crate) browser: Arc<Browser>,
 }
 
-impl Web {
-    /// Starts one on any free port.
+impl Visit {
+    /// Opens the page of a server and waits until it lists so many failed messages. `None` if
+    /// this machine has no browser.
     #[track_caller]
-    pub(crate) fn start(server: &PrivateServer, args: &[&str]) -> Self {
-        let mut process = command(Path::new(env!("CARGO_BIN_EXE_baton")))
-            .args(["web", "--redis", &server.url(), "--http", "127.0.0.1:0"])
-            .args(args)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut stdout = BufReader::new(process.stdout.take().unwrap());
-        stdout.read_line(&mut line).unwrap();
-        let url = line
-            .split_whitespace()
-            .find(|word| word.starts_with("http://"));
-        let url = url
-            .unwrap_or_else(|| panic!("no address: {line:?}"))
-            .to_owned();
-        Self { process, url }
+    pub(crate) fn start(server: impl FnOnce() -> PrivateServer, failed: usize) -> Option<Self> {
+        let browser = Browser::shared()?;
+        let server = server();
+        let page = Page::start(&server, &["--allow-actions"]);
+        let tab = Tab::open(&browser, &page.url);
+        wait_items(&tab, failed);
+        Some(Self {
+            tab,
+            page,
+            server,
+            browser,
+        })
     }
 }
 
-impl Drop for Web {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Waits until the page lists so many failed messages.
+#[track_caller]
+pub(crate) fn wait_items(tab: &Tab, count: usize) {
+    tab.wait_until(
+        &format!("{count} failed messages"),
+        &format!("document.querySelectorAll('#failed [data-id]').length === {count}"),
+    );
 }
 
 /// A failed message.
@@ -81,7 +73,7 @@ pub(crate) fn failure(seq: u64, reason: &str, text: &str) -> FailedMessage {
 
 /// Puts failed messages into the errors store, the last one as the newest.
 pub(crate) fn push(server: &PrivateServer, failures: &[FailedMessage]) {
-    let keys = baton_protocol::Keys::new(&baton::FleetName::new("default").unwrap());
+    let keys = keys();
     let mut redis = redis(server);
     let last: u64 = redis::cmd("HINCRBY")
         .arg(&keys.errors_ids)
@@ -103,7 +95,7 @@ pub(crate) fn push(server: &PrivateServer, failures: &[FailedMessage]) {
 
 /// The failed messages in the errors store, oldest first, whether a person holds them or not.
 pub(crate) fn stored(server: &PrivateServer) -> Vec<FailedMessage> {
-    let keys = baton_protocol::Keys::new(&baton::FleetName::new("default").unwrap());
+    let keys = keys();
     let records: BTreeMap<u64, Vec<u8>> = redis::cmd("HGETALL")
         .arg(&keys.errors)
         .query(&mut redis(server))
@@ -114,11 +106,6 @@ pub(crate) fn stored(server: &PrivateServer) -> Vec<FailedMessage> {
         .collect()
 }
 
-fn redis(server: &PrivateServer) -> redis::Connection {
-    let client = redis::Client::open(server.url()).unwrap();
-    client.get_connection().unwrap()
-}
-
 /// Waits until Redis's own books say something.
 #[track_caller]
 pub(crate) fn wait_books(
@@ -126,12 +113,12 @@ pub(crate) fn wait_books(
     what: &str,
     fits: impl Fn(&baton::inspect::Snapshot) -> bool,
 ) -> baton::inspect::Snapshot {
-    wait_status(&server.url(), "default", PATIENCE, what, fits).unwrap()
+    wait_status(&server.url(), "default", TIMEOUT, what, fits).unwrap()
 }
 
 /// Makes a node appear, dead since this moment, that has this name and a host of the same name.
 pub(crate) fn hostile_node(server: &PrivateServer, name: &str) {
-    let keys = baton_protocol::Keys::new(&baton::FleetName::new("default").unwrap());
+    let keys = keys();
     let about = serde_json::json!({"host": name, "pid": 1, "version": name});
     let mut redis = redis(server);
     let (s, _us): (u64, u64) = redis::cmd("TIME").query(&mut redis).unwrap();

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::devtools::Browser;
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
-/// The pause between two looks at a page.
+/// The pause between two checks of a page.
 const POLL: Duration = Duration::from_millis(10);
 
 /// One page, which shares neither cookies nor anything else with others. It is closed when this
@@ -111,7 +111,7 @@ impl Tab {
     /// Waits until an expression is true, and returns when that was seen.
     #[track_caller]
     pub(crate) fn wait_until(&self, what: &str, expression: &str) -> Instant {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             // What is thrown while a page goes away is no reason to give up.
             let last = self.try_eval(expression);

@@ -1,4 +1,4 @@
-//! Failed messages taken through the page: saved, looked for, and only then removed.
+//! Failed messages taken through the page: saved, confirmed, and only then removed.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use baton_processes::command;
 use baton_server::PrivateServer;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::devtools::Browser;
-use crate::failed::wait_items;
-use crate::support::{PATIENCE, Web, failure, push, server, stored};
+use crate::support::{TIMEOUT, Visit, failure, push, server, stored, wait_items};
 use crate::tab::Tab;
 
 /// A server with so many failed messages.
@@ -24,6 +23,13 @@ fn with_failures(count: u64) -> PrivateServer {
         .collect();
     push(&server, &failures);
     server
+}
+
+/// Lets a tab save files in a folder of its own.
+fn save_to_folder(tab: &Tab) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    tab.save_to(folder.path());
+    folder
 }
 
 /// Takes all that the page lists, and waits for the question.
@@ -60,29 +66,25 @@ fn get_errors(server: &PrivateServer) -> Command {
 
 #[test]
 fn what_is_confirmed_is_in_a_file_and_no_longer_in_the_store() {
-    let Some(browser) = Browser::shared() else {
+    let Some(visit) = Visit::start(|| with_failures(3), 3) else {
         return;
     };
-    let server = with_failures(3);
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
-    let folder = tempfile::tempdir().unwrap();
-    tab.save_to(folder.path());
-    wait_items(&tab, 3);
-    take_all(&tab);
+    let (tab, server) = (&visit.tab, &visit.server);
+    let folder = save_to_folder(tab);
+    take_all(tab);
     let (name, taken) = wait_file(folder.path());
     assert_eq!(
         tab.text("#taken-text"),
         format!("Saved 3 messages as {name}. Is the file there?")
     );
-    assert_eq!(stored(&server).len(), 3, "nobody has confirmed yet");
+    assert_eq!(stored(server).len(), 3, "the user has not confirmed yet");
     // Escape is no answer.
     tab.press("Escape");
-    wait_question(&tab);
+    wait_question(tab);
     tab.click("#taken-remove");
-    wait_toast(&tab, "took 3");
-    assert_eq!(stored(&server), []);
-    wait_items(&tab, 0);
+    wait_toast(tab, "took 3");
+    assert_eq!(stored(server), []);
+    wait_items(tab, 0);
     assert_eq!(seqs(&taken), [1, 2, 3]);
     let first: Value = serde_json::from_str(taken.lines().next().unwrap()).unwrap();
     assert_eq!(
@@ -94,83 +96,72 @@ fn what_is_confirmed_is_in_a_file_and_no_longer_in_the_store() {
 
 #[test]
 fn when_nothing_was_saved_nothing_is_removed() {
-    let Some(browser) = Browser::shared() else {
+    let Some(visit) = Visit::start(|| with_failures(50), 50) else {
         return;
     };
-    let server = with_failures(50);
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
-    let folder = tempfile::tempdir().unwrap();
+    let (tab, server) = (&visit.tab, &visit.server);
     // The browser cancels every download.
     tab.save_nothing();
-    wait_items(&tab, 50);
-    take_all(&tab);
-    assert_eq!(stored(&server).len(), 50);
+    take_all(tab);
+    assert_eq!(stored(server).len(), 50);
     tab.click("#taken-back");
-    wait_toast(&tab, "put back 50");
-    wait_items(&tab, 50);
-    assert_eq!(stored(&server).len(), 50);
+    wait_toast(tab, "put back 50");
+    wait_items(tab, 50);
+    assert_eq!(stored(server).len(), 50);
 
     // They can be taken again, one as well as all.
-    tab.save_to(folder.path());
+    let folder = save_to_folder(tab);
     tab.click("#failed [data-id] button.take");
-    wait_question(&tab);
+    wait_question(tab);
     let (_, taken) = wait_file(folder.path());
     assert_eq!(seqs(&taken), [50]);
     tab.click("#taken-remove");
-    wait_toast(&tab, "took 1");
-    assert_eq!(stored(&server).len(), 49);
+    wait_toast(tab, "took 1");
+    assert_eq!(stored(server).len(), 49);
 }
 
 #[test]
 fn who_closes_or_reloads_the_page_leaves_the_messages_in_the_store() {
-    let Some(browser) = Browser::shared() else {
+    let Some(visit) = Visit::start(|| with_failures(3), 3) else {
         return;
     };
-    let server = with_failures(3);
-    let web = Web::start(&server, &["--allow-actions"]);
-    let other = Tab::open(&browser, &web.url);
-    let folder = tempfile::tempdir().unwrap();
+    let (other, url) = (&visit.tab, &visit.page.url);
     for close in [false, true] {
-        let tab = Tab::open(&browser, &web.url);
-        tab.save_to(folder.path());
+        let tab = Tab::open(&visit.browser, url);
+        let _folder = save_to_folder(&tab);
         wait_items(&tab, 3);
         take_all(&tab);
         other.click("#look-again");
-        wait_items(&other, 0);
+        wait_items(other, 0);
         match close {
             true => drop(tab.call("Page.close", json!({}))),
-            false => tab.go(&web.url),
+            false => tab.go(url),
         }
         // Long before the time for an answer is over.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let listed = "document.querySelectorAll('#failed [data-id]').length";
         while other.eval(listed) != json!(3) {
             assert!(Instant::now() < deadline, "they did not return");
             other.click("#look-again");
         }
-        assert_eq!(stored(&server).len(), 3);
+        assert_eq!(stored(&visit.server).len(), 3);
     }
 }
 
 #[test]
 fn when_the_page_s_server_is_killed_the_messages_return() {
-    let Some(browser) = Browser::shared() else {
+    let Some(visit) = Visit::start(|| with_failures(3), 3) else {
         return;
     };
-    let server = with_failures(3);
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tab = Tab::open(&browser, &web.url);
-    let folder = tempfile::tempdir().unwrap();
-    tab.save_to(folder.path());
-    wait_items(&tab, 3);
-    take_all(&tab);
+    let (tab, server) = (&visit.tab, &visit.server);
+    let folder = save_to_folder(tab);
+    take_all(tab);
     wait_file(folder.path());
-    let held = get_errors(&server).output().unwrap();
+    let held = get_errors(server).output().unwrap();
     assert_eq!(seqs(&String::from_utf8(held.stdout).unwrap()), [0; 0]);
     // With SIGKILL.
-    drop(web);
-    let printed = get_errors(&server).output().unwrap();
+    drop(visit.page);
+    let printed = get_errors(server).output().unwrap();
     let printed = String::from_utf8(printed.stdout).unwrap();
     assert_eq!(seqs(&printed), [1, 2, 3]);
     tab.click("#taken-remove");
@@ -183,24 +174,20 @@ fn when_the_page_s_server_is_killed_the_messages_return() {
 #[test]
 fn two_people_and_get_errors_take_each_message_once() {
     const FAILED: u64 = 3000;
-    let Some(browser) = Browser::shared() else {
+    let Some(visit) = Visit::start(|| with_failures(FAILED), 50) else {
         return;
     };
-    let server = with_failures(FAILED);
-    let web = Web::start(&server, &["--allow-actions"]);
-    let tabs = [0, 1].map(|_| Tab::open(&browser, &web.url));
-    let folders = [0, 1].map(|_| tempfile::tempdir().unwrap());
-    for (tab, folder) in tabs.iter().zip(&folders) {
-        tab.save_to(folder.path());
-        wait_items(tab, 50);
-    }
+    let second = Tab::open(&visit.browser, &visit.page.url);
+    wait_items(&second, 50);
+    let (tabs, server) = ([&visit.tab, &second], &visit.server);
+    let folders = tabs.map(save_to_folder);
     // Its reader is slow: it holds some when the others come.
-    let mut printing = get_errors(&server).spawn().unwrap();
+    let mut printing = get_errors(server).spawn().unwrap();
     let mut stdout = printing.stdout.take().unwrap();
     let mut first = [0; 1];
     stdout.read_exact(&mut first).unwrap();
     // One click after the other without waiting for an answer.
-    for tab in &tabs {
+    for tab in tabs {
         tab.eval("document.querySelector('#take-all').click()");
     }
     let mut outputs = Vec::new();
@@ -232,7 +219,7 @@ fn two_people_and_get_errors_take_each_message_once() {
     let all = outputs.concat();
     assert_eq!(all.len() as u64, FAILED, "{lengths:?}");
     assert_eq!(BTreeSet::from_iter(all).len() as u64, FAILED, "{lengths:?}");
-    assert_eq!(stored(&server), []);
+    assert_eq!(stored(server), []);
 }
 
 /// The numbers in a file.
@@ -251,7 +238,7 @@ fn seqs(lines: &str) -> Vec<u64> {
 /// The one file of a folder, as soon as there is one that was saved to its end.
 #[track_caller]
 fn wait_file(folder: &Path) -> (String, String) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let mut files = std::fs::read_dir(folder)
             .unwrap()

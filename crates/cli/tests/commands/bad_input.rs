@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use baton_server::PrivateServer;
 use redis::Commands;
 
-use crate::seed::{Seed, texts};
+use crate::seeder::{Seeder, texts};
 use crate::support::{baton, dead_port, on, redis, run, send, server, wait_until};
 
 const COMMANDS: [&str; 4] = ["getErrors", "errors", "status", "clean"];
@@ -79,7 +79,7 @@ fn something_that_is_not_redis_is_no_redis() {
 #[test]
 fn a_key_of_another_type_is_named_and_left_alone() {
     let server = server();
-    let seed = Seed::new(&server);
+    let seed = Seeder::new(&server);
     let key = &seed.store.keys().errors;
     send(&server, &["SET", key, "mine"]);
     for command in ["getErrors", "clean", "run"] {
@@ -93,7 +93,7 @@ fn a_key_of_another_type_is_named_and_left_alone() {
 #[test]
 fn a_read_only_replica_is_refused_and_its_primary_untouched() {
     let primary = server();
-    let mut seed = Seed::new(&primary);
+    let mut seed = Seeder::new(&primary);
     seed.fail(&texts(1..=3));
     let replica = PrivateServer::builder()
         .config(
@@ -116,7 +116,7 @@ fn a_read_only_replica_is_refused_and_its_primary_untouched() {
             ended.stderr
         );
     }
-    // Looking is allowed, and tells.
+    // Commands that only read work, and print a warning.
     assert_eq!(on(&replica, &["errors"]).lines().len(), 3);
     assert!(
         on(&replica, &["status"])
@@ -129,7 +129,7 @@ fn a_read_only_replica_is_refused_and_its_primary_untouched() {
 #[test]
 fn a_user_without_a_needed_command_is_told_which_and_nothing_is_lost() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=3));
     send(
         &server,
@@ -151,7 +151,7 @@ fn a_user_without_a_needed_command_is_told_which_and_nothing_is_lost() {
 #[test]
 fn a_node_refuses_a_fleet_of_another_protocol() {
     let server = server();
-    let seed = Seed::new(&server);
+    let seed = Seeder::new(&server);
     send(
         &server,
         &["HSET", &seed.store.keys().meta, "protocol", "99"],

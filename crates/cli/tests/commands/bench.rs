@@ -86,6 +86,7 @@ fn copies_that_are_killed_are_replaced_and_the_report_shows_it() {
     assert_eq!(figures["clean"], true);
     let page = std::fs::read_to_string(&file).unwrap();
     assert!(page.starts_with("<!doctype html>"));
+    assert_eq!(baton_report::check::troubles(&page), Vec::<String>::new());
     assert!(page.contains("60,000 messages, each exactly once"));
     assert!(page.contains("killed at"));
     assert_eq!(page.matches("<svg").count(), 2);

@@ -6,13 +6,13 @@ use baton::Inspector;
 use baton::{FleetName, Target};
 use baton_protocol::{Claim, ClaimCall, Slot, Store};
 
-use crate::seed::{Seed, texts};
+use crate::seeder::{Seeder, texts};
 use crate::support::{on, server};
 
 #[test]
 fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=1));
     seed.publish(&texts(2..=6));
     // The living keep what they hold.

@@ -2,7 +2,7 @@
 
 use baton_server::PrivateServer;
 
-use crate::servers::start_each;
+use crate::shared::server_matrix::start_each;
 use crate::support::{baton, run};
 
 #[test]

@@ -70,7 +70,7 @@ fn a_node_starts_a_server_that_others_join_and_that_outlives_it() {
         said.contains(machine.data.path().join("baton").to_str().unwrap()),
         "{said}"
     );
-    // A password that is meant for another server does not lock anybody out of this one.
+    // A password that is meant for another server does not lock a user out of this one.
     let mut status = machine.baton(&["status"]);
     status.env("REDIS_PASSWORD", "for another server");
     let status = run(status);

@@ -32,7 +32,7 @@ fn a_node_refuses_a_server_that_may_delete_messages_and_names_the_policy() {
 }
 
 #[test]
-fn a_node_runs_there_if_somebody_insists() {
+fn a_node_runs_there_if_the_user_insists() {
     let server = evicting();
     let url = server.url();
     for (fleet, args, variables) in [

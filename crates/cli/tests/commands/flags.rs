@@ -1,7 +1,7 @@
 //! Flags and variables: good ones are used, bad ones are named, with exit code 2.
 
-use crate::seed::{Seed, line, texts};
-use crate::support::{baton, dead_port, on, run, server};
+use crate::seeder::{Seeder, line, texts};
+use crate::support::{assert_finds_m1, baton, dead_port, on, run, server};
 
 #[test]
 fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
@@ -119,7 +119,7 @@ fn a_server_is_named_in_one_way_at_a_time() {
 #[test]
 fn what_is_typed_comes_before_the_environment() {
     let server = server();
-    Seed::new(&server).fail(&texts(1..=1));
+    Seeder::new(&server).fail(&texts(1..=1));
     let port = server.port().unwrap().to_string();
     let (addr, dead) = (
         format!("127.0.0.1:{port}"),
@@ -141,22 +141,14 @@ fn what_is_typed_comes_before_the_environment() {
         ),
         (vec![], vec![("BATON_EMBEDDED_PORT", port.as_str())]),
     ] {
-        let mut command = baton(&["errors"]);
-        command.args(&args).envs(variables.clone());
-        let ended = run(command);
-        assert_eq!(
-            ended.lines(),
-            [line(1, "m1")],
-            "{args:?} {variables:?}: {}",
-            ended.stderr
-        );
+        assert_finds_m1(&args, &variables);
     }
 }
 
 #[test]
 fn an_empty_variable_counts_as_none() {
     let server = server();
-    Seed::new(&server).fail(&texts(1..=1));
+    Seeder::new(&server).fail(&texts(1..=1));
     let mut command = baton(&["errors", "--redis", &server.url()]);
     for variable in [
         "REDIS_URL",
@@ -199,7 +191,7 @@ fn a_variable_that_is_neither_on_nor_off_is_refused() {
         }
     }
     let server = server();
-    Seed::new(&server).fail(&texts(1..=1));
+    Seeder::new(&server).fail(&texts(1..=1));
     for (values, begin) in [
         (["true", "1", "yes", "on", "ON", "True"], "{"),
         (["false", "0", "no", "off", "OFF", "False"], "2023"),
@@ -216,7 +208,7 @@ fn a_variable_that_is_neither_on_nor_off_is_refused() {
 #[test]
 fn flags_work_before_and_after_the_command() {
     let server = server();
-    let mut seed = Seed::at(&format!("{}/2", server.url()));
+    let mut seed = Seeder::at(&format!("{}/2", server.url()));
     seed.fail(&texts(1..=1));
     let url = server.url();
     for args in [

@@ -7,13 +7,13 @@ use std::thread;
 use redis::Commands;
 use rustix::process::Signal;
 
-use crate::seed::{Seed, line, texts};
+use crate::seeder::{Seeder, line, texts};
 use crate::support::{baton, end, on, read_line, redis, run, send, server, signal};
 
 #[test]
 fn all_failed_messages_are_printed_in_their_order_and_removed() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=600));
 
     let first = on(&server, &["getErrors"]);
@@ -33,7 +33,7 @@ fn all_failed_messages_are_printed_in_their_order_and_removed() {
 #[test]
 fn json_has_all_fields_and_all_bytes() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&[&b"plain"[..], b"\xff\x1b[31m", b"two\nlines"]);
     let taken = on(&server, &["getErrors", "--json"]);
     let head = r#""at":"2023-11-14T22:13:20.123Z","node":"seeder","reason":"no such customer","attempt":1"#;
@@ -53,7 +53,7 @@ fn json_has_all_fields_and_all_bytes() {
 #[test]
 fn a_text_of_a_mebibyte_passes_through_a_pipe() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     let long = "x".repeat(1 << 20);
     seed.fail(&[long.as_str(), "short"]);
     let taken = on(&server, &["getErrors"]);
@@ -64,7 +64,7 @@ fn a_text_of_a_mebibyte_passes_through_a_pipe() {
 #[test]
 fn whatever_lies_in_the_errors_store_is_printed_escaped_and_removed() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&["\u{1b}]0;owned\u{7}\ttab\\".as_bytes(), b"\xc3half"]);
     let keys = seed.store.keys();
     for garbage in [&b"garbage"[..], b"", b"\x96\x01\x02", b"\x00\xff\x1b[2J"] {
@@ -93,7 +93,7 @@ fn whatever_lies_in_the_errors_store_is_printed_escaped_and_removed() {
 #[test]
 fn two_at_once_print_each_message_once() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=3000));
     let url = server.url();
     let takers: Vec<_> = (0..2)
@@ -120,7 +120,7 @@ fn two_at_once_print_each_message_once() {
 #[test]
 fn failures_that_arrive_meanwhile_do_not_keep_it_running() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=10));
     let mut child = baton(&["getErrors", "--redis", &server.url()])
         .spawn()
@@ -138,7 +138,7 @@ fn failures_that_arrive_meanwhile_do_not_keep_it_running() {
 #[test]
 fn killed_in_the_middle_it_has_removed_nothing_that_was_not_read() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=400));
     let mut child = baton(&["getErrors", "--redis", &server.url()])
         .spawn()
@@ -165,7 +165,7 @@ fn killed_in_the_middle_it_has_removed_nothing_that_was_not_read() {
 fn interrupted_it_removes_what_was_read_and_gives_back_the_rest() {
     for (sent, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let server = server();
-        let mut seed = Seed::new(&server);
+        let mut seed = Seeder::new(&server);
         seed.fail(&texts(1..=10));
         let mut child = baton(&["getErrors", "--redis", &server.url()])
             .spawn()
@@ -189,7 +189,7 @@ fn interrupted_it_removes_what_was_read_and_gives_back_the_rest() {
 #[test]
 fn it_works_on_a_server_whose_memory_is_full() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=10));
     send(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let taken = on(&server, &["getErrors"]);
@@ -205,7 +205,7 @@ fn it_works_on_a_server_whose_memory_is_full() {
 #[test]
 fn a_slow_reader_gets_everything() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=5));
     let mut child = baton(&["getErrors", "--redis", &server.url()])
         .stdout(Stdio::piped())
@@ -226,7 +226,7 @@ fn a_slow_reader_gets_everything() {
 #[test]
 fn records_whose_ids_are_lost_are_named_and_not_passed_over() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&["first", "second"]);
     send(&server, &["DEL", "baton:{default:0}:errors_ids"]);
     for command in ["getErrors", "errors"] {
@@ -243,7 +243,7 @@ fn records_whose_ids_are_lost_are_named_and_not_passed_over() {
 #[test]
 fn what_another_holds_is_counted_by_those_that_do_not_show_it() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&["first", "second"]);
     send(
         &server,

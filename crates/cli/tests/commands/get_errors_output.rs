@@ -3,13 +3,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 
-use crate::seed::{Seed, line, texts};
+use crate::seeder::{Seeder, line, texts};
 use crate::support::{baton, end, read_line, run, server, shell};
 
 #[test]
 fn a_reader_that_ends_early_takes_exactly_what_it_read() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=300));
     let mut child = baton(&["getErrors", "--redis", &server.url()])
         .spawn()
@@ -32,7 +32,7 @@ fn a_reader_that_ends_early_takes_exactly_what_it_read() {
 #[test]
 fn head_takes_one() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=50));
     for seq in 1..=20 {
         let mut command = shell("$BATON getErrors | head -n 1");
@@ -45,7 +45,7 @@ fn head_takes_one() {
 #[test]
 fn on_a_full_disk_nothing_is_removed() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=5));
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = baton(&["getErrors", "--redis", &server.url()]);
@@ -63,7 +63,7 @@ fn on_a_full_disk_nothing_is_removed() {
 #[test]
 fn a_file_that_takes_no_more_has_every_message_that_was_removed() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=100));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("failed.txt");
@@ -97,7 +97,7 @@ fn a_file_that_takes_no_more_has_every_message_that_was_removed() {
 #[test]
 fn without_a_stdout_nothing_is_taken() {
     let server = server();
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.fail(&texts(1..=5));
     let mut command = shell("exec $BATON getErrors >&-");
     command.env("REDIS_URL", server.url());

@@ -2,25 +2,27 @@
 //! are put there by hand.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../servers/mod.rs"]
-mod servers;
+#[path = "../shared/mod.rs"]
+mod shared;
 
 mod bad_input;
 mod bench;
 mod clean;
 mod cluster;
+mod documents;
 mod embedded;
+mod errors;
 mod eviction;
 mod flags;
 mod get_errors;
 mod get_errors_output;
 mod log;
-mod look;
 mod node;
 mod old_spellings;
 mod outputs;
 mod passwords;
-mod seed;
+mod seeder;
+mod status;
 mod support;
 mod tls;
 mod unix_socket;

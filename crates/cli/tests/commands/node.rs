@@ -21,7 +21,7 @@ fn nodes(server: &PrivateServer) -> Value {
 }
 
 #[test]
-fn a_node_whose_log_nobody_reads_stops_in_good_order() {
+fn a_node_whose_log_reader_is_gone_stops_in_good_order() {
     let server = server();
     let mut node = start(&server, &["--interval", "5ms"]);
     let mut stdout = node.stdout.take().unwrap();

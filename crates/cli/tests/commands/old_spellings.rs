@@ -1,6 +1,6 @@
 //! Command lines of other programs for the same problem.
 
-use crate::seed::{Seed, line, texts};
+use crate::seeder::{Seeder, line, texts};
 use crate::support::{baton, run, server};
 
 #[test]
@@ -9,7 +9,7 @@ fn every_known_spelling_takes_the_failed_messages() {
     let port = server.port().unwrap().to_string();
     let addr = format!("127.0.0.1:{port}");
     let addr_is = format!("-addr={addr}");
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     for (args, seq) in [
         vec!["-addr", &addr, "-getErrors"],
         vec![&addr_is, "-getErrors"],
@@ -56,7 +56,7 @@ fn every_known_spelling_takes_the_failed_messages() {
 fn clean_temp_cleans() {
     let server = server();
     let addr = format!("127.0.0.1:{}", server.port().unwrap());
-    let mut seed = Seed::new(&server);
+    let mut seed = Seeder::new(&server);
     seed.publish(&texts(1..=3));
     seed.claim(2);
     drop(seed);

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use baton_server::PrivateServer;
 
-use crate::seed::{Seed, line, texts};
+use crate::seeder::{Seeder, line, texts};
 use crate::support::{baton, run, server};
 
 fn dev_full() -> Stdio {
@@ -23,7 +23,7 @@ fn broken_pipe() -> Stdio {
 
 /// Takes the one failed message into a file, with this as stderr.
 fn take_with_stderr(server: &PrivateServer, stderr: Stdio) {
-    let mut seed = Seed::new(server);
+    let mut seed = Seeder::new(server);
     seed.fail(&texts(1..=1));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("failed.txt");
@@ -50,7 +50,7 @@ fn taking_succeeds_though_nothing_reads_its_last_words() {
 #[test]
 fn no_command_panics_whatever_becomes_of_its_words() {
     let server = server();
-    Seed::new(&server).fail(&texts(1..=3));
+    Seeder::new(&server).fail(&texts(1..=3));
     let url = server.url();
     let commands = [
         &["--help"][..],

@@ -1,16 +1,16 @@
-//! Passwords: they are used, and never shown.
+//! Passwords: they are used, and never printed.
 
 use baton_server::PrivateServer;
 
-use crate::seed::{Seed, line, texts};
-use crate::support::{baton, dead_port, run};
+use crate::seeder::{Seeder, texts};
+use crate::support::{assert_finds_m1, baton, dead_port, run};
 
 const SECRET: &str = "s3cret-p/ss@word";
 
 #[test]
 fn a_password_comes_from_the_url_a_file_or_the_environment() {
     let server = PrivateServer::builder().password(SECRET).start().unwrap();
-    Seed::new(&server).fail(&texts(1..=1));
+    Seeder::new(&server).fail(&texts(1..=1));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");
     std::fs::write(&file, format!("{SECRET}\n")).unwrap();
@@ -29,15 +29,7 @@ fn a_password_comes_from_the_url_a_file_or_the_environment() {
             vec![("REDIS_URL", url.as_str()), ("REDIS_PASSWORD", SECRET)],
         ),
     ] {
-        let mut command = baton(&["errors"]);
-        command.args(&args).envs(variables.clone());
-        let ended = run(command);
-        assert_eq!(
-            ended.lines(),
-            [line(1, "m1")],
-            "{args:?} {variables:?}: {}",
-            ended.stderr
-        );
+        assert_finds_m1(&args, &variables);
     }
 }
 
@@ -57,7 +49,7 @@ fn no_command_shows_a_password_when_it_fails() {
             ("redis://:s3cret@h:x", 2),
         ] {
             if command == "run" && url == dead {
-                // A node waits for its server; another test looks at that.
+                // A node waits for its server; another test covers that.
                 continue;
             }
             let ended = run(baton(&[command, "--redis", url]));

@@ -14,11 +14,10 @@ use rustix::net;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Longest wait for anything. Generous: a busy machine must not fail a test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) use crate::shared::{TIMEOUT, redis, server, wait_until};
 
-/// A port on which nobody listens, kept from everybody else. It is not Redis's own, so that
-/// a test never meets the server of the machine it runs on.
+/// A port on which no program listens, reserved for this process. It is not Redis's own, so that a
+/// test never meets the server of its machine.
 pub(crate) fn dead_port() -> u16 {
     static RESERVED: LazyLock<(OwnedFd, u16)> = LazyLock::new(|| {
         let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
@@ -31,7 +30,7 @@ pub(crate) fn dead_port() -> u16 {
     RESERVED.1
 }
 
-/// The program, untouched by what the caller's shell has set.
+/// The program, without the variables of the caller's shell.
 pub(crate) fn baton(args: &[&str]) -> Command {
     clean(Command::new(env!("CARGO_BIN_EXE_baton")), args)
 }
@@ -59,11 +58,6 @@ fn clean(mut command: Command, args: &[&str]) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
-}
-
-/// A server that keeps nothing.
-pub(crate) fn server() -> PrivateServer {
-    PrivateServer::builder().start().unwrap()
 }
 
 /// What a process left behind.
@@ -101,7 +95,7 @@ pub(crate) fn on(server: &PrivateServer, args: &[&str]) -> Ended {
 pub(crate) fn end(child: Child) -> Ended {
     let pid = Pid::from_child(&child);
     let waiter = thread::spawn(move || child.wait_with_output());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !waiter.is_finished() {
         if Instant::now() > deadline {
             let _ = kill_process(pid, Signal::KILL);
@@ -132,13 +126,13 @@ pub(crate) fn three_messages(command: impl Fn() -> Command) {
         let (stdout, tell) = (BufReader::new(node.stdout.take().unwrap()), tell.clone());
         thread::spawn(move || {
             for line in stdout.lines() {
-                // Nobody listens any more once the messages are there.
+                // The receiver is gone once the messages are there.
                 let _ = tell.send(line.unwrap());
             }
         });
     }
     drop(tell);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let (mut published, mut processed, mut log) = (0, 0, Vec::new());
     while (published, processed) != (3, 3) {
         let Ok(line) = told.recv_timeout(deadline.saturating_duration_since(Instant::now())) else {
@@ -197,25 +191,23 @@ pub(crate) fn read_line(from: &mut impl Read) -> String {
     String::from_utf8(line).unwrap()
 }
 
-/// Waits for something to become true.
-#[track_caller]
-pub(crate) fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_true() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// A raw connection to a server.
-pub(crate) fn redis(server: &PrivateServer) -> redis::Connection {
-    let client = redis::Client::open(server.url_with_password()).unwrap();
-    client.get_connection().unwrap()
-}
-
-/// Sends one command in words, and does not care for its answer.
+/// Sends one command and ignores its answer.
 pub(crate) fn send(server: &PrivateServer, words: &[&str]) {
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]);
     command.exec(&mut redis(server)).unwrap();
+}
+
+/// Asserts that a command line finds a server on which the message `m1` has failed.
+#[track_caller]
+pub(crate) fn assert_finds_m1(args: &[&str], variables: &[(&str, &str)]) {
+    let mut command = baton(&["errors"]);
+    command.args(args).envs(variables.iter().copied());
+    let ended = run(command);
+    assert_eq!(
+        ended.lines(),
+        [crate::seeder::line(1, "m1")],
+        "{args:?} {variables:?}: {}",
+        ended.stderr
+    );
 }

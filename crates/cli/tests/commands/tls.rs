@@ -13,7 +13,7 @@ use crate::support::{baton, end, read_line, run, signal, status, three_messages}
 use proxy::{Authority, TlsProxy};
 
 const SECRET: &str = "s3cret";
-/// Longest time until a person is told why it does not work.
+/// Max time until the program prints why it does not work.
 const SOON: Duration = Duration::from_secs(10);
 
 fn server() -> PrivateServer {

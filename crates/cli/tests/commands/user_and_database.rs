@@ -11,7 +11,7 @@ const ENCODED: &str = "s3cret-p%2Fss%40word";
 
 #[test]
 fn a_user_of_the_server_is_let_in_with_the_password_of_the_url_or_the_environment() {
-    // Whoever is not that user needs another password.
+    // Another user needs another password.
     let server = PrivateServer::builder().password("other").start().unwrap();
     let set_user = ["ACL", "SETUSER", USER, "on", "~*", "&*", "+@all"];
     send(&server, &[&set_user[..], &[&format!(">{SECRET}")]].concat());

@@ -1,4 +1,5 @@
-//! Everything that only looks works with the rights that docs/page.md prints, and with no more.
+//! Every command that only reads works with the rights that docs/page.md prints, and needs them
+//! all.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,11 +14,11 @@ use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::seed::Seed;
-use crate::servers::start_each;
-use crate::support::{PATIENCE, baton, end, run, send, signal, wait_until};
+use crate::seeder::Seeder;
+use crate::shared::server_matrix::start_each;
+use crate::support::{TIMEOUT, baton, end, run, send, signal, wait_until};
 
-const PASSWORD: &str = "looks-only";
+const PASSWORD: &str = "reads-only";
 
 /// The words of the rule, as docs/page.md prints it.
 fn printed_rule() -> Vec<String> {
@@ -52,15 +53,15 @@ fn viewer(server: &PrivateServer, args: &[&str]) -> Command {
 }
 
 /// A fleet with a waiting and two failed messages.
-fn seed(server: &PrivateServer) -> Seed {
-    let mut seed = Seed::new(server);
+fn seed(server: &PrivateServer) -> Seeder {
+    let mut seed = Seeder::new(server);
     seed.fail(&["first to fail", "second to fail"]);
     seed.publish(&["waits"]);
     seed
 }
 
 /// Every server of the matrix with that user and that fleet.
-fn servers() -> Vec<(String, PrivateServer, Vec<String>, Seed)> {
+fn servers() -> Vec<(String, PrivateServer, Vec<String>, Seeder)> {
     let with_user = |(name, server): (String, PrivateServer)| {
         let mut rule = printed_rule();
         if name == "redis-6.2" {
@@ -102,7 +103,7 @@ fn commands_that_look_work_with_the_printed_rights() {
 /// The answer to a GET.
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();

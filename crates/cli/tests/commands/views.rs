@@ -10,7 +10,7 @@ use baton_server::PrivateServer;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Ended, PATIENCE, baton, end, on, run, server, signal};
+use crate::support::{Ended, TIMEOUT, baton, end, on, run, server, signal};
 
 /// The first line that a process prints on the stream, and the process.
 fn first_line(stream: impl Read) -> String {
@@ -30,7 +30,7 @@ fn address(line: &str) -> String {
 /// The status and the whole answer to a GET.
 fn get(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
@@ -45,7 +45,7 @@ fn get(address: &str, path: &str) -> (u16, String) {
 /// Asks until the answer has this status.
 #[track_caller]
 fn wait_for(address: &str, path: &str, status: u16) -> String {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let (found, answer) = get(address, path);
         if found == status {
@@ -75,7 +75,7 @@ fn a_watched_status_goes_on_when_redis_goes_and_comes() {
     let mut watch = start(&server, &["status", "--watch", "--json"]);
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut next = |what: &str, fits: fn(&Value) -> bool| {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
             if fits(&line) {
@@ -166,7 +166,7 @@ fn the_page_serves_metrics_and_health_and_ends_in_good_order() {
         metrics.contains("\nbaton_up{fleet=\"default\"} 1\n"),
         "{metrics}"
     );
-    // Nobody generates here.
+    // No node generates here.
     let ill = wait_for(&address, "/healthz", 503);
     assert!(ill.contains("lease"), "{ill}");
     let ended = stop(web);
@@ -188,7 +188,7 @@ fn a_node_tells_programs_how_it_is() {
         assert_eq!(get(address, "/").0, 404);
     }
     // One of them generates, the other has processed something.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let all = addresses
             .each_ref()

@@ -5,9 +5,7 @@ use baton_log::LogEvent;
 use baton_processes::{Fleet, History, status, wait_status};
 use baton_server::PrivateServer;
 
-use crate::support::{
-    PATIENCE, assert_each_once, durable_server, fleet_of, redis, server, workers,
-};
+use crate::support::{TIMEOUT, assert_each_once, durable_server, fleet_of, redis, server, workers};
 
 /// A small deterministic random source: a failing run can be repeated.
 struct Dice(u64);
@@ -34,7 +32,7 @@ fn wait_holder(fleet: &Fleet, server: &PrivateServer) -> usize {
     let status = wait_status(
         &server.url(),
         "default",
-        PATIENCE,
+        TIMEOUT,
         "a worker that holds a message",
         |status| holds(status).is_some(),
     )
@@ -67,7 +65,7 @@ fn generators_and_workers_killed_at_random_under_load_lose_and_repeat_nothing() 
     for kill in 1..=KILLS {
         // Spread over the messages, so that every kill hits a fleet at work.
         let done = MESSAGES * kill as u64 / (KILLS as u64 + 2);
-        wait_status(&server.url(), "default", PATIENCE, "progress", |status| {
+        wait_status(&server.url(), "default", TIMEOUT, "progress", |status| {
             status.done + status.failed >= done
         })
         .unwrap();
@@ -105,7 +103,7 @@ fn a_killed_worker_s_message_is_processed_by_another_long_before_its_claim_ends(
     let mark = fleet.mark();
     fleet.kill9(holder).unwrap();
     let back = fleet
-        .wait_for(mark, PATIENCE, "messages taken back", |told| {
+        .wait_for(mark, TIMEOUT, "messages taken back", |told| {
             matches!(told.event(), LogEvent::Reclaimed { .. })
         })
         .unwrap();
@@ -114,7 +112,7 @@ fn a_killed_worker_s_message_is_processed_by_another_long_before_its_claim_ends(
         "{back:?}"
     );
     fleet
-        .wait_for(mark, PATIENCE, "a second attempt", |told| {
+        .wait_for(mark, TIMEOUT, "a second attempt", |told| {
             matches!(told.event(), LogEvent::Processed { attempt: 2, .. })
         })
         .unwrap();
@@ -142,7 +140,7 @@ fn a_message_whose_workers_lose_it_and_live_is_not_blamed_for_it() {
         let mark = fleet.mark();
         fleet.pause(holder).unwrap();
         fleet
-            .wait_for(mark, PATIENCE, "the message taken back", |told| {
+            .wait_for(mark, TIMEOUT, "the message taken back", |told| {
                 matches!(told.event(), LogEvent::Reclaimed { .. })
             })
             .unwrap();
@@ -173,14 +171,14 @@ fn a_worker_paused_past_its_claim_wakes_up_and_its_commit_is_refused() {
     let mark = fleet.mark();
     fleet.pause(holder).unwrap();
     fleet
-        .wait_for(mark, PATIENCE, "another to process it", |told| {
+        .wait_for(mark, TIMEOUT, "another to process it", |told| {
             matches!(told.event(), LogEvent::Processed { attempt: 2, .. })
         })
         .unwrap();
     let mark = fleet.mark();
     fleet.resume(holder).unwrap();
     fleet
-        .wait_for(mark, PATIENCE, "its commit to be refused", |told| {
+        .wait_for(mark, TIMEOUT, "its commit to be refused", |told| {
             matches!(told.event(), LogEvent::Lost { .. }) && told.copy == holder
         })
         .unwrap();
@@ -200,7 +198,7 @@ fn all_nodes_killed_and_started_again_go_on_where_they_were() {
     ];
     let mut fleet = fleet_of(4, &server, &args);
     for done in [5_000, 15_000] {
-        wait_status(&server.url(), "default", PATIENCE, "progress", |status| {
+        wait_status(&server.url(), "default", TIMEOUT, "progress", |status| {
             status.done + status.failed >= done
         })
         .unwrap();
@@ -235,7 +233,7 @@ fn the_whole_machine_may_stop_and_nothing_is_lost() {
         "1000",
     ];
     let mut fleet = fleet_of(3, &server, &args);
-    wait_status(&server.url(), "default", PATIENCE, "progress", |status| {
+    wait_status(&server.url(), "default", TIMEOUT, "progress", |status| {
         status.done + status.failed >= 3_000
     })
     .unwrap();
@@ -283,7 +281,7 @@ fn two_fleets_side_by_side_never_touch_each_other() {
         .into_iter()
         .zip(&fleets)
     {
-        let status = wait_status(&server.url(), name, PATIENCE, "all to end", |status| {
+        let status = wait_status(&server.url(), name, TIMEOUT, "all to end", |status| {
             status.done + status.failed == messages
         })
         .unwrap();

@@ -4,11 +4,14 @@ use baton::inspect::NodeRole;
 use std::time::{Duration, Instant};
 
 use baton_log::LogEvent;
-use baton_processes::{History, Told, status, wait_status};
+use baton_processes::{Told, status, wait_status};
 
-use crate::support::{PATIENCE, durable_server, fleet_of, messages, server, workers};
+use crate::support::{
+    TIMEOUT, assert_published_once, durable_server, fleet_of, messages, replace_generator, server,
+    workers,
+};
 
-/// A lease that no test waits for: whoever takes over before it ends saw the death itself.
+/// A lease that no test waits for: a node that takes over before it ends has noticed the death.
 const ENDLESS_LEASE: [&str; 2] = ["--lease-ttl", "10m"];
 
 fn is_published_in(told: &Told, epoch: u64) -> bool {
@@ -53,28 +56,17 @@ fn a_killed_generator_is_replaced_long_before_its_lease_ends() {
         &["--interval", "20ms", ENDLESS_LEASE[0], ENDLESS_LEASE[1]],
     );
     for epoch in 2..5 {
-        let generator = fleet.generator().unwrap();
         let mark = fleet.mark();
-        fleet.kill9(generator).unwrap();
-        let next = fleet
-            .wait_for(mark, PATIENCE, "a successor", |told| {
-                matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
-            })
-            .unwrap();
+        let next = replace_generator(&mut fleet);
         assert_eq!(next.event().epoch(), Some(epoch));
         fleet
-            .wait_for(mark, PATIENCE, "its messages", |told| {
+            .wait_for(mark, TIMEOUT, "its messages", |told| {
                 is_published_in(told, epoch)
             })
             .unwrap();
-        fleet.start_many(1, PATIENCE).unwrap();
+        fleet.start_many(1, TIMEOUT).unwrap();
     }
-    let status = status(&server.url(), "default").unwrap();
-    assert!(status.balanced, "{status:?}");
-    assert_eq!(
-        History::new(&fleet.told()).published_twice(),
-        Vec::<u64>::new()
-    );
+    assert_published_once(&fleet, &server);
 }
 
 #[test]
@@ -82,7 +74,7 @@ fn takeover_also_works_when_most_of_the_fleet_dies_at_the_same_moment() {
     let server = server();
     let mut fleet = fleet_of(12, &server, &["--interval", "20ms"]);
     let generator = fleet.generator().unwrap();
-    // Everybody but the two who joined last: all who are first in line die too.
+    // All but the two that joined last: the nodes that are first in line die too.
     let mut doomed = fleet.alive();
     let survivors = [10, 11].map(|copy| if copy == generator { 9 } else { copy });
     doomed.retain(|copy| !survivors.contains(copy));
@@ -94,13 +86,13 @@ fn takeover_also_works_when_most_of_the_fleet_dies_at_the_same_moment() {
         fleet.kill9(copy).unwrap();
     }
     let next = fleet
-        .wait_for(mark, PATIENCE, "a survivor to generate", |told| {
+        .wait_for(mark, TIMEOUT, "a survivor to generate", |told| {
             matches!(told.event(), LogEvent::Generator { .. })
         })
         .unwrap();
     assert!(survivors.contains(&next.copy));
     fleet
-        .wait_for(mark, PATIENCE, "the other to work", |told| {
+        .wait_for(mark, TIMEOUT, "the other to work", |told| {
             matches!(told.event(), LogEvent::Processed { .. }) && survivors.contains(&told.copy)
         })
         .unwrap();
@@ -126,25 +118,25 @@ fn a_generator_paused_past_its_lease_wakes_up_fenced() {
         let mark = fleet.mark();
         fleet.pause(generator).unwrap();
         let next = fleet
-            .wait_for(mark, PATIENCE, "a successor", |told| {
+            .wait_for(mark, TIMEOUT, "a successor", |told| {
                 matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
             })
             .unwrap();
         let mark = fleet.mark();
         fleet.resume(generator).unwrap();
         fleet
-            .wait_for(mark, PATIENCE, "the old one to notice", |told| {
+            .wait_for(mark, TIMEOUT, "the old one to notice", |told| {
                 told.copy == generator && matches!(told.event(), LogEvent::Fenced { .. })
             })
             .unwrap();
         fleet
-            .wait_for(mark, PATIENCE, "the old one to work", |told| {
+            .wait_for(mark, TIMEOUT, "the old one to work", |told| {
                 told.copy == generator && matches!(told.event(), LogEvent::Processed { .. })
             })
             .unwrap();
         let epoch = next.event().epoch().unwrap();
         fleet
-            .wait_for(0, PATIENCE, "a message of the successor", |told| {
+            .wait_for(0, TIMEOUT, "a message of the successor", |told| {
                 is_published_in(told, epoch)
             })
             .unwrap();
@@ -166,12 +158,7 @@ fn a_generator_paused_past_its_lease_wakes_up_fenced() {
                 .all(|(_, last)| *last < first_of_new)
         );
     }
-    let status = status(&server.url(), "default").unwrap();
-    assert!(status.balanced, "{status:?}");
-    assert_eq!(
-        History::new(&fleet.told()).published_twice(),
-        Vec::<u64>::new()
-    );
+    assert_published_once(&fleet, &server);
 }
 
 #[test]
@@ -181,7 +168,7 @@ fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
         let args = ["--interval", "20ms", "--missed", missed];
         let mut fleet = fleet_of(2, &server, &args);
         fleet
-            .wait_for(0, PATIENCE, "messages", |told| {
+            .wait_for(0, TIMEOUT, "messages", |told| {
                 matches!(told.event(), LogEvent::Published { .. }) && told.covers(3)
             })
             .unwrap();
@@ -189,20 +176,16 @@ fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
             fleet.kill9(copy).unwrap();
         }
         let before = status(&server.url(), "default").unwrap();
-        // Nobody generates until many ticks have passed on Redis's clock.
+        // No node generates until many ticks have passed on Redis's clock.
         let later = before.now_ms + 2_000;
-        wait_status(
-            &server.url(),
-            "default",
-            PATIENCE,
-            "two seconds",
-            |status| status.now_ms >= later,
-        )
+        wait_status(&server.url(), "default", TIMEOUT, "two seconds", |status| {
+            status.now_ms >= later
+        })
         .unwrap();
         let mark = fleet.mark();
-        fleet.start_many(1, PATIENCE).unwrap();
+        fleet.start_many(1, TIMEOUT).unwrap();
         let first = fleet
-            .wait_for(mark, PATIENCE, "a message", |told| {
+            .wait_for(mark, TIMEOUT, "a message", |told| {
                 matches!(told.event(), LogEvent::Published { .. })
             })
             .unwrap();
@@ -219,7 +202,7 @@ fn a_successor_keeps_the_beat() {
     let server = server();
     let mut fleet = fleet_of(3, &server, &["--interval", "200ms"]);
     fleet
-        .wait_for(0, PATIENCE, "messages", |told| {
+        .wait_for(0, TIMEOUT, "messages", |told| {
             matches!(told.event(), LogEvent::Published { .. })
         })
         .unwrap();
@@ -229,11 +212,11 @@ fn a_successor_keeps_the_beat() {
         let mark = fleet.mark();
         fleet.kill9(generator).unwrap();
         fleet
-            .wait_for(mark, PATIENCE, "the next", |told| {
+            .wait_for(mark, TIMEOUT, "the next", |told| {
                 matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
             })
             .unwrap();
-        fleet.start_many(1, PATIENCE).unwrap();
+        fleet.start_many(1, TIMEOUT).unwrap();
     }
     let at_end = status(&server.url(), "default").unwrap();
     let ticks = (at_end.now_ms - at_start.now_ms) / 200;
@@ -258,7 +241,7 @@ fn a_resigning_generator_hands_over_within_a_beat() {
     let mark = fleet.mark();
     fleet.terminate(generator).unwrap();
     fleet
-        .wait_for(mark, PATIENCE, "a successor", |told| {
+        .wait_for(mark, TIMEOUT, "a successor", |told| {
             matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
         })
         .unwrap();
@@ -290,15 +273,15 @@ fn a_lone_generator_paused_past_its_lease_goes_on_under_a_new_epoch() {
     let fleet = fleet_of(1, &server, &["--interval", "20ms", "--lease-ttl", "300ms"]);
     for epoch in 1..4 {
         fleet
-            .wait_for(0, PATIENCE, "messages", |told| is_published_in(told, epoch))
+            .wait_for(0, TIMEOUT, "messages", |told| is_published_in(told, epoch))
             .unwrap();
         fleet.pause(0).unwrap();
-        // Nobody else is there to take the lease when it has run out on Redis's clock.
+        // No other node can take the lease when it has run out on Redis's clock.
         let paused = status(&server.url(), "default").unwrap();
         wait_status(
             &server.url(),
             "default",
-            PATIENCE,
+            TIMEOUT,
             "the lease to run out",
             |status| status.now_ms > paused.now_ms + 600,
         )

@@ -4,7 +4,9 @@ use baton::FailedMessage;
 use baton_log::LogEvent;
 use baton_processes::{status, wait_status};
 
-use crate::support::{PATIENCE, assert_each_once, fleet_of, messages, server, warns};
+use crate::support::{
+    TIMEOUT, assert_each_once, fleet_of, messages, replace_generator, server, warns,
+};
 
 #[test]
 fn generating_stops_after_the_given_number_in_total() {
@@ -12,14 +14,7 @@ fn generating_stops_after_the_given_number_in_total() {
     let mut fleet = fleet_of(3, &server, &["--interval", "0", "--messages", "1234"]);
     assert_each_once(&fleet, &server, 1234);
     // A successor does not begin anew.
-    let generator = fleet.generator().unwrap();
-    let mark = fleet.mark();
-    fleet.kill9(generator).unwrap();
-    fleet
-        .wait_for(mark, PATIENCE, "a successor", |told| {
-            matches!(told.event(), LogEvent::Generator { .. })
-        })
-        .unwrap();
+    replace_generator(&mut fleet);
     assert_eq!(status(&server.url(), "default").unwrap().published, 1234);
 }
 
@@ -41,13 +36,13 @@ fn a_full_queue_holds_the_generator_back_and_drops_nothing() {
     let full = wait_status(
         &server.url(),
         "default",
-        PATIENCE,
+        TIMEOUT,
         "a full queue",
         |status| status.pending == 1000,
     )
     .unwrap();
     assert_eq!(full.published, 1000);
-    fleet.start_many(2, PATIENCE).unwrap();
+    fleet.start_many(2, TIMEOUT).unwrap();
     assert_each_once(&fleet, &server, 20_000);
 }
 
@@ -68,7 +63,7 @@ fn a_full_errors_store_is_an_error_and_no_failed_message_is_dropped() {
     ];
     let fleet = fleet_of(3, &server, &args);
     fleet
-        .wait_for(0, PATIENCE, "a warning", |told| warns(told, "getErrors"))
+        .wait_for(0, TIMEOUT, "a warning", |told| warns(told, "getErrors"))
         .unwrap();
     let mut taken = 0;
     while taken < 250 {
@@ -190,7 +185,7 @@ fn handling_takes_time_in_proportion_to_the_text() {
     ];
     let mut fleet = fleet_of(1, &server, &args);
     fleet
-        .wait_for(0, PATIENCE, "all published", |told| {
+        .wait_for(0, TIMEOUT, "all published", |told| {
             matches!(told.event(), LogEvent::Published { .. })
         })
         .unwrap();
@@ -204,7 +199,7 @@ fn handling_takes_time_in_proportion_to_the_text() {
         .map(|text| text.len())
         .sum();
     let began = std::time::Instant::now();
-    fleet.start_many(1, PATIENCE).unwrap();
+    fleet.start_many(1, TIMEOUT).unwrap();
     assert_each_once(&fleet, &server, 10);
     let least = std::time::Duration::from_millis(5) * chars as u32;
     assert!(
@@ -219,7 +214,7 @@ fn a_worker_that_becomes_the_generator_begins_no_further_message() {
     let server = server();
     let args = ["--interval", "0", "--messages", "400", "--work", "5ms"];
     let mut fleet = fleet_of(4, &server, &args);
-    wait_status(&server.url(), "default", PATIENCE, "work", |status| {
+    wait_status(&server.url(), "default", TIMEOUT, "work", |status| {
         status.done > 20
     })
     .unwrap();

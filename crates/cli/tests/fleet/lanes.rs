@@ -2,11 +2,11 @@
 
 use baton_processes::{Info, wait_status};
 
-use crate::support::{PATIENCE, fleet_of, redis, server, workers};
+use crate::support::{TIMEOUT, fleet_of, redis, server, workers};
 
 /// Bytes that the server may send for all of it. If every lane were sent its pack, these would be
 /// some sixty megabytes for the first claims alone.
-const MOST_SENT: f64 = 30e6;
+const MAX_SENT: f64 = 30e6;
 
 #[test]
 fn a_thousand_lanes_are_sent_each_pack_once_and_leave_nothing_behind() {
@@ -24,14 +24,14 @@ fn a_thousand_lanes_are_sent_each_pack_once_and_leave_nothing_behind() {
         "1000",
     ];
     let mut fleet = fleet_of(2, &server, &args);
-    wait_status(&server.url(), "default", PATIENCE, "messages", |status| {
+    wait_status(&server.url(), "default", TIMEOUT, "messages", |status| {
         status.done >= 10_000
     })
     .unwrap();
     let mut redis = redis(&server);
     let info = Info::read(&mut redis, "stats").unwrap();
     let sent = info.number("total_net_output_bytes").unwrap();
-    assert!(sent < MOST_SENT, "{sent} bytes");
+    assert!(sent < MAX_SENT, "{sent} bytes");
 
     let worker = workers(&fleet)[0];
     fleet.terminate(worker).unwrap();

@@ -7,12 +7,12 @@ use baton_processes::{Fleet, History, Told, status, wait_status};
 use baton_server::PrivateServer;
 use redis::Commands;
 
-use crate::support::{PATIENCE, fleet_of, keys, redis, server, warns};
+use crate::support::{TIMEOUT, fleet_of, keys, redis, replace_generator, server, warns};
 
 const LOSS: &str = "Redis lost its data";
 
 fn wait_published(server: &PrivateServer, at_least: u64) {
-    wait_status(&server.url(), "default", PATIENCE, "messages", |status| {
+    wait_status(&server.url(), "default", TIMEOUT, "messages", |status| {
         status.published >= at_least
     })
     .unwrap();
@@ -51,7 +51,7 @@ fn flush_is_said(args: &[&str], messages: u64) {
         let mark = fleet.mark();
         let _: () = ::redis::cmd("FLUSHALL").query(&mut redis(&server)).unwrap();
         let said = fleet
-            .wait_for(mark, PATIENCE, "the generator to say so", |told| {
+            .wait_for(mark, TIMEOUT, "the generator to say so", |told| {
                 told.copy == generator && says(LOSS)(told)
             })
             .unwrap();
@@ -65,7 +65,7 @@ fn flush_is_said(args: &[&str], messages: u64) {
         assert!(known >= highest_told(&fleet, generator, mark), "{text}");
         wait_published(&server, 3);
         fleet
-            .wait_for(mark, PATIENCE, "work to go on", |told| {
+            .wait_for(mark, TIMEOUT, "work to go on", |told| {
                 matches!(told.event(), LogEvent::Processed { .. })
             })
             .unwrap();
@@ -102,24 +102,17 @@ fn a_flush_is_said_by_workers_that_know_of_more() {
     let mut fleet = fleet_of(4, &server, &["--interval", "20ms"]);
     // Some takeovers before: the lease of a fleet that begins anew has another epoch.
     for _ in 0..2 {
-        let generator = fleet.generator().unwrap();
-        let mark = fleet.mark();
-        fleet.kill9(generator).unwrap();
-        fleet
-            .wait_for(mark, PATIENCE, "a successor", |told| {
-                matches!(told.event(), LogEvent::Generator { .. })
-            })
-            .unwrap();
+        replace_generator(&mut fleet);
     }
-    fleet.start_many(1, PATIENCE).unwrap();
+    fleet.start_many(1, TIMEOUT).unwrap();
     wait_published(&server, 50);
     let (mark, generator) = (fleet.mark(), fleet.generator().unwrap());
     let worked =
         |told: &Told| matches!(told.event(), LogEvent::Processed { .. }) && told.copy != generator;
-    fleet.wait_for(mark, PATIENCE, "work", worked).unwrap();
+    fleet.wait_for(mark, TIMEOUT, "work", worked).unwrap();
     let _: () = ::redis::cmd("FLUSHALL").query(&mut redis(&server)).unwrap();
     fleet
-        .wait_for(mark, PATIENCE, "a worker to say so", |told| {
+        .wait_for(mark, TIMEOUT, "a worker to say so", |told| {
             told.copy != generator && says(LOSS)(told)
         })
         .unwrap();
@@ -139,7 +132,7 @@ fn a_last_number_that_another_hand_wrote_makes_no_message_that_does_not_exist() 
         let said = fleet
             .wait_for(
                 mark,
-                PATIENCE,
+                TIMEOUT,
                 "the generator to say so",
                 says("another hand"),
             )
@@ -150,7 +143,7 @@ fn a_last_number_that_another_hand_wrote_makes_no_message_that_does_not_exist() 
         fleet
             .wait_for(
                 mark,
-                PATIENCE,
+                TIMEOUT,
                 "messages after it",
                 |told| matches!(told.event(), LogEvent::Published { first, .. } if *first > forged),
             )

@@ -2,8 +2,8 @@
 //! both, hurts them, and counts every message.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../servers/mod.rs"]
-mod servers;
+#[path = "../shared/mod.rs"]
+mod shared;
 
 mod crash;
 mod election;

@@ -10,15 +10,15 @@ use baton_log::{LogEvent, RedisState};
 use baton_processes::{Fleet, Told};
 use baton_server::{Fsync, PrivateServer};
 
-use crate::servers::start_each;
-use crate::support::{PATIENCE, fleet_of, is_redis, redis, server};
+use crate::shared::server_matrix::start_each;
+use crate::support::{TIMEOUT, fleet_of, is_redis, redis, server};
 
 /// How long nodes are watched while Redis refuses.
 const WATCHED: Duration = Duration::from_secs(4);
 /// Most connections that a node may open in that time: attempts grow from 20 ms to 1 s apart.
-const MOST_CONNECTIONS: u64 = 16;
+const MAX_CONNECTIONS: u64 = 16;
 /// Most lines that a node may log in that time.
-const MOST_LINES: usize = 6;
+const MAX_LINES: usize = 6;
 
 fn send(connection: &mut ::redis::Connection, words: &[&str]) {
     let mut command = ::redis::cmd(words[0]);
@@ -64,7 +64,7 @@ fn is_regained(told: &Told) -> bool {
 fn wait_lost(fleet: &Fleet, mark: usize, reason: &str) {
     for copy in fleet.alive() {
         let said = |told: &Told| told.copy == copy && is_lost(told, reason);
-        fleet.wait_for(mark, PATIENCE, reason, said).unwrap();
+        fleet.wait_for(mark, TIMEOUT, reason, said).unwrap();
     }
 }
 
@@ -73,11 +73,11 @@ fn wait_lost(fleet: &Fleet, mark: usize, reason: &str) {
 fn wait_regained(fleet: &Fleet, mark: usize) {
     for copy in fleet.alive() {
         let said = |told: &Told| told.copy == copy && is_regained(told);
-        fleet.wait_for(mark, PATIENCE, "Redis back", said).unwrap();
+        fleet.wait_for(mark, TIMEOUT, "Redis back", said).unwrap();
     }
     let mark = fleet.mark();
     let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
-    fleet.wait_for(mark, PATIENCE, "an end", ended).unwrap();
+    fleet.wait_for(mark, TIMEOUT, "an end", ended).unwrap();
 }
 
 /// Watches the copies while Redis refuses: how often they connect, and what they log. No copy
@@ -89,7 +89,7 @@ fn assert_calm(fleet: &Fleet, connection: &mut ::redis::Connection) {
     let copies = fleet.alive();
     let connections = opened(connection) - before;
     assert!(
-        connections <= MOST_CONNECTIONS * copies.len() as u64,
+        connections <= MAX_CONNECTIONS * copies.len() as u64,
         "{connections} connections"
     );
     for copy in copies {
@@ -103,7 +103,7 @@ fn assert_calm(fleet: &Fleet, connection: &mut ::redis::Connection) {
                 other => other.name().to_owned(),
             })
             .collect();
-        assert!(lines.len() <= MOST_LINES, "{lines:#?}");
+        assert!(lines.len() <= MAX_LINES, "{lines:#?}");
         let mut distinct = lines.clone();
         distinct.sort();
         distinct.dedup();
@@ -114,7 +114,7 @@ fn assert_calm(fleet: &Fleet, connection: &mut ::redis::Connection) {
 /// The answer of a node's `/readyz`.
 fn readiness(port: u16) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(
         stream,
         "GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
@@ -127,7 +127,7 @@ fn readiness(port: u16) -> String {
 
 #[track_caller]
 fn wait_readiness(port: u16, words: &[&str]) {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     loop {
         let answer = readiness(port);
         if words.iter().all(|word| answer.contains(word)) {
@@ -174,7 +174,7 @@ fn another_password_is_said_by_the_log_by_readyz_and_by_status() {
     };
     fleet.start_with(own).unwrap();
     let joined = |told: &Told| told.copy == 1 && matches!(told.event(), LogEvent::Worker { .. });
-    fleet.wait_for(0, PATIENCE, "the second", joined).unwrap();
+    fleet.wait_for(0, TIMEOUT, "the second", joined).unwrap();
     wait_readiness(port, &["200 OK"]);
 
     let mut connection = redis(&server);
@@ -199,7 +199,7 @@ fn a_node_that_is_refused_one_more_connection_goes_on_with_those_it_has() {
     let server = server();
     let fleet = fleet_of(2, &server, &["--interval", "100ms", "--error-rate", "0"]);
     let mut connection = redis(&server);
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     let sleeper = loop {
         assert!(std::time::Instant::now() < deadline, "no worker sleeps");
         let clients: String = ::redis::cmd("CLIENT")
@@ -219,10 +219,10 @@ fn a_node_that_is_refused_one_more_connection_goes_on_with_those_it_has() {
     send(&mut connection, &["CLIENT", "KILL", "ID", &sleeper]);
     let before = opened(&mut connection);
     fleet.watch_for(WATCHED).unwrap();
-    assert!(opened(&mut connection) - before <= MOST_CONNECTIONS);
+    assert!(opened(&mut connection) - before <= MAX_CONNECTIONS);
     let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
     let mark = fleet.mark();
-    fleet.wait_for(mark, PATIENCE, "an end", ended).unwrap();
+    fleet.wait_for(mark, TIMEOUT, "an end", ended).unwrap();
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_user_whose_password_or_rights_changed_is_told_so() {
         env!("CARGO_BIN_EXE_baton"),
         &[&["--redis", &url][..], &SLOW].concat(),
     );
-    fleet.start_many(2, PATIENCE).unwrap();
+    fleet.start_many(2, TIMEOUT).unwrap();
     for (change, reason) in [
         (&["resetpass", ">new"][..], "WRONGPASS"),
         (&["resetpass", ">old", "resetchannels"], "NOPERM"),
@@ -295,12 +295,12 @@ fn a_server_that_cannot_save_is_quoted_and_nothing_is_lost() {
         // One that starts now waits, too.
         let late = fleet.start().unwrap();
         let waits = |told: &Told| told.copy == late && is_lost(told, "MISCONF");
-        fleet.wait_for(mark, PATIENCE, &name, waits).unwrap();
+        fleet.wait_for(mark, TIMEOUT, &name, waits).unwrap();
         assert_calm(&fleet, &mut connection);
         let status = baton_processes::wait_status(
             &server.url(),
             "default",
-            PATIENCE,
+            TIMEOUT,
             "a warning",
             |status| status.warnings.iter().any(|line| line.contains("MISCONF")),
         );

@@ -9,12 +9,12 @@ use baton_server::PrivateServer;
 use redis::Commands;
 
 use crate::support::{
-    PATIENCE, assert_each_once, durable_server, fleet_of, is_redis, keys, messages, redis, server,
+    TIMEOUT, assert_each_once, durable_server, fleet_of, is_redis, keys, messages, redis, server,
     warns,
 };
 
 fn wait_ended(server: &PrivateServer, messages: u64) {
-    wait_status(&server.url(), "default", PATIENCE, "progress", |status| {
+    wait_status(&server.url(), "default", TIMEOUT, "progress", |status| {
         status.done + status.failed >= messages
     })
     .unwrap();
@@ -102,13 +102,13 @@ fn a_node_without_redis_waits_says_so_and_joins_when_it_comes() {
     );
     fleet.start().unwrap();
     fleet
-        .wait_for(0, PATIENCE, "it to say so", |told| {
+        .wait_for(0, TIMEOUT, "it to say so", |told| {
             is_redis(told, RedisState::Lost)
         })
         .unwrap();
     server.restart().unwrap();
     fleet
-        .wait_for(0, PATIENCE, "it to generate", |told| {
+        .wait_for(0, TIMEOUT, "it to generate", |told| {
             matches!(told.event(), LogEvent::Published { .. })
         })
         .unwrap();
@@ -152,12 +152,12 @@ fn a_full_redis_refuses_new_messages_whole_and_still_takes_commits() {
         ],
     );
     fleet
-        .wait_for(0, PATIENCE, "a warning", |told| warns(told, "OOM"))
+        .wait_for(0, TIMEOUT, "a warning", |told| warns(told, "OOM"))
         .unwrap();
     // Workers drain a server that is full to the brim.
-    fleet.start_many(2, PATIENCE).unwrap();
+    fleet.start_many(2, TIMEOUT).unwrap();
     fleet
-        .wait_for(0, PATIENCE, "commits", |told| {
+        .wait_for(0, TIMEOUT, "commits", |told| {
             matches!(told.event(), LogEvent::Processed { .. })
         })
         .unwrap();
@@ -181,7 +181,7 @@ fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_workers_live_on() {
     let status = wait_status(
         &server.url(),
         "default",
-        PATIENCE,
+        TIMEOUT,
         "it to be sorted out",
         |status| status.errors == 4,
     )
@@ -204,7 +204,7 @@ fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_workers_live_on() {
     );
     let mark = fleet.mark();
     fleet
-        .wait_for(mark, PATIENCE, "work to go on", |told| {
+        .wait_for(mark, TIMEOUT, "work to go on", |told| {
             matches!(told.event(), LogEvent::Processed { .. })
         })
         .unwrap();
@@ -219,14 +219,14 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
         &["--interval", "20ms", "--messages", "5", "--error-rate", "0"],
     );
     fleet
-        .wait_for(0, PATIENCE, "all published", |told| {
+        .wait_for(0, TIMEOUT, "all published", |told| {
             matches!(told.event(), LogEvent::Published { .. }) && told.covers(5)
         })
         .unwrap();
     let mut connection = redis(&server);
     let _: () = connection.hset(keys().packs, 3, "not a pack").unwrap();
     let mut fleet = fleet;
-    fleet.start_many(1, PATIENCE).unwrap();
+    fleet.start_many(1, TIMEOUT).unwrap();
     assert_each_once(&fleet, &server, 5);
     let kept: BTreeMap<u64, Vec<u8>> = connection.hgetall(keys().errors).unwrap();
     let kept = baton_protocol::record::decode(&kept[&1]);
@@ -234,7 +234,7 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
 }
 
 #[test]
-fn a_lost_bell_token_delays_nobody_for_long() {
+fn a_lost_bell_token_delays_no_worker_for_long() {
     let server = server();
     // One idle worker is first in line and rings again within a beat.
     let fleet = fleet_of(2, &server, &["--interval", "300ms", "--error-rate", "0"]);
@@ -246,17 +246,17 @@ fn a_lost_bell_token_delays_nobody_for_long() {
         stolen += u32::from(token.is_some());
     }
     let published = fleet
-        .wait_for(fleet.mark(), PATIENCE, "a message", |told| {
+        .wait_for(fleet.mark(), TIMEOUT, "a message", |told| {
             matches!(told.event(), LogEvent::Published { .. })
         })
         .unwrap();
     let processed = fleet
-        .wait_for(0, PATIENCE, "its end", |told| {
+        .wait_for(0, TIMEOUT, "its end", |told| {
             matches!(told.event(), LogEvent::Processed { .. })
                 && told.covers(messages(&published).0)
         })
         .unwrap();
-    // The look by itself comes after five seconds only.
+    // Without the bell, a worker claims again only after five seconds.
     assert!(processed.at.saturating_duration_since(published.at) < Duration::from_secs(3));
 }
 
@@ -269,20 +269,20 @@ fn a_fleet_whose_redis_lost_everything_begins_anew() {
             matches!(told.event(), LogEvent::Processed { .. }) && told.covers(5)
         };
         fleet
-            .wait_for(fleet.mark(), PATIENCE, "messages", |told| {
+            .wait_for(fleet.mark(), TIMEOUT, "messages", |told| {
                 matches!(told.event(), LogEvent::Processed { .. })
             })
             .unwrap();
-        fleet.wait_for(0, PATIENCE, "messages", enough).unwrap();
+        fleet.wait_for(0, TIMEOUT, "messages", enough).unwrap();
         // Without persistence a restarted server knows nothing.
         let mark = fleet.mark();
         server.kill9();
         server.restart().unwrap();
         fleet
-            .wait_for(mark, PATIENCE, "the first message again", |told| {
+            .wait_for(mark, TIMEOUT, "the first message again", |told| {
                 matches!(told.event(), LogEvent::Published { first: 1, .. })
             })
             .unwrap();
-        fleet.wait_for(mark, PATIENCE, "its end", enough).unwrap();
+        fleet.wait_for(mark, TIMEOUT, "its end", enough).unwrap();
     }
 }

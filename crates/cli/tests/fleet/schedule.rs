@@ -8,7 +8,7 @@ use baton_server::PrivateServer;
 use redis::Commands;
 
 use crate::fake_clock::FakeClock;
-use crate::support::{PATIENCE, durable_server, fleet_of, keys, messages, redis};
+use crate::support::{TIMEOUT, durable_server, fleet_of, keys, messages, redis};
 
 const DAY_S: i64 = 24 * 3600;
 
@@ -18,7 +18,7 @@ fn published(server: &PrivateServer) -> u64 {
 
 /// Waits until so many more messages are published, and returns how many there are then.
 fn wait_published(server: &PrivateServer, at_least: u64) -> u64 {
-    wait_status(&server.url(), "default", PATIENCE, "messages", |status| {
+    wait_status(&server.url(), "default", TIMEOUT, "messages", |status| {
         status.published >= at_least
     })
     .unwrap()
@@ -47,7 +47,7 @@ fn with_cursor(server: &PrivateServer, args: &[&str], cursor: &str) -> (Fleet, u
     kill_all(&mut fleet);
     let _: () = redis(server).hset(keys().fence, "cursor", cursor).unwrap();
     let (before, mark) = (published(server), fleet.mark());
-    fleet.start_many(1, PATIENCE).unwrap();
+    fleet.start_many(1, TIMEOUT).unwrap();
     (fleet, mark, before)
 }
 
@@ -74,7 +74,7 @@ fn a_cursor_a_day_back_is_made_up_for_to_the_bound_and_the_rest_is_said_once() {
         let mark_beat = fleet.mark();
         let single = |told: &Told| published_by(told) == 1;
         fleet
-            .wait_for(mark_beat, PATIENCE, "the beat", single)
+            .wait_for(mark_beat, TIMEOUT, "the beat", single)
             .unwrap();
         let most = bound_ms / 100 + started.elapsed().as_millis() as u64 / 100 + 20;
         assert!(made(&fleet) <= most, "{missed}: {} messages", made(&fleet));
@@ -126,11 +126,11 @@ fn time_in_which_the_limit_was_reached_is_not_missed() {
     let url = server.url();
     let args = ["--interval", "20ms", "--messages", "10"];
     let mut fleet = fleet_of(2, &server, &args);
-    let reached = wait_status(&url, "default", PATIENCE, "ten", |status| {
+    let reached = wait_status(&url, "default", TIMEOUT, "ten", |status| {
         status.published == 10
     })
     .unwrap();
-    wait_status(&url, "default", PATIENCE, "two seconds", |status| {
+    wait_status(&url, "default", TIMEOUT, "two seconds", |status| {
         status.now_ms > reached.now_ms + 2_000
     })
     .unwrap();
@@ -138,7 +138,7 @@ fn time_in_which_the_limit_was_reached_is_not_missed() {
     let raised = ["--interval", "20ms", "--messages", "1000"];
     let fleet = fleet_of(1, &server, &raised);
     let first = fleet
-        .wait_for(0, PATIENCE, "a message", |told| {
+        .wait_for(0, TIMEOUT, "a message", |told| {
             matches!(told.event(), LogEvent::Published { .. })
         })
         .unwrap();
@@ -169,7 +169,7 @@ fn messages_over_a_step(nodes: usize, ahead_s: i64, hurt: impl Fn(&mut Fleet)) -
     }
     let (took, made) = (began.elapsed(), published(server) - before);
     let ticks = took.as_millis() as u64 / INTERVAL_MS;
-    // A second of slack: a takeover, and a look at the status that comes late.
+    // A second of slack, for a takeover and for a status that comes late.
     assert!(
         made.abs_diff(ticks) <= 1000 / INTERVAL_MS,
         "{made} messages in {ticks} ticks, {took:?}"
@@ -194,7 +194,7 @@ fn a_step_of_the_clock_makes_and_withholds_no_messages_across_takeovers() {
         let mark = fleet.mark();
         fleet.kill9(generator).unwrap();
         fleet
-            .wait_for(mark, PATIENCE, "a successor", |told| {
+            .wait_for(mark, TIMEOUT, "a successor", |told| {
                 matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
             })
             .unwrap();

@@ -3,7 +3,7 @@
 use baton_log::LogEvent;
 use baton_processes::{status, wait_status};
 
-use crate::support::{PATIENCE, assert_each_once, fleet_of, server, workers};
+use crate::support::{TIMEOUT, assert_each_once, fleet_of, server, wait_claimed, workers};
 
 #[test]
 fn a_stopping_worker_finishes_its_message() {
@@ -25,7 +25,7 @@ fn a_stopping_worker_finishes_its_message() {
     wait_status(
         &server.url(),
         "default",
-        PATIENCE,
+        TIMEOUT,
         "both to be busy",
         |status| status.claimed >= 2,
     )
@@ -65,14 +65,7 @@ fn a_stopping_worker_gives_back_what_it_cannot_finish_without_blame() {
     ];
     let mut fleet = fleet_of(2, &server, &args);
     let worker = workers(&fleet)[0];
-    wait_status(
-        &server.url(),
-        "default",
-        PATIENCE,
-        "it to be busy",
-        |status| status.claimed == 1,
-    )
-    .unwrap();
+    wait_claimed(&server, 1);
     fleet.terminate(worker).unwrap();
     assert_eq!(fleet.wait(worker).unwrap(), Some(0));
     let status = status(&server.url(), "default").unwrap();
@@ -96,14 +89,7 @@ fn a_second_signal_ends_a_node_at_once() {
     let args = ["--interval", "50ms", "--work", "10m", "--messages", "1"];
     let mut fleet = fleet_of(2, &server, &args);
     let worker = workers(&fleet)[0];
-    wait_status(
-        &server.url(),
-        "default",
-        PATIENCE,
-        "it to be busy",
-        |status| status.claimed == 1,
-    )
-    .unwrap();
+    wait_claimed(&server, 1);
     let began = std::time::Instant::now();
     // Two signals of one kind at the same moment would count as one.
     fleet.terminate(worker).unwrap();
@@ -123,7 +109,7 @@ fn a_node_that_is_stopped_while_redis_is_away_ends_within_its_grace() {
     server.kill9();
     for copy in fleet.alive() {
         fleet
-            .wait_for(mark, PATIENCE, "it to miss Redis", |told| {
+            .wait_for(mark, TIMEOUT, "it to miss Redis", |told| {
                 told.copy == copy && matches!(told.event(), LogEvent::Redis { .. })
             })
             .unwrap();

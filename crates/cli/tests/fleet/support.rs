@@ -1,35 +1,10 @@
 //! What the fleet tests share.
 
-use std::time::Duration;
-
 use baton_log::{LogEvent, RedisState};
-use baton_processes::{Fleet, History, Told, wait_status};
-use baton_server::{Fsync, PrivateServer};
+use baton_processes::{Fleet, History, Told, status, wait_status};
+use baton_server::PrivateServer;
 
-/// Longest wait for anything. Generous: a busy machine must not fail a test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A server that keeps what it confirmed.
-pub(crate) fn durable_server() -> PrivateServer {
-    PrivateServer::builder()
-        .appendonly(Fsync::Always)
-        .start()
-        .unwrap()
-}
-
-pub(crate) fn server() -> PrivateServer {
-    PrivateServer::builder().start().unwrap()
-}
-
-/// A fleet on that server with `count` copies that know their roles.
-pub(crate) fn fleet_of(count: usize, server: &PrivateServer, args: &[&str]) -> Fleet {
-    let url = server.url();
-    let mut all = vec!["--redis", url.as_str()];
-    all.extend(args);
-    let mut fleet = Fleet::new(env!("CARGO_BIN_EXE_baton"), &all);
-    fleet.start_many(count, PATIENCE).unwrap();
-    fleet
-}
+pub(crate) use crate::shared::{TIMEOUT, durable_server, fleet_of, keys, redis, server};
 
 /// The copies that do not generate.
 pub(crate) fn workers(fleet: &Fleet) -> Vec<usize> {
@@ -42,9 +17,9 @@ pub(crate) fn workers(fleet: &Fleet) -> Vec<usize> {
 }
 
 /// Waits until the fleet has ended `messages` messages, and makes sure that it ended each of
-/// them exactly once, in Redis's books and in what the nodes told.
+/// them exactly once, in Redis's books and in the logs of the nodes.
 pub(crate) fn assert_each_once(fleet: &Fleet, server: &PrivateServer, messages: u64) {
-    let status = wait_status(&server.url(), "default", PATIENCE, "all to end", |status| {
+    let status = wait_status(&server.url(), "default", TIMEOUT, "all to end", |status| {
         status.done + status.failed == messages
     })
     .unwrap();
@@ -81,17 +56,41 @@ pub(crate) fn assert_each_once(fleet: &Fleet, server: &PrivateServer, messages: 
     );
 }
 
-/// A raw connection to the server.
-pub(crate) fn redis(server: &PrivateServer) -> redis::Connection {
-    redis::Client::open(server.url())
-        .unwrap()
-        .get_connection()
+/// Kills the generator and waits for its successor. Returns what the successor logged.
+#[track_caller]
+pub(crate) fn replace_generator(fleet: &mut Fleet) -> Told {
+    let generator = fleet.generator().unwrap();
+    let mark = fleet.mark();
+    fleet.kill9(generator).unwrap();
+    fleet
+        .wait_for(mark, TIMEOUT, "a successor", |told| {
+            matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
+        })
         .unwrap()
 }
 
-/// The fleet's key names.
-pub(crate) fn keys() -> baton_protocol::Keys {
-    baton_protocol::Keys::new(&baton::FleetName::new("default").unwrap())
+/// Waits until workers have claimed so many messages.
+#[track_caller]
+pub(crate) fn wait_claimed(server: &PrivateServer, messages: u64) {
+    wait_status(
+        &server.url(),
+        "default",
+        TIMEOUT,
+        "a worker to be busy",
+        |status| status.claimed == messages,
+    )
+    .unwrap();
+}
+
+/// Makes sure that the books balance and that no node published a message twice.
+#[track_caller]
+pub(crate) fn assert_published_once(fleet: &Fleet, server: &PrivateServer) {
+    let status = status(&server.url(), "default").unwrap();
+    assert!(status.balanced, "{status:?}");
+    assert_eq!(
+        History::new(&fleet.told()).published_twice(),
+        Vec::<u64>::new()
+    );
 }
 
 /// Whether a node warns with this word.

@@ -10,8 +10,8 @@ use baton_server::PrivateServer;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Request, tls};
-use crate::nginx::{DOCUMENTED, LEAST, NAME, Nginx, PASSWORD};
-use crate::page::{Page, TOKEN};
+use crate::shared::nginx::{DOCUMENTED, LEAST, NAME, Nginx, PASSWORD};
+use crate::shared::page::{Page, TOKEN};
 
 /// A browser at nginx's public address.
 struct Visitor<'a> {
@@ -66,11 +66,11 @@ impl Visitor<'_> {
         self.csrf = session.json()["csrf"].as_str().unwrap().to_owned();
     }
 
-    /// Drops what the page shows, as a script of this origin asks for it.
+    /// Drops what the page lists, as a script of this origin would.
     fn drop_all(&self, origin: &str) -> Answer {
-        let looked = self.get("/api/errors");
-        assert_eq!(looked.status, 200, "{looked:?}");
-        let look = looked.json()["look"].clone();
+        let listed = self.get("/api/errors");
+        assert_eq!(listed.status, 200, "{listed:?}");
+        let look = listed.json()["look"].clone();
         let body = json!({ "look": look, "what": "all", "action": "drop" });
         self.post("/api/errors/settle", origin, &body)
     }
@@ -106,7 +106,7 @@ fn visit(conf: &str) {
     };
     let server = server();
     let url = prepared.url();
-    let page = Page::start(&server, &["--public-url", &url]);
+    let page = Page::with_token(&server, &["--public-url", &url]);
     let nginx = prepared.start(conf, page.addr);
     let mut visitor = Visitor {
         nginx: &nginx,
@@ -189,7 +189,7 @@ fn without_a_public_url_a_refusal_names_it() {
     };
     let server = server();
     let url = prepared.url();
-    let page = Page::start(&server, &[]);
+    let page = Page::with_token(&server, &[]);
     let nginx = prepared.start(LEAST, page.addr);
     let mut visitor = Visitor {
         nginx: &nginx,
@@ -199,7 +199,7 @@ fn without_a_public_url_a_refusal_names_it() {
     };
     let program = format!("Bearer {TOKEN}");
     // Through a proxy with a password of its own, a program has no header left for the token. So
-    // the refusal is looked at with a session.
+    // the refusal is tested with a session.
     let entered = visitor
         .request("POST", "/login")
         .header("Content-Type", "application/x-www-form-urlencoded")
@@ -230,7 +230,7 @@ fn a_name_that_is_not_the_page_s_own_is_refused_in_both_places() {
         return;
     };
     let server = server();
-    let page = Page::start(&server, &["--public-url", &prepared.url()]);
+    let page = Page::with_token(&server, &["--public-url", &prepared.url()]);
     let nginx = prepared.start(DOCUMENTED, page.addr);
     // By nginx, which has no certificate for it; and by the page, where nginx passes a Host on
     // that is not the name of the certificate.

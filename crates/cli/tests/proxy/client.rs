@@ -3,17 +3,14 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::nginx::Nginx;
-
-/// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::shared::TIMEOUT;
+use crate::shared::nginx::Nginx;
 
 pub(crate) trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
@@ -21,7 +18,7 @@ impl<T: Read + Write> Stream for T {}
 /// A connection without TLS.
 pub(crate) fn plain(addr: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 

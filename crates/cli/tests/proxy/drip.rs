@@ -10,7 +10,7 @@ use baton_server::PrivateServer;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::client::{Request, plain};
-use crate::page::{Page, TOKEN};
+use crate::shared::page::{Page, TOKEN};
 
 /// Connections that drip at any time, from four threads.
 const DRIPS: usize = 1000;
@@ -26,7 +26,7 @@ const HEAD: &[u8] = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length:
 fn probes_and_people_are_answered_while_a_thousand_connections_drip() {
     allow_files(2 * DRIPS as u64);
     let server = PrivateServer::builder().start().unwrap();
-    let page = Page::start(&server, &[]);
+    let page = Page::with_token(&server, &[]);
     let (over, opened) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..THREADS {

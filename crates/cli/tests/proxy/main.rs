@@ -5,5 +5,5 @@
 mod behind_nginx;
 mod client;
 mod drip;
-mod nginx;
-mod page;
+#[path = "../shared/mod.rs"]
+mod shared;

@@ -1,4 +1,4 @@
-//! The ends that a ledger tells of: first ones, and those of messages that were retried.
+//! The ends of messages in a ledger: first ends, and ends of retries.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ pub(super) struct End {
     pub(super) digest: Option<Digest>,
 }
 
-/// What became of a message that was retried.
+/// The retries of a message.
 #[derive(Default)]
 struct Again {
-    /// Retries that have not come to an end.
+    /// Retries that have not ended.
     open: u64,
-    /// Whether the last of them that did was a failure.
+    /// Whether the last one that ended was a failure.
     failed: bool,
 }
 
 /// All ends.
 pub(super) struct Ends {
-    /// The first ends of messages, as the ledger has them, and whatever is no end of a retry.
+    /// The first ends, in the order of the ledger, and every end that is not of a retry.
     pub(super) first: Vec<End>,
-    /// By their sequence numbers: those that were retried.
+    /// Sequence number → its retries.
     again: BTreeMap<u64, Again>,
-    /// The numbers of all that were retried, and of those of them that failed again, sorted.
+    /// Sorted numbers of all retried messages, and of those that failed again.
     retried: Vec<u64>,
     failed_again: Vec<u64>,
 }
 
 impl Ends {
-    /// Tells them apart. A retried message is claimed alone, so it ends as a range of one.
+    /// Sorts the ends. A retried message is claimed alone, so it ends as a range of one.
     pub(super) fn of(ledger: &Ledger) -> Self {
         let mut first = Vec::new();
         let mut again: BTreeMap<u64, Again> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Something that must not be.
+/// A difference between the sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -43,12 +43,12 @@ pub enum Finding {
     },
     /// The errors store has a message more than once, or one that never was.
     Errors {
-        /// Which; 0 for a record that is none of this fleet's.
+        /// The message; 0 for a foreign record.
         seq: u64,
         /// How often it is there.
         times: u64,
     },
-    /// The errors store does not have those of a range that failed.
+    /// The errors store does not have exactly the failed messages of a range.
     Failed {
         /// The first message of the range.
         first: u64,
@@ -72,9 +72,9 @@ pub enum Finding {
     },
     /// A counter in Redis differs from what the ledger adds up to.
     Counter {
-        /// Which.
+        /// Its name.
         name: &'static str,
-        /// What it says.
+        /// Its value.
         says: u64,
         /// What the ledger says.
         ledger: u64,

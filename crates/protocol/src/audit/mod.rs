@@ -1,5 +1,4 @@
-//! The audit: holds the ledger, the counters, the errors store and the texts' digests
-//! against each other.
+//! The audit: compares the ledger, the counters, the errors store and the digests of the texts.
 
 mod ends;
 mod finding;
@@ -16,9 +15,9 @@ use crate::{Census, Digest, Entry, Error, Ledger, Store};
 use ends::Ends;
 pub use finding::Finding;
 
-/// Ids of error records looked at in one go.
-const PAGE: u64 = 5_000;
-/// Pages that are asked for ahead.
+/// Ids of records that one command names.
+const PAGE_IDS: u64 = 5_000;
+/// Pages that are read ahead.
 const PAGES_AHEAD: usize = 3;
 
 /// What an audit found.
@@ -31,7 +30,7 @@ pub struct Audit {
     pub done: u64,
     /// Failures; a message that was retried may fail again.
     pub failed: u64,
-    /// Failed messages that were given to the workers again.
+    /// Failed messages that were retried.
     pub retried: u64,
     /// Messages that never ended.
     pub lost: u64,
@@ -41,8 +40,8 @@ pub struct Audit {
     pub findings: Vec<Finding>,
 }
 
-/// The records with these ids, and their sequence numbers. The audit has them all in memory, so
-/// there is no use in asking first how long they are.
+/// The records with these ids, and their sequence numbers. The audit keeps all of them in memory, so
+/// their lengths do not matter.
 async fn read(store: &Store, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, Error> {
     let ids: Vec<u64> = (from..=to).collect();
     let failures = store.errors_whole(&ids).await?.into_iter();
@@ -54,9 +53,9 @@ async fn read(store: &Store, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, 
 pub async fn audit(store: &Store, ledger: &Ledger) -> Result<Audit, Error> {
     let census = store.census().await?;
     let last = store.errors_last().await?;
-    // The server goes on while a page is read here.
-    let mut pages = stream::iter((1..=last).step_by(PAGE as usize))
-        .map(|from| read(store, from, last.min(from + PAGE - 1)))
+    // The server reads the next pages while this process decodes one.
+    let mut pages = stream::iter((1..=last).step_by(PAGE_IDS as usize))
+        .map(|from| read(store, from, last.min(from + PAGE_IDS - 1)))
         .buffered(PAGES_AHEAD);
     let mut records = Vec::new();
     while let Some(page) = pages.next().await {
@@ -66,8 +65,8 @@ pub async fn audit(store: &Store, ledger: &Ledger) -> Result<Audit, Error> {
     Ok(compare(ledger, &census, &records))
 }
 
-/// Compares all that is known. `records` are the error records of all
-/// that failed, taken out of the store or not, sorted by their sequence numbers.
+/// Compares the sources. `records` are the records of all failed messages, drained or not, sorted by
+/// their sequence numbers.
 pub fn compare(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> Audit {
     let mut audit = Audit::default();
     let ends = Ends::of(ledger);
@@ -79,8 +78,8 @@ pub fn compare(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> 
 }
 
 impl Audit {
-    /// Published ranges must tile from 1 on, in order; the first ends of messages the same
-    /// numbers, in any; and each retry must have come to an end.
+    /// Published ranges must tile the numbers from 1 on, in order. The first ends must tile the same
+    /// numbers, in any order. Each retry must have ended.
     fn tile(&mut self, ledger: &Ledger, ends: &Ends) {
         for entry in &ledger.entries {
             match entry {
@@ -137,9 +136,9 @@ impl Audit {
         }
     }
 
-    /// Per pack: what was handled must be what was generated. A claim never reaches beyond
-    /// its pack, so the parts of a pack add up to it. Only first ends count: a message that is
-    /// retried is elsewhere in a pack, which changes its digest.
+    /// The handled texts of each pack must be the generated ones. A claim never reaches beyond its
+    /// pack, so the parts of a pack add up to it. Only first ends count: a retried message has
+    /// another place in its pack, and so another digest.
     fn compare_texts(&mut self, ledger: &Ledger, ends: &Ends, records: &[(u64, Vec<u8>)]) {
         let mut packs = BTreeMap::new();
         for entry in &ledger.entries {
@@ -159,8 +158,7 @@ impl Audit {
             };
             let place = end.first - pack;
             let digest = end.digest.or_else(|| {
-                // No handler saw it to its end; the errors store has its text, unless it was
-                // retried since.
+                // No handler got it. The errors store has its text, unless it was retried since.
                 let record = records.binary_search_by_key(&end.first, |(seq, _)| *seq);
                 match record {
                     Ok(at) => {
@@ -203,8 +201,8 @@ impl Audit {
         }
     }
 
-    /// The errors store must hold each message whose last end was a failure once, and nothing
-    /// else: in every range that ended as many as failed of it and were not retried, or failed
+    /// The errors store must have each message whose last end was a failure once, and nothing else.
+    /// So of every range it has the failed messages without the retried ones, and those that failed
     /// again.
     fn match_errors(&mut self, ends: &Ends, records: &[(u64, Vec<u8>)]) {
         for same in records.chunk_by(|(a, _), (b, _)| a == b) {

@@ -5,12 +5,10 @@ use std::fmt::{self, Write};
 use redis::Value;
 
 use crate::Error;
+use crate::bounds::MAX_EXACT;
 
 /// Max characters of an answer in an error.
 const MAX_EXCERPT_CHARS: usize = 200;
-/// Scripts count in doubles: beyond this a number is not exact, and none of ours. It leaves
-/// room for any sum of a few.
-pub(crate) const MOST: u64 = 1 << 53;
 
 /// The error for an answer that no script of ours gives.
 pub(crate) fn unexpected(call: &'static str, answer: &(impl fmt::Debug + ?Sized)) -> Error {
@@ -87,7 +85,9 @@ pub(crate) fn strings(call: &'static str, answer: &Value) -> Result<Vec<String>,
 /// A number, sent as an integer or as its digits.
 pub(crate) fn number(call: &'static str, value: &Value) -> Result<u64, Error> {
     match value {
-        Value::Int(number) => u64::try_from(*number).ok().filter(|number| *number <= MOST),
+        Value::Int(number) => u64::try_from(*number)
+            .ok()
+            .filter(|number| *number <= MAX_EXACT),
         _ => str::from_utf8(bytes(call, value)?).ok().and_then(exact),
     }
     .ok_or_else(|| unexpected(call, value))
@@ -97,7 +97,7 @@ pub(crate) fn number(call: &'static str, value: &Value) -> Result<u64, Error> {
 pub fn exact(digits: &str) -> Option<u64> {
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = plain.then(|| digits.parse().ok()).flatten();
-    number.filter(|number| *number <= MOST)
+    number.filter(|number| *number <= MAX_EXACT)
 }
 
 /// An answer of the form `{word, value, …}`.

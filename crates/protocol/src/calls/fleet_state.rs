@@ -143,7 +143,7 @@ impl Store {
             // EVAL, not EVALSHA: the script is short, and a viewer needs one right less.
             command(
                 self.eval_verb(),
-                scripts::NEWEST.source,
+                &scripts::NEWEST.source,
                 &[&keys.errors, &keys.errors_held, &keys.errors_ids],
                 &args,
             ),

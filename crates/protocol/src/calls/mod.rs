@@ -210,7 +210,7 @@ impl Store {
         };
         let mut answer = call("EVALSHA", &script.sha).await;
         if is_missing_script(&answer) {
-            answer = call("EVAL", script.source).await;
+            answer = call("EVAL", &script.source).await;
         }
         self.name_wrong_type(answer).await
     }
@@ -232,7 +232,7 @@ impl Store {
         while is_missing_script(&answer) {
             let turn = self.loads.turn.lock().await;
             if loads == self.loads() {
-                answer = self.link.call(&command("EVAL", script.source)).await;
+                answer = self.link.call(&command("EVAL", &script.source)).await;
                 self.loads.count.fetch_add(1, Ordering::Relaxed);
                 break;
             }

@@ -1,7 +1,7 @@
 //! Publishing: a new generator seals, then publishes its packs.
 
 use super::{Store, decode, digest_arg};
-use crate::encoding::pack::PACK_MESSAGES;
+use crate::bounds::MAX_PACK_MESSAGES;
 use crate::{Cursor, Digest, Error, Setting, scripts};
 
 /// The answer to a seal.
@@ -113,10 +113,10 @@ impl Store {
 
     /// Publishes one pack, or nothing.
     pub async fn publish(&self, call: PublishCall<'_>) -> Result<Publish, Error> {
-        if call.count > PACK_MESSAGES {
+        if call.count > MAX_PACK_MESSAGES {
             // The scripts would take its range for a foreign entry.
             let count = call.count;
-            let problem = format!("a pack has at most {PACK_MESSAGES} messages, not {count}");
+            let problem = format!("a pack has at most {MAX_PACK_MESSAGES} messages, not {count}");
             return Err(Error::setting(Setting::PackSize, problem));
         }
         let keys = &self.keys;

@@ -34,7 +34,7 @@ impl Store {
         let is_script =
             |words: &[&[u8]]| words.first().is_some_and(|word| word.starts_with(b"EVAL"));
         let mut together = redis::cmd(self.eval_verb());
-        together.arg(scripts::TOGETHER.source).arg(0);
+        together.arg(scripts::TOGETHER.source.as_str()).arg(0);
         for words in commands.iter().filter(|words| !is_script(words)) {
             together.arg(words.len()).arg(words);
         }

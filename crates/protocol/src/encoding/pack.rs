@@ -5,7 +5,8 @@
 //! [`Range`] of it moves through queue and claims.
 
 use crate::Error;
-use crate::calls::answer::{MOST, exact};
+use crate::bounds::{MAX_EXACT, MAX_PACK_MESSAGES, MAX_RANGE_BYTES, MAX_RANGE_NUMBER_BYTES};
+use crate::calls::answer::exact;
 
 /// Messages `first..=last` of one pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +23,6 @@ pub struct Range {
     pub returns: u64,
 }
 
-/// Max bytes of a stored range, and of the numbers at its beginning.
-const MAX_RANGE_BYTES: usize = 400;
-const MAX_NUMBERS_BYTES: usize = 90;
-
 impl Range {
     /// Reads a stored range: five decimal numbers, optionally followed by its suspects: a time, a
     /// run id and the names of nodes that may have died with these messages. Accepts exactly what
@@ -33,7 +30,7 @@ impl Range {
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.splitn(8, ' ');
         let numbers = words.by_ref().take(5).map(str::len).sum::<usize>() + 4;
-        if text.len() > MAX_RANGE_BYTES || numbers > MAX_NUMBERS_BYTES {
+        if text.len() > MAX_RANGE_BYTES || numbers > MAX_RANGE_NUMBER_BYTES {
             return None;
         }
         let digits = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
@@ -55,11 +52,11 @@ impl Range {
         };
         let end = range.pack + range.count;
         let sound = 1 <= range.pack
-            && range.count <= PACK_MESSAGES
+            && range.count <= MAX_PACK_MESSAGES
             && range.pack <= range.first
             && range.first <= range.last
             && range.last < end
-            && range.last < MOST;
+            && range.last < MAX_EXACT;
         sound.then_some(range)
     }
 
@@ -69,8 +66,6 @@ impl Range {
     }
 }
 
-/// Max messages of a pack. The scripts take a longer range for a foreign entry.
-pub const PACK_MESSAGES: u64 = 1000;
 /// Max bytes of a pack that the generator makes, unless its last text is long.
 const MAX_PACK_BYTES: usize = 256 << 10;
 /// With so many messages a pack ends shortly before 64 KiB, a size class of allocators.
@@ -107,7 +102,7 @@ impl PackBuilder {
     /// allocator's next size class.
     pub fn is_full(&self) -> bool {
         let bytes = self.texts.len();
-        self.count >= PACK_MESSAGES
+        self.count >= MAX_PACK_MESSAGES
             || bytes >= MAX_PACK_BYTES
             || (self.count >= MANY_MESSAGES && bytes >= CLASS_BYTES)
     }

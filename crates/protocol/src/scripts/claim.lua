@@ -1,142 +1,130 @@
--- claim: takes messages from the head of the queue into a slot's hands.
+-- claim: moves messages from the head of the queue into the hands of a slot.
 --
--- KEYS  1 queue  2 packs  3 left  4 claims  5 deadlines  6 workers  7 errors  8 stats  9 bell
---       10 ledger  11 fence  12 errors_ids
--- ARGV  1 slot (node:lane)  2 number of the claim, growing per slot  3 run of the server
---       4 most messages wanted  5 claim ttl in ms  6 deaths after which a message is poison
---       7 prefix of presence channels
+-- KEYS
+--   1 queue       list of ranges
+--   2 packs       hash: first sequence number of a pack -> the pack
+--   3 left        hash: the same -> how many messages have not ended, if some have
+--   4 claims      hash: slot -> its claim
+--   5 deadlines   zset: slot -> until when its claim holds (ms)
+--   6 workers     hash: slot -> what it ended last
+--   7 errors      hash: id -> record
+--   8 stats       hash: counters
+--   9 bell        list with at most one token
+--   10 ledger     list of entries
+--   11 fence      hash: born, the name of this data
+--   12 errors_ids hash: last, free
+-- ARGV
+--   1 slot           node:lane
+--   2 number         of the claim; grows with each claim of a slot
+--   3 run_id         the server process
+--   4 want           how many messages the slot wants at most
+--   5 ttl_ms         of the claim
+--   6 poison_deaths  after so many deaths a message fails
+--   7 prefix         of the presence channels
 -- Returns
---   {'claimed', range, born, pack}   asking again with the same number returns the same. The
---                              pack comes along if it is small or if the claim takes all of it;
---                              else it is '', and the node reads it once for all its lanes.
---                              `born` tells this data from what was here before a loss of all.
---   {'empty'}
---   {'stale'}                  this number was committed or given back before
---   {'held', number}           the slot still holds another claim
--- Keeps: a range leaves the queue and enters `claims` in one step. Messages that a dead
--- worker held are handed out a few at a time, after a second death one by one; one that
--- killed too many goes to errors, and so does whatever lies in the queue that is not ours,
--- with its bytes. A suspect that is present again did not die. Before the last verdict the
--- suspects have time to come back, and after a restart of the server that time begins anew;
--- meanwhile the messages wait at the end of the queue.
-local SUSPECT_MESSAGES = 16
+--   {'claimed', range, born, pack}  the slot holds the range; the same call returns it again. The
+--                   pack is '' if it is large and the claim takes a part: the node reads it once
+--                   for all its lanes, from the data with the name `born`
+--   {'empty'}       no message can be claimed now
+--   {'stale'}       this number was committed or given back before
+--   {'held', number}  the slot holds the claim with that number
+-- Invariants
+--   A range leaves the queue and enters `claims` in one step.
+--   A slot gets a few messages at most that one worker died with, and one that two died with. A
+--   message that too many died with goes to the errors store. Before, its suspects have time to
+--   come back; the message waits at the end of the queue, and a restart of the server starts that
+--   time again.
+--   What no script of ours wrote goes from the queue to the errors store, byte for byte.
+local queue, packs, left_of, claims, deadlines, workers, errors, stats, bell, ledger, fence,
+  errors_ids = unpack(KEYS)
+local slot, number_text, run_id = ARGV[1], ARGV[2], ARGV[3]
+local want, ttl_ms = math.max(1, tonumber(ARGV[4])), tonumber(ARGV[5])
+local poison_deaths, prefix = tonumber(ARGV[6]), ARGV[7]
+local number = tonumber(number_text)
+-- Messages that a slot gets at once if one worker died with them.
+local MAX_SUSPECT_MESSAGES = 16
+-- How long suspects have to come back.
 local VERDICT_MS = 5000
-local SMALL_PACK = 1024
-local slot, number, run = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local want, ttl, poison = math.max(1, tonumber(ARGV[4])), tonumber(ARGV[5]), tonumber(ARGV[6])
-local presence = ARGV[7]
+-- Heads of the queue that one call examines.
+local MAX_HEADS = 100
 
-local held = redis.call('HGET', KEYS[4], slot)
-local settled = redis.call('HGET', KEYS[6], slot)
-redis.call('ZCARD', KEYS[5])
+local held = redis.call('HGET', claims, slot)
+local ended = redis.call('HGET', workers, slot)
+must_be(deadlines, 'zset')
 local now = now_ms()
 
--- The answer for a range: with its pack, or with what tells whether the node has it.
-local function claimed(range, n, a, b, field, bytes)
-  if b - a + 1 == n or bytes <= SMALL_PACK then
-    return {'claimed', range, '', redis.call('HGET', KEYS[2], field)}
+-- The answer to a claim of first..last. `bytes` is the length of the pack.
+local function claimed(range, pack_count, first, last, field, bytes)
+  local SMALL_PACK_BYTES = 1024
+  if last - first + 1 == pack_count or bytes <= SMALL_PACK_BYTES then
+    return {'claimed', range, '', redis.call('HGET', packs, field)}
   end
-  return {'claimed', range, redis.call('HGET', KEYS[11], 'born') or '', ''}
+  return {'claimed', range, redis.call('HGET', fence, 'born') or '', ''}
 end
 
 if held then
   local kind, held_number, _, body = parse_claim(held)
-  if kind == 'm' and held_number == number then
-    local _, n, a, b, _, field = parse_range(body)
-    local bytes = field and redis.call('HSTRLEN', KEYS[2], field) or 0
-    local answer = bytes > 0 and claimed(body, n, a, b, field, bytes) or {'claimed', body, '', ''}
-    -- First write, and a harmless one that needs no memory.
-    redis.call('HDEL', KEYS[4], '')
-    redis.call('ZADD', KEYS[5], now + ttl, slot)
-    return answer
+  if kind ~= 'm' or held_number ~= number then
+    return {'held', string.format('%.0f', held_number or 0)}
   end
-  return {'held', string.format('%.0f', held_number or 0)}
+  local _, pack_count, first, last, _, field = parse_range(body)
+  local bytes = field and redis.call('HSTRLEN', packs, field) or 0
+  local answer = bytes > 0 and claimed(body, pack_count, first, last, field, bytes)
+    or {'claimed', body, '', ''}
+  -- The first write changes nothing and needs no memory, so a full server accepts it.
+  redis.call('HDEL', claims, '')
+  redis.call('ZADD', deadlines, now + ttl_ms, slot)
+  return answer
 end
-if settled and number <= tonumber(string.match(settled, '^(%d+) ') or '0') then
-  return {'stale'}
-end
-
--- One error record, as a worker would write it.
-local function keep(last, seq, reason, attempt, text)
-  local kept = cmsgpack.pack({seq, now, slot, reason, attempt, text})
-  append(KEYS[7], KEYS[12], last, {kept}, 1, 1)
-end
-
--- What is not ours leaves the head of the queue, and its bytes are kept.
-local function discard(head, reason)
-  local last = last_id(KEYS[7], KEYS[12])
-  whole_number(KEYS[8], 'foreign')
-  redis.call('LPOP', KEYS[1])
-  keep(last, 0, reason, 1, head)
-  redis.call('HINCRBY', KEYS[8], 'foreign', 1)
-end
-
--- The first message of the head killed too many workers: it fails without one.
-local function fail(range, field, deaths)
-  local p, n, a, b, c = range.p, range.n, range.a, range.b, range.c
-  local last = last_id(KEYS[7], KEYS[12])
-  whole_number(KEYS[8], 'failed')
-  local left = (whole_number(KEYS[3], field) or n) - 1
-  local audited = redis.call('LLEN', KEYS[10]) > 0
-  local pack = redis.call('HGET', KEYS[2], field)
-  local fine, body = pcall(cmsgpack.unpack, pack)
-  local texts = fine and type(body) == 'table' and body[2]
-  local text = type(texts) == 'table' and texts[a - p + 1] or pack
-
-  redis.call('LPOP', KEYS[1])
-  if a < b then redis.call('LPUSH', KEYS[1], format_range(p, n, a + 1, b, c, range.tail)) end
-  keep(last, a, 'its worker died ' .. string.format('%.0f', deaths) .. ' times', c, text)
-  redis.call('HINCRBY', KEYS[8], 'failed', 1)
-  if audited then
-    local number = string.format('%.0f', a)
-    record(KEYS[10], 'c ' .. slot .. ' ' .. number .. ' ' .. number .. ' 1 -',
-      redis.call('TIME'))
-  end
-  if left <= 0 then
-    redis.call('HDEL', KEYS[2], field)
-    redis.call('HDEL', KEYS[3], field)
-  else
-    redis.call('HSET', KEYS[3], field, string.format('%.0f', left))
-  end
-end
+if ended and number <= tonumber(string.match(ended, '^(%d+) ') or '0') then return {'stale'} end
 
 local postponed
-for _ = 1, 100 do
-  local head = redis.call('LINDEX', KEYS[1], 0)
+for _ = 1, MAX_HEADS do
+  local head = redis.call('LINDEX', queue, 0)
   if not head or head == postponed then return {'empty'} end
-  local p, n, a, b, c, field, tail = parse_range(head)
-  local bytes = p and redis.call('HSTRLEN', KEYS[2], field)
-  local since, since_run, names = 0, '', {}
-  if p and tail ~= '' then since, since_run, names = suspects(tail, presence) end
-  if not p then
-    discard(head, 'not a message of this fleet')
-  elseif bytes == 0 then
-    discard(head, 'its text is missing in Redis')
-  elseif #names >= poison and since_run == run and is_past(since + VERDICT_MS, now) then
-    fail({p = p, n = n, a = a, b = b, c = c, tail = tail}, field, #names)
-  elseif #names >= poison then
-    local waits = since_run == run and head
-      or format_range(p, n, a, b, c, format_suspects(now, run, names))
-    postponed = postponed or waits
-    redis.call('LPOP', KEYS[1])
-    redis.call('RPUSH', KEYS[1], waits)
-  else
-    local most = #names == 0 and want or #names == 1 and math.min(want, SUSPECT_MESSAGES) or 1
-    local take = math.min(b, a + most - 1)
-    local behind = tail == '' and '' or format_suspects(since, since_run, names)
-    local range = take == b and behind == tail and head
-      or format_range(p, n, a, take, c, behind)
-    local answer = claimed(range, n, a, take, field, bytes)
-    local bell = redis.call('LLEN', KEYS[9])
-    -- First write: one that needs no memory, so that a full server can still be drained.
-    redis.call('LPOP', KEYS[1])
-    if take < b then redis.call('LPUSH', KEYS[1], format_range(p, n, take + 1, b, c, behind)) end
-    redis.call('HSET', KEYS[4], slot, 'm ' .. ARGV[2] .. ' ' .. run .. ' ' .. range)
-    redis.call('ZADD', KEYS[5], now + ttl, slot)
-    if bell == 0 and redis.call('LLEN', KEYS[1]) > 0 then redis.call('RPUSH', KEYS[9], '1') end
+  local pack, count, first, last, returns, field, tail = parse_range(head)
+  local bytes = pack and redis.call('HSTRLEN', packs, field) or 0
+  local since, since_run_id, dead = 0, '', {}
+  if bytes > 0 and tail ~= '' then since, since_run_id, dead = absent_suspects(tail, prefix) end
+
+  if bytes > 0 and #dead < poison_deaths then
+    if #dead == 1 then want = math.min(want, MAX_SUSPECT_MESSAGES) end
+    if #dead > 1 then want = 1 end
+    local taken_last = math.min(last, first + want - 1)
+    local new_tail = tail == '' and '' or format_suspects(since, since_run_id, dead)
+    local range = taken_last == last and new_tail == tail and head
+      or format_range(pack, count, first, taken_last, returns, new_tail)
+    local answer = claimed(range, count, first, taken_last, field, bytes)
+    local is_silent = redis.call('LLEN', bell) == 0
+    -- The first write needs no memory, so workers can drain a full server.
+    redis.call('LPOP', queue)
+    if taken_last < last then
+      redis.call('LPUSH', queue, format_range(pack, count, taken_last + 1, last, returns, new_tail))
+    end
+    redis.call('HSET', claims, slot, 'm ' .. number_text .. ' ' .. run_id .. ' ' .. range)
+    redis.call('ZADD', deadlines, now + ttl_ms, slot)
+    if is_silent and redis.call('LLEN', queue) > 0 then redis.call('RPUSH', bell, '1') end
     return answer
   end
+
+  -- No slot may claim this head: it leaves the head of the queue, and the next one follows.
+  local keys = {queue = queue, packs = packs, left = left_of, errors = errors,
+    errors_ids = errors_ids, stats = stats, ledger = ledger}
+  if not pack then
+    discard_head(keys, slot, now, head, 'not a message of this fleet')
+  elseif bytes == 0 then
+    discard_head(keys, slot, now, head, 'its text is missing in Redis')
+  elseif since_run_id == run_id and is_past(since + VERDICT_MS, now) then
+    fail_first(keys, slot, now, {pack = pack, count = count, first = first, last = last,
+      returns = returns, field = field, tail = tail}, #dead)
+  else
+    local waits = since_run_id == run_id and head
+      or format_range(pack, count, first, last, returns, format_suspects(now, run_id, dead))
+    postponed = postponed or waits
+    redis.call('LPOP', queue)
+    redis.call('RPUSH', queue, waits)
+  end
 end
--- A long run of foreign or poisonous entries: let others have the server, then ask again.
-ring(KEYS[9])
+-- There may be messages behind the heads that this call removed: another claim takes them.
+ring(bell)
 return {'empty'}

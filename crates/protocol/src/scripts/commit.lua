@@ -1,83 +1,104 @@
--- commit: ends a claim, or its first part. Outcomes, counters and effects in one step.
+-- commit: ends the first messages of a claim, or all of them. Outcomes, counters and effects in
+-- one step.
 --
--- KEYS  1 claims  2 deadlines  3 packs  4 left  5 workers  6 stats  7 errors  8 ledger
---       9 errors_ids  10.. one per effect
--- ARGV  1 slot  2 number of the claim  3 first  4 last of the messages that end
---       5 most error records kept  6 digest of the texts, for the ledger; '' if none is kept
---       7 how many failed  8.. their error records
---       then the effects (see effects.lua)
+-- KEYS
+--   1 claims      hash: slot -> its claim
+--   2 deadlines   zset: slot -> until when its claim holds (ms)
+--   3 packs       hash: first sequence number of a pack -> the pack
+--   4 left        hash: the same -> how many messages have not ended, if some have
+--   5 workers     hash: slot -> what it ended last
+--   6 stats       hash: counters
+--   7 errors      hash: id -> record
+--   8 ledger      list of entries
+--   9 errors_ids  hash: last, free
+--   10...         one key for each effect
+-- ARGV
+--   1 slot        node:lane
+--   2 number      of the claim
+--   3 first       first message of the claim
+--   4 last        last message that ends
+--   5 max_errors  how many records the errors store may have
+--   6 digest      of the texts, for the ledger; '' if the fleet keeps none
+--   7 failed      how many of the messages failed
+--   8...          their records, then the effects, see effects
 -- Returns
---   {'done'}
---   {'already'}            an earlier try of this very call did it
---   {'lost'}               the claim is no longer this slot's
---   {'full', records}      the errors store has no room: nothing was written
---   {'refused', reason}    an effect would fail: nothing was written
--- Keeps: each message ends once; the claim must hold exactly the named messages, from its start.
--- The first write frees memory, so a full server still takes commits.
-local slot, number = ARGV[1], tonumber(ARGV[2])
-local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
-local most_errors, failed = tonumber(ARGV[5]), tonumber(ARGV[7])
+--   {'done'}             the messages have ended
+--   {'already'}          they had ended: this call did it earlier
+--   {'lost'}             the slot does not hold this claim, or it does not begin with `first`
+--   {'full', records}    the errors store has no room; nothing is written
+--   {'refused', reason}  an effect would fail; nothing is written
+-- Invariants
+--   A message ends once. The claim holds exactly the named messages, from its start on.
+--   The first write frees memory, so a full server accepts commits.
+local claims, deadlines, packs, left_of, workers, stats, errors, ledger, errors_ids =
+  unpack(KEYS, 1, 9)
+local slot, number_text, first_text, last_text, max_errors, digest, failed_text =
+  unpack(ARGV, 1, 7)
+local number, first, last = tonumber(number_text), tonumber(first_text), tonumber(last_text)
+local failed = tonumber(failed_text)
+local FIRST_RECORD, FIRST_EFFECT_KEY = 8, 10
 
-local settled = redis.call('HGET', KEYS[5], slot)
-if settled then
-  local settled_number, settled_first, settled_last = string.match(settled, '^(%d+) (%d+) (%d+) ')
-  if tonumber(settled_number) == number and tonumber(settled_first) == first
-    and tonumber(settled_last) == last then return {'already'} end
+local ended = redis.call('HGET', workers, slot)
+if ended then
+  local ended_number, ended_first, ended_last = string.match(ended, '^(%d+) (%d+) (%d+) ')
+  if tonumber(ended_number) == number and tonumber(ended_first) == first
+    and tonumber(ended_last) == last then return {'already'} end
 end
-local held = redis.call('HGET', KEYS[1], slot)
+local held = redis.call('HGET', claims, slot)
 if not held then return {'lost'} end
-local kind, held_number, run, body = parse_claim(held)
+local kind, held_number, run_id, body = parse_claim(held)
 if kind ~= 'm' or held_number ~= number then return {'lost'} end
-local p, n, a, b, c, pack, tail = parse_range(body)
-if not p or a ~= first or last < first or last > b or failed > last - first + 1 then
+local pack, pack_count, held_first, held_last, returns, field, tail = parse_range(body)
+local count = last - first + 1
+if not pack or held_first ~= first or count < 1 or last > held_last or failed > count then
   return {'lost'}
 end
 
 local last_error
 if failed > 0 then
-  local records = redis.call('HLEN', KEYS[7])
-  if records + failed > most_errors then return {'full', string.format('%.0f', records)} end
-  last_error = last_id(KEYS[7], KEYS[9])
+  local records = redis.call('HLEN', errors)
+  if records + failed > tonumber(max_errors) then
+    return {'full', string.format('%.0f', records)}
+  end
+  last_error = last_id(errors, errors_ids)
 end
-local effects, reason = check_effects(8 + failed, 10)
+local effects, reason = check_effects(FIRST_RECORD + failed, FIRST_EFFECT_KEY)
 if not effects then return {'refused', reason} end
-local count = last - first + 1
-local whole_pack = count == n
-local left = whole_pack and 0 or (whole_number(KEYS[4], pack) or n) - count
-redis.call('HLEN', KEYS[3])
-redis.call('ZCARD', KEYS[2])
-local stats = redis.call('HMGET', KEYS[6], 'done', 'failed')
-if counted(KEYS[6], 'done', stats[1]) + count > LARGEST
-  or counted(KEYS[6], 'failed', stats[2]) + count > LARGEST then
-  error('BADVALUE ' .. KEYS[6] .. ' is at its end: nothing more can be counted', 0)
+local is_whole_pack = count == pack_count
+local left = is_whole_pack and 0 or (read_count(left_of, field) or pack_count) - count
+must_be(packs, 'hash')
+must_be(deadlines, 'zset')
+local counters = redis.call('HMGET', stats, 'done', 'failed')
+if checked_count(stats, 'done', counters[1]) + count >= MAX_EXACT
+  or checked_count(stats, 'failed', counters[2]) + count >= MAX_EXACT then
+  error('BADVALUE ' .. stats .. ' done or failed cannot grow: it would reach 2^53', 0)
 end
-local audited = ARGV[6] ~= ''
-if audited then redis.call('LLEN', KEYS[8]) end
+if digest ~= '' then must_be(ledger, 'list') end
 local time = redis.call('TIME')
 
-redis.call('HDEL', KEYS[1], slot)
-if last == b then
-  redis.call('ZREM', KEYS[2], slot)
+redis.call('HDEL', claims, slot)
+if last == held_last then
+  redis.call('ZREM', deadlines, slot)
 else
-  redis.call('HSET', KEYS[1], slot,
-    'm ' .. ARGV[2] .. ' ' .. run .. ' ' .. format_range(p, n, last + 1, b, c, tail))
+  redis.call('HSET', claims, slot, 'm ' .. number_text .. ' ' .. run_id .. ' '
+    .. format_range(pack, pack_count, last + 1, held_last, returns, tail))
 end
 if left <= 0 then
-  redis.call('HDEL', KEYS[3], pack)
-  if not whole_pack then redis.call('HDEL', KEYS[4], pack) end
+  redis.call('HDEL', packs, field)
+  if not is_whole_pack then redis.call('HDEL', left_of, field) end
 else
-  redis.call('HSET', KEYS[4], pack, string.format('%.0f', left))
+  redis.call('HSET', left_of, field, string.format('%.0f', left))
 end
-if count > failed then redis.call('HINCRBY', KEYS[6], 'done', count - failed) end
+if count > failed then redis.call('HINCRBY', stats, 'done', count - failed) end
 if failed > 0 then
-  redis.call('HINCRBY', KEYS[6], 'failed', failed)
-  append(KEYS[7], KEYS[9], last_error, ARGV, 8, 7 + failed)
+  redis.call('HINCRBY', stats, 'failed', failed)
+  append_records(errors, errors_ids, last_error, ARGV, FIRST_RECORD, FIRST_RECORD + failed - 1)
 end
-redis.call('HSET', KEYS[5], slot,
-  ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. time[1])
-if audited then
-  record(KEYS[8],
-    'c ' .. slot .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. ARGV[7] .. ' ' .. ARGV[6], time)
+redis.call('HSET', workers, slot,
+  number_text .. ' ' .. first_text .. ' ' .. last_text .. ' ' .. time[1])
+if digest ~= '' then
+  append_entry(ledger, 'c ' .. slot .. ' ' .. first_text .. ' ' .. last_text .. ' '
+    .. failed_text .. ' ' .. digest, time)
 end
 for _, effect in ipairs(effects) do redis.call(unpack(effect)) end
 return {'done'}

@@ -1,34 +1,50 @@
--- errors_commit: the first `printed` records of a drain's claim are gone for good, the rest are
--- free again.
+-- errors_commit: ends a drain's claim. The records that it printed leave the errors store, the
+-- others are free again.
 --
--- KEYS  1 errors  2 claims  3 deadlines  4 workers  5 errors_held  6 errors_ids
--- ARGV  1 slot  2 number of the claim  3 how many were printed
--- Returns {'done'}, {'already'} or {'lost'}
--- Keeps: a record that a drain holds is removed only here, and only by that drain.
-local errors, claims, deadlines, workers, held_by, ids = unpack(KEYS)
-local slot, number, printed = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local settled = redis.call('HGET', workers, slot)
-if settled then
-  -- A claim that was given back has the same number, and printed nothing.
-  local settled_number, settled_printed = string.match(settled, '^(%d+) 0 (%d+) ')
-  if tonumber(settled_number) == number and tonumber(settled_printed) == printed then
+-- KEYS
+--   1 errors       hash: id -> record
+--   2 claims       hash: slot -> its claim
+--   3 deadlines    zset: slot -> until when its claim holds (ms)
+--   4 workers      hash: slot -> what it ended last
+--   5 errors_held  hash: id of a record -> slot of the drain that has claimed it
+--   6 errors_ids   hash: last, free
+-- ARGV
+--   1 slot     of the drain
+--   2 number   of the claim
+--   3 printed  how many records of the claim, from its first on, the drain printed
+-- Returns
+--   {'done'}     the claim has ended
+--   {'already'}  it had ended: this call did it earlier
+--   {'lost'}     the slot does not hold this claim
+-- Invariants
+--   A record that a drain holds leaves the store only here, and only by that drain.
+local errors, claims, deadlines, workers, errors_held, errors_ids = unpack(KEYS)
+local slot, number_text, printed_text = unpack(ARGV)
+local number, printed = tonumber(number_text), tonumber(printed_text)
+
+local ended = redis.call('HGET', workers, slot)
+if ended then
+  -- A claim that the slot gave back has this number, too, and printed nothing.
+  local ended_number, ended_printed = string.match(ended, '^(%d+) 0 (%d+) ')
+  if tonumber(ended_number) == number and tonumber(ended_printed) == printed then
     return {'already'}
   end
 end
 local held = redis.call('HGET', claims, slot)
 if not held then return {'lost'} end
 local kind, held_number, _, body = parse_claim(held)
-local claimed = kind == 'e' and held_number == number and claimed_ids(body)
-if not claimed then return {'lost'} end
+local ids = kind == 'e' and held_number == number and parse_ids(body)
+if not ids then return {'lost'} end
 must_be(errors, 'hash')
 must_be(deadlines, 'zset')
-must_be(held_by, 'hash')
-must_be(ids, 'hash')
+must_be(errors_held, 'hash')
+must_be(errors_ids, 'hash')
 local now_s = redis.call('TIME')[1]
+
 redis.call('HDEL', claims, slot)
 redis.call('ZREM', deadlines, slot)
-delete_ids(errors, claimed, 1, math.min(printed, #claimed))
-delete_ids(held_by, claimed, 1, #claimed)
-release(ids, claimed, printed + 1)
-redis.call('HSET', workers, slot, ARGV[2] .. ' 0 ' .. ARGV[3] .. ' ' .. now_s)
+delete_ids(errors, ids, 1, math.min(printed, #ids))
+delete_ids(errors_held, ids, 1, #ids)
+lower_free(errors_ids, ids, printed + 1)
+redis.call('HSET', workers, slot, number_text .. ' 0 ' .. printed_text .. ' ' .. now_s)
 return {'done'}

@@ -1,76 +1,92 @@
--- errors_settle: drops failed messages from the errors store, or gives them to the workers again.
+-- errors_settle: drops failed messages, or gives them to the workers again.
 --
--- KEYS  1 errors  2 errors_held  3 queue  4 packs  5 left  6 stats  7 fence  8 bell  9 ledger
--- ARGV  1 drop|retry  2.. id of a record, the record, ...
--- Returns one word per record, of the first records at least one: to bound its time, a call
--- settles fewer than it was asked for where the packs of the messages are large
---   dropped   gone for good
---   retried   waits in the queue under its own number, as if no worker had died with it
---   missing   no such record is in the store (any more), or a drain holds it
---   unfit     cannot be retried, for it is no message of this fleet; it stays
--- Keeps: only records that are named, by id and to the byte, are touched: after a loss of data
--- an id may belong to another. A message leaves `errors` and enters the queue in one step:
--- published + retried = done + failed + pending + claimed. Asking again finds the records
--- missing. Nothing is written before the fate of every record is known.
-local PACK_BYTES = 524288
-local errors, held_by, queue, packs, left_of, stats, fence, bell, ledger = unpack(KEYS)
-local retry = ARGV[1] == 'retry'
+-- KEYS
+--   1 errors       hash: id -> record
+--   2 errors_held  hash: id of a record -> slot of the drain that has claimed it
+--   3 queue        list of ranges
+--   4 packs        hash: first sequence number of a pack -> the pack
+--   5 left         hash: the same -> how many messages have not ended, if some have
+--   6 stats        hash: counters
+--   7 fence        hash: last, the last sequence number
+--   8 bell         list with at most one token
+--   9 ledger       list of entries
+-- ARGV
+--   1 action  'drop' or 'retry'
+--   2...      for each failed message the id of its record and the record
+-- Returns one word for each record, from the first one on. It returns fewer words than there are
+-- records, but at least one, if the packs of the messages are large: that bounds its time
+--   dropped  the record is gone
+--   retried  the message waits in the queue under its own number, without suspects
+--   missing  the store has no such record, or a drain holds it
+--   unfit    the record is no message of this fleet, so it stays
+-- Invariants
+--   The script touches only records that are named by id and to the byte: after a loss of data an
+--   id may belong to another record. A second call finds the records of the first one missing.
+--   A message leaves the errors store and enters the queue in one step:
+--   published + retried = done + failed + pending + claimed.
+local errors, errors_held, queue, packs, left_of, stats, fence, bell, ledger = unpack(KEYS)
+local is_retry = ARGV[1] == 'retry'
+-- Bytes of packs after which a call settles no further record.
+local MAX_PACK_BYTES = 524288
+
 must_be(errors, 'hash')
-must_be(held_by, 'hash')
+must_be(errors_held, 'hash')
 must_be(queue, 'list')
 must_be(packs, 'hash')
 must_be(left_of, 'hash')
 must_be(bell, 'list')
-local retried = whole_number(stats, 'retried') or 0
-local last = whole_number(fence, 'last') or 0
-local audited = redis.call('LLEN', ledger) > 0
+local retried = read_count(stats, 'retried') or 0
+local fleet_last = read_count(fence, 'last') or 0
+local is_audited = redis.call('LLEN', ledger) > 0
 local time = redis.call('TIME')
 
--- Whether exactly this record is there, free, and not settled by an earlier pair of this call.
-local settled = {}
-local function is_there(id, bytes)
-  return not settled[id] and redis.call('HSTRLEN', errors, id) == #bytes
-    and redis.call('HEXISTS', held_by, id) == 0 and redis.call('HGET', errors, id) == bytes
+-- Whether the store has exactly this record, and no drain holds it.
+local function is_free(id, record)
+  return redis.call('HSTRLEN', errors, id) == #record
+    and redis.call('HEXISTS', errors_held, id) == 0 and redis.call('HGET', errors, id) == record
 end
 
--- How many messages a pack has, from its head: [time, [text, ...]]. 0 if it is no pack.
-local function count_of(pack)
+-- How many messages a pack has, read from its head: [time, [text, ...]]. 0 if it is no pack.
+local function count_messages(pack)
   if string.byte(pack) ~= 0x92 then return 0 end
-  local fine, at = pcall(cmsgpack.unpack_one, pack, 1)
-  if not fine or at < 1 then return 0 end
-  local head, a, b, c, d = string.byte(pack, at + 1, at + 5)
+  local is_time, texts_at = pcall(cmsgpack.unpack_one, pack, 1)
+  if not is_time or texts_at < 1 then return 0 end
+  -- A msgpack array has its length in the first byte, or in the two or four bytes behind it.
+  local head, byte1, byte2, byte3, byte4 = string.byte(pack, texts_at + 1, texts_at + 5)
   if head and head >= 0x90 and head <= 0x9f then return head - 0x90 end
-  if head == 0xdc and b then return a * 256 + b end
-  if head == 0xdd and d then return ((a * 256 + b) * 256 + c) * 256 + d end
+  if head == 0xdc and byte2 then return byte1 * 256 + byte2 end
+  if head == 0xdd and byte4 then return ((byte1 * 256 + byte2) * 256 + byte3) * 256 + byte4 end
   return 0
 end
 
--- What a record says about a message that can be queued: its number, its text, and, if the pack
--- that it was the first of still has messages that did not end, how many that pack has. Or
--- nothing.
+-- Messages that earlier records of this call queue, and the bytes of packs that it has read.
 local queued, pack_bytes = {}, 0
-local function message(bytes)
-  local fine, rest, body = pcall(cmsgpack.unpack_one, bytes)
-  if not fine or rest ~= -1 or type(body) ~= 'table' or #body ~= 6 then return nil end
+
+-- Reads a record as a message that can be queued again. Returns its number as text, its text, and
+-- how many messages its pack has (nil if it needs a new pack); or nil if it is no such message.
+local function read_message(record)
+  local is_msgpack, rest, body = pcall(cmsgpack.unpack_one, record)
+  if not is_msgpack or rest ~= -1 or type(body) ~= 'table' or #body ~= 6 then return nil end
   local seq, text = body[1], body[6]
-  if type(seq) ~= 'number' or seq ~= math.floor(seq) or seq < 1 or seq > last
+  if type(seq) ~= 'number' or seq ~= math.floor(seq) or seq < 1 or seq > fleet_last
     or type(text) ~= 'string' then return nil end
   local field = string.format('%.0f', seq)
   if queued[field] then return nil end
-  local pack, left = redis.call('HGET', packs, field), whole_number(left_of, field)
+  local pack, left = redis.call('HGET', packs, field), read_count(left_of, field)
   if not pack then
-    -- Others of its pack have not ended, so a person took their texts away: it would get in the
-    -- way of what is left of them.
+    -- Messages of its old pack have not ended if there is a `left`: their texts were deleted by
+    -- hand, and a new pack would take their place.
     if left then return nil end
     return field, text, nil
   end
   pack_bytes = pack_bytes + #pack
-  local count = count_of(pack)
-  -- As long as no message of its pack has ended, neither has it: this record was made by hand.
+  local count = count_messages(pack)
+  -- If no message of its pack has ended, this one has not either: the record was made by hand.
   if (left or count) >= count then return nil end
   return field, text, count
 end
 
+-- Queues a message in its pack of `count` messages, or in a new one.
 local function requeue(field, text, count)
   if count then
     redis.call('HINCRBY', left_of, field, 1)
@@ -79,31 +95,34 @@ local function requeue(field, text, count)
     redis.call('HSET', packs, field, cmsgpack.pack({now, {text}}))
   end
   redis.call('RPUSH', queue, string.format('%s %.0f %s %s 0', field, count or 1, field, field))
-  if audited then record(ledger, 'r ' .. field, time) end
+  if is_audited then append_entry(ledger, 'r ' .. field, time) end
 end
 
-local answer, fates = {}, {}
+-- What becomes of each record.
+local answer, settled, is_settled = {}, {}, {}
 for i = 2, #ARGV, 2 do
-  if pack_bytes > PACK_BYTES then break end
-  local id, bytes = ARGV[i], ARGV[i + 1]
-  local there = is_there(id, bytes)
-  local field, text, count
-  if there and retry then field, text, count = message(bytes) end
-  local word = 'missing'
-  if there and retry and not field then
-    word = 'unfit'
-  elseif there then
-    word = retry and 'retried' or 'dropped'
-    settled[id] = true
-    if field then queued[field] = true end
-    fates[#fates + 1] = {id = id, field = field, text = text, count = count}
+  if pack_bytes > MAX_PACK_BYTES then break end
+  local id, record = ARGV[i], ARGV[i + 1]
+  local word, field, text, count = 'missing', nil, nil, nil
+  if not is_settled[id] and is_free(id, record) then
+    word = is_retry and 'unfit' or 'dropped'
+    if is_retry then field, text, count = read_message(record) end
+    if field then
+      word = 'retried'
+      queued[field] = true
+    end
+  end
+  if word == 'retried' or word == 'dropped' then
+    is_settled[id] = true
+    settled[#settled + 1] = {id = id, field = field, text = text, count = count}
   end
   answer[#answer + 1] = word
 end
--- A first write that needs no memory.
-for _, fate in ipairs(fates) do redis.call('HDEL', errors, fate.id) end
-if not retry or #fates == 0 then return answer end
-for _, fate in ipairs(fates) do requeue(fate.field, fate.text, fate.count) end
-redis.call('HSET', stats, 'retried', string.format('%.0f', retried + #fates))
+
+-- The first write needs no memory, so a full server accepts it.
+for _, message in ipairs(settled) do redis.call('HDEL', errors, message.id) end
+if not is_retry or #settled == 0 then return answer end
+for _, message in ipairs(settled) do requeue(message.field, message.text, message.count) end
+redis.call('HSET', stats, 'retried', string.format('%.0f', retried + #settled))
 ring(bell)
 return answer

@@ -1,20 +1,31 @@
--- extend: a slow handler keeps its claim.
+-- extend: moves the deadlines of claims whose handlers are still at work.
 --
--- KEYS  1 claims  2 deadlines
--- ARGV  1 claim ttl in ms, then pairs: slot, number of its claim
--- Returns one word per pair: 'held' or 'lost'
--- Keeps: only a claim that is still held gets a later deadline.
-local ttl = tonumber(ARGV[1])
-redis.call('ZCARD', KEYS[2])
+-- KEYS
+--   1 claims     hash: slot -> its claim
+--   2 deadlines  zset: slot -> until when its claim holds (ms)
+-- ARGV
+--   1 ttl_ms  of a claim
+--   2...      for each claim its slot and its number
+-- Returns one word for each claim
+--   held  the slot holds it, with the new deadline
+--   lost  the slot does not hold it
+-- Invariants
+--   Only a claim that its slot holds gets a later deadline.
+local claims, deadlines = unpack(KEYS)
+local ttl_ms = tonumber(ARGV[1])
+
+must_be(deadlines, 'zset')
 local now = now_ms()
--- First write, and a harmless one that needs no memory.
-redis.call('HDEL', KEYS[1], '')
+
+-- The first write changes nothing and needs no memory, so a full server accepts it.
+redis.call('HDEL', claims, '')
 local answers = {}
 for i = 2, #ARGV, 2 do
-  local held = redis.call('HGET', KEYS[1], ARGV[i])
-  local number = held and select(2, parse_claim(held))
-  if number == tonumber(ARGV[i + 1]) then
-    redis.call('ZADD', KEYS[2], now + ttl, ARGV[i])
+  local slot, number = ARGV[i], tonumber(ARGV[i + 1])
+  local held = redis.call('HGET', claims, slot)
+  local held_number = held and select(2, parse_claim(held))
+  if held_number == number then
+    redis.call('ZADD', deadlines, now + ttl_ms, slot)
     answers[#answers + 1] = 'held'
   else
     answers[#answers + 1] = 'lost'

@@ -1,24 +1,38 @@
--- give_back: returns what a claim still holds, at once and without blame.
+-- give_back: a slot returns what its claim still holds, at once and without blame.
 --
--- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 bell  6 errors_held  7 errors_ids
--- ARGV  1 slot  2 number of the claim
--- Returns {'ok'}, or {'lost'} when the slot holds no such claim (any more)
--- Keeps: the messages are in the queue again in the step that ends the claim.
-local slot, number = ARGV[1], tonumber(ARGV[2])
-local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], bell = KEYS[5],
-  errors_held = KEYS[6], errors_ids = KEYS[7]}
-local held = redis.call('HGET', KEYS[2], slot)
+-- KEYS
+--   1 queue        list of ranges
+--   2 claims       hash: slot -> its claim
+--   3 deadlines    zset: slot -> until when its claim holds (ms)
+--   4 workers      hash: slot -> what it ended last
+--   5 bell         list with at most one token
+--   6 errors_held  hash: id of a record -> slot of the drain that has claimed it
+--   7 errors_ids   hash: last, free
+-- ARGV
+--   1 slot    node:lane
+--   2 number  of the claim
+-- Returns
+--   {'ok'}    the claim has ended
+--   {'lost'}  the slot does not hold this claim
+-- Invariants
+--   The messages are in the queue in the step that ends the claim.
+local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], workers = KEYS[4],
+  bell = KEYS[5], errors_held = KEYS[6], errors_ids = KEYS[7]}
+local slot, number = unpack(ARGV)
+
+local held = redis.call('HGET', keys.claims, slot)
 if not held then return {'lost'} end
 local _, held_number = parse_claim(held)
-if held_number ~= number then return {'lost'} end
-redis.call('LLEN', KEYS[1])
-redis.call('ZCARD', KEYS[3])
-redis.call('HLEN', KEYS[4])
-redis.call('LLEN', KEYS[5])
+if held_number ~= tonumber(number) then return {'lost'} end
+must_be(keys.queue, 'list')
+must_be(keys.deadlines, 'zset')
+must_be(keys.workers, 'hash')
+must_be(keys.bell, 'list')
 must_be(keys.errors_held, 'hash')
 must_be(keys.errors_ids, 'hash')
 local now_s = redis.call('TIME')[1]
+
 put_back(keys, slot, held, nil)
--- A late duplicate of the claim must not take messages for a slot that moved on.
-redis.call('HSET', KEYS[4], slot, ARGV[2] .. ' 0 0 ' .. now_s)
+-- A late duplicate of the claim is stale from here on.
+redis.call('HSET', keys.workers, slot, number .. ' 0 0 ' .. now_s)
 return {'ok'}

@@ -1,22 +1,36 @@
--- leave: a node that stops in good order is forgotten; if it holds the lease, it resigns.
+-- leave: a node that stops is forgotten. If it has the lease, it resigns.
 --
--- KEYS  1 generator  2 nodes  3 joined  4 seen
--- ARGV  1 node  2 prefix of call channels
--- Returns {'resigned'} or {'left'}
--- Keeps: the epoch stays, so that the next holder's is higher; `since` becomes when the lease
--- was given up. The next in line are called to beat at once.
-local node = ARGV[1]
-redis.call('ZCARD', KEYS[3])
-redis.call('ZCARD', KEYS[4])
-redis.call('HLEN', KEYS[2])
-local resigns = redis.call('HGET', KEYS[1], 'node') == node
-redis.call('HDEL', KEYS[2], node)
-redis.call('ZREM', KEYS[3], node)
-redis.call('ZREM', KEYS[4], node)
-for _, name in ipairs(redis.call('ZRANGE', KEYS[3], 0, 2)) do
-  redis.call('PUBLISH', ARGV[2] .. name, '')
+-- KEYS
+--   1 generator  hash, the lease: node, epoch, until (ms), run, since (ms)
+--   2 nodes      hash: node -> run_id, a space, what the node says about itself
+--   3 joined     zset: node -> when it joined (ms); the line of standbys
+--   4 seen       zset: node -> its last beat (ms)
+-- ARGV
+--   1 node         the caller
+--   2 call_prefix  of the call channels
+-- Returns
+--   {'resigned'}  the node had the lease and gave it up
+--   {'left'}      it did not have it
+-- Invariants
+--   The epoch stays, so the next holder's is higher. `since` becomes the time of resignation.
+--   The next nodes in line are called: they beat at once.
+local generator, nodes, joined, seen = unpack(KEYS)
+local node, call_prefix = unpack(ARGV)
+-- The generator and the two first standbys, at most.
+local CALLED_NODES = 3
+
+must_be(joined, 'zset')
+must_be(seen, 'zset')
+must_be(nodes, 'hash')
+local resigns = redis.call('HGET', generator, 'node') == node
+
+redis.call('HDEL', nodes, node)
+redis.call('ZREM', joined, node)
+redis.call('ZREM', seen, node)
+for _, name in ipairs(redis.call('ZRANGE', joined, 0, CALLED_NODES - 1)) do
+  redis.call('PUBLISH', call_prefix .. name, '')
 end
 if not resigns then return {'left'} end
-redis.call('HDEL', KEYS[1], 'node', 'until', 'run', 'since')
-redis.call('HSET', KEYS[1], 'since', now_ms())
+redis.call('HDEL', generator, 'node', 'until', 'run', 'since')
+redis.call('HSET', generator, 'since', now_ms())
 return {'resigned'}

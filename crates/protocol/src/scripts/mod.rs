@@ -1,59 +1,76 @@
-//! The scripts: each is a `.lua` file that documents its keys, arguments, answers and invariants.
-//! The macro puts shared files in front of a script at compile time.
+//! The scripts: one `.lua` file for each state transition, which documents its keys, arguments,
+//! answers and invariants. Code that several scripts need is in `fragments/`.
+//!
+//! A script is put together when it is first used: its fragments in order, then its own file,
+//! without comments, and with the numbers of [`bounds`] in place of their names. So documentation
+//! and names cost the server nothing.
 
-/// One script, and the digest under which the server caches it.
+use std::sync::LazyLock;
+
+use crate::bounds;
+
+/// One script.
 #[derive(Debug)]
-pub(crate) struct Script {
-    pub(crate) name: &'static str,
-    pub(crate) source: &'static str,
-    pub(crate) sha: std::sync::LazyLock<String>,
+pub struct Script {
+    /// The name of its file, and of its call in errors.
+    pub name: &'static str,
+    /// What the server runs.
+    pub source: LazyLock<String>,
+    /// The SHA-1 of the source: the name by which the server caches it.
+    pub(crate) sha: LazyLock<String>,
 }
 
 macro_rules! script {
-    ($constant:ident, $name:literal, [$($part:literal),*]) => {
-        pub(crate) static $constant: Script = Script {
+    ($constant:ident, $name:literal, [$($fragment:literal),*]) => {
+        #[doc = concat!("`", $name, ".lua`")]
+        pub static $constant: Script = Script {
             name: $name,
-            source: concat!(
-                $(include_str!(concat!($part, ".lua")),)*
-                include_str!(concat!($name, ".lua"))
-            ),
-            sha: std::sync::LazyLock::new(|| {
-                sha1_smol::Sha1::from($constant.source).digest().to_string()
+            source: LazyLock::new(|| {
+                assemble(&[
+                    $(include_str!(concat!("fragments/", $fragment, ".lua")),)*
+                    include_str!(concat!($name, ".lua")),
+                ])
+            }),
+            sha: LazyLock::new(|| {
+                sha1_smol::Sha1::from($constant.source.as_str()).digest().to_string()
             }),
         };
     };
 }
 
-script!(BEAT, "beat", ["clock", "checked", "presence"]);
+script!(BEAT, "beat", ["clock", "key_types", "counts", "presence"]);
 script!(FREE, "free", ["clock", "presence"]);
-script!(LEAVE, "leave", ["clock"]);
-script!(FORGET, "forget", ["checked", "presence"]);
+script!(LEAVE, "leave", ["clock", "key_types"]);
+script!(FORGET, "forget", ["key_types", "presence"]);
 script!(PREFLIGHT, "preflight", []);
-script!(SEAL, "seal", ["checked", "bell"]);
-script!(PUBLISH, "publish", ["checked", "ledger"]);
+script!(SEAL, "seal", ["key_types", "counts", "bell"]);
+script!(PUBLISH, "publish", ["key_types", "counts", "ledger"]);
 script!(
     CLAIM,
     "claim",
     [
         "clock",
-        "checked",
+        "key_types",
+        "counts",
         "presence",
         "range",
         "suspects",
         "bell",
-        "claimed",
+        "claim_value",
         "errors_append",
-        "ledger"
+        "ledger",
+        "set_aside"
     ]
 );
-script!(EXTEND, "extend", ["clock", "claimed"]);
+script!(EXTEND, "extend", ["clock", "key_types", "claim_value"]);
 script!(
     COMMIT,
     "commit",
     [
-        "checked",
+        "key_types",
+        "counts",
         "range",
-        "claimed",
+        "claim_value",
         "effects",
         "errors_append",
         "ledger"
@@ -63,31 +80,87 @@ script!(
     GIVE_BACK,
     "give_back",
     [
-        "checked", "presence", "range", "suspects", "bell", "claimed", "errors", "put_back"
+        "key_types",
+        "presence",
+        "range",
+        "suspects",
+        "bell",
+        "claim_value",
+        "errors_store",
+        "put_back"
     ]
 );
 script!(
     RECLAIM,
     "reclaim",
     [
-        "clock", "checked", "presence", "range", "suspects", "bell", "claimed", "errors",
+        "clock",
+        "key_types",
+        "presence",
+        "range",
+        "suspects",
+        "bell",
+        "claim_value",
+        "errors_store",
         "put_back"
     ]
 );
 script!(
     ERRORS_CLAIM,
     "errors_claim",
-    ["clock", "claimed", "checked", "errors"]
+    [
+        "clock",
+        "claim_value",
+        "key_types",
+        "counts",
+        "errors_store"
+    ]
 );
 script!(
     ERRORS_COMMIT,
     "errors_commit",
-    ["claimed", "checked", "errors"]
+    ["key_types", "claim_value", "errors_store"]
 );
 script!(
     ERRORS_SETTLE,
     "errors_settle",
-    ["bell", "ledger", "checked"]
+    ["bell", "ledger", "key_types", "counts"]
 );
 script!(TOGETHER, "together", []);
-script!(NEWEST, "newest", ["checked", "errors"]);
+script!(NEWEST, "newest", ["counts", "errors_store"]);
+
+fn assemble(files: &[&str]) -> String {
+    let lines = files.iter().flat_map(|file| file.lines());
+    let code = lines.filter(|line| !line.is_empty() && !line.trim_start().starts_with("--"));
+    let code = code.flat_map(|line| [line, "\n"]).collect();
+    bounds::NAMED
+        .iter()
+        .fold(code, |code: String, (name, number)| {
+            code.replace(name, &number.to_string())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_has_numbers_for_names_and_no_comments() {
+        let range = assemble(&[include_str!("fragments/range.lua")]);
+        assert!(
+            range.contains("or last >= 9007199254740992 then"),
+            "{range}"
+        );
+        assert!(!range.contains("--") && !range.contains("MAX_"), "{range}");
+    }
+
+    #[test]
+    fn no_bound_has_a_name_that_is_part_of_another() {
+        for (name, _) in bounds::NAMED {
+            let parts = bounds::NAMED
+                .iter()
+                .filter(|(other, _)| other.contains(name));
+            assert_eq!(parts.count(), 1, "{name}");
+        }
+    }
+}

@@ -1,24 +1,33 @@
--- newest: the errors store's newest records that no drain holds, the ends of long ones cut off.
--- Reads only.
+-- newest: reads the newest free records of the errors store. It cuts off the ends of long ones.
 --
--- KEYS  1 errors  2 errors_held  3 errors_ids
--- ARGV  1 most records  2 most bytes of each  3 most bytes of a record that is read at all
--- Returns {its whole length in bytes, record, ...}, newest first; '' for one that is too long
--- to be read here: a script gets a record whole or not at all, and Redis waits meanwhile.
-local IDS_LOOKED_AT = 1000
-local errors, held_by, ids = unpack(KEYS)
-local most, most_bytes, readable = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local last = whole_number(ids, 'last') or 0
-local lowest = math.max(first_free(ids, last), last - IDS_LOOKED_AT + 1)
+-- KEYS
+--   1 errors       hash: id -> record
+--   2 errors_held  hash: id of a record -> slot of the drain that has claimed it
+--   3 errors_ids   hash: last, free
+-- ARGV
+--   1 max_records
+--   2 max_bytes       of each record in the answer
+--   3 readable_bytes  a longer record is not read: a script gets a record whole or not at all,
+--                     and Redis does nothing else meanwhile
+-- Returns {length, record, ...}, newest first: the length of the whole record in bytes, and its
+-- beginning; '' for a record that was not read
+local errors, errors_held, errors_ids = unpack(KEYS)
+local max_records, max_bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
+local readable_bytes = tonumber(ARGV[3])
+-- Ids that one call examines.
+local MAX_IDS = 1000
+
+local last = read_count(errors_ids, 'last') or 0
+local lowest = math.max(first_free(errors_ids, last), last - MAX_IDS + 1)
 local answer = {}
 for id = last, lowest, -1 do
-  if #answer == 2 * most then break end
+  if #answer == 2 * max_records then break end
   local bytes = redis.call('HSTRLEN', errors, id)
-  local there = bytes > 0 or redis.call('HEXISTS', errors, id) == 1
-  if there and redis.call('HEXISTS', held_by, id) == 0 then
-    local record = bytes <= readable and redis.call('HGET', errors, id) or ''
+  local exists = bytes > 0 or redis.call('HEXISTS', errors, id) == 1
+  if exists and redis.call('HEXISTS', errors_held, id) == 0 then
+    local record = bytes <= readable_bytes and redis.call('HGET', errors, id) or ''
     answer[#answer + 1] = bytes
-    answer[#answer + 1] = string.sub(record, 1, most_bytes)
+    answer[#answer + 1] = string.sub(record, 1, max_bytes)
   end
 end
 return answer

@@ -1,15 +1,19 @@
 -- preflight: tries every command that the scripts use, on a key of its own, before a node joins.
--- A script that loses a permission halfway is not rolled back, so this must come first.
+-- Redis does not undo what a script wrote before it met a missing permission.
 --
--- KEYS  1 scratch
--- Returns the commands that this user may not run.
+-- KEYS
+--   1 scratch  any key that the fleet does not use
+-- Returns for each command that this user may not run "command: error"
 local scratch, missing = KEYS[1], {}
+
+-- Runs a command and notes the error, if there is one.
 local function try(name, ...)
   local reply = redis.pcall(name, ...)
   if type(reply) == 'table' and reply.err then
     missing[#missing + 1] = string.lower(name) .. ': ' .. reply.err
   end
 end
+
 try('DEL', scratch)
 try('HSET', scratch, 'f', '1')
 try('HGET', scratch, 'f')
@@ -42,5 +46,5 @@ try('DEL', scratch)
 try('TYPE', scratch)
 try('TIME')
 try('PUBSUB', 'NUMSUB', scratch)
-try('PUBLISH', KEYS[1], '')
+try('PUBLISH', scratch, '')
 return missing

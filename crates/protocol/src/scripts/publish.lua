@@ -1,45 +1,62 @@
--- publish: one pack of consecutive messages, or nothing.
+-- publish: appends one pack of consecutive messages to the queue, or refuses all of it.
 --
--- KEYS  1 fence  2 queue  3 packs  4 stats  5 bell  6 ledger
--- ARGV  1 node  2 epoch  3 first and 4 last sequence number  5 count
---       6 cursor of the schedule (opaque)  7 most messages that may wait or be in hand  8 the pack
---       9 digest of its texts, for the ledger; '' if none is kept
+-- KEYS
+--   1 fence   hash: the node and epoch that may publish, the last sequence number, the cursor
+--   2 queue   list of ranges
+--   3 packs   hash: first sequence number of a pack -> the pack
+--   4 stats   hash: counters
+--   5 bell    list with at most one token
+--   6 ledger  list of entries
+-- ARGV
+--   1 node      the generator
+--   2 epoch     of its lease
+--   3 first     sequence number of the pack's first message
+--   4 last      sequence number of its last message
+--   5 count     of its messages
+--   6 cursor    where the schedule stands afterwards; opaque
+--   7 max_open  backpressure: how many messages may wait or be claimed
+--   8 pack      the messages; opaque
+--   9 digest    of the texts, for the ledger; '' if the fleet keeps none
 -- Returns
---   {'ok'}              written
---   {'already', last}   the fleet has these numbers, up to its last. If the caller sent this
---                       very call before and knows that last for its own, it was written then
---   {'gap', last}       the fleet's last number is not first - 1
---   {'fenced', node, epoch}   somebody else sealed
---   {'full', open}      backpressure: so many have not ended
--- Keeps: numbers are gapless; only the node and epoch of the fence publish.
--- The first write asks for memory, so a full server refuses the whole.
-local first, last_new, count = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local fence = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'last')
-if fence[1] ~= ARGV[1] or fence[2] ~= ARGV[2] then
-  return {'fenced', fence[1] or '', fence[2] or '0'}
+--   {'ok'}                   the pack is written
+--   {'already', last}        the fleet has these numbers. This call wrote them earlier, if the
+--                            caller sent it before and knows `last` as its own
+--   {'gap', last}            the fleet's last number is not first - 1
+--   {'fenced', node, epoch}  another generator has sealed
+--   {'full', open}           backpressure: `open` messages have not ended
+-- Invariants
+--   Sequence numbers have no gap. Only the node and epoch of the fence publish.
+--   The first write needs memory, so a full server refuses all of a pack.
+local fence, queue, packs, stats, bell, ledger = unpack(KEYS)
+-- Most arguments stay texts: they are written as they came, and formatting a number is slow.
+local node, epoch, first, last, count, cursor, max_open, pack, digest = unpack(ARGV)
+
+local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last')
+if fenced[1] ~= node or fenced[2] ~= epoch then
+  return {'fenced', fenced[1] or '', fenced[2] or '0'}
 end
-local last = counted(KEYS[1], 'last', fence[3])
-if last_new <= last then return {'already', fence[3]} end
-if first ~= last + 1 then return {'gap', fence[3] or '0'} end
-local stats = redis.call('HMGET', KEYS[4], 'done', 'failed', 'retried')
-local open = last + counted(KEYS[4], 'retried', stats[3]) - counted(KEYS[4], 'done', stats[1])
-  - counted(KEYS[4], 'failed', stats[2])
-if open + count > tonumber(ARGV[7]) then return {'full', string.format('%.0f', open)} end
-redis.call('LLEN', KEYS[2])
-local silent = redis.call('LLEN', KEYS[5]) == 0
-local audited = ARGV[9] ~= ''
+local fleet_last = checked_count(fence, 'last', fenced[3])
+if tonumber(last) <= fleet_last then return {'already', fenced[3]} end
+if tonumber(first) ~= fleet_last + 1 then return {'gap', fenced[3] or '0'} end
+local counters = redis.call('HMGET', stats, 'done', 'failed', 'retried')
+local open = fleet_last + checked_count(stats, 'retried', counters[3])
+  - checked_count(stats, 'done', counters[1]) - checked_count(stats, 'failed', counters[2])
+if open + tonumber(count) > tonumber(max_open) then
+  return {'full', string.format('%.0f', open)}
+end
+must_be(queue, 'list')
+local is_silent = redis.call('LLEN', bell) == 0
 local time
-if audited then
-  redis.call('LLEN', KEYS[6])
+if digest ~= '' then
+  must_be(ledger, 'list')
   time = redis.call('TIME')
 end
 
-redis.call('HSET', KEYS[3], ARGV[3], ARGV[8])
--- A range of the whole pack, put together from texts: formatting numbers is slow.
-redis.call('RPUSH', KEYS[2], ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' 0')
-redis.call('HSET', KEYS[1], 'last', ARGV[4], 'cursor', ARGV[6])
-if silent then redis.call('RPUSH', KEYS[5], '1') end
-if audited then
-  record(KEYS[6], 'p ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. ARGV[9], time)
+redis.call('HSET', packs, first, pack)
+redis.call('RPUSH', queue, first .. ' ' .. count .. ' ' .. first .. ' ' .. last .. ' 0')
+redis.call('HSET', fence, 'last', last, 'cursor', cursor)
+if is_silent then redis.call('RPUSH', bell, '1') end
+if digest ~= '' then
+  append_entry(ledger, 'p ' .. epoch .. ' ' .. first .. ' ' .. last .. ' ' .. digest, time)
 end
 return {'ok'}

@@ -1,96 +1,116 @@
--- reclaim: returns the claims of dead workers: past their deadline, or gone from presence.
+-- reclaim: returns the claims of dead workers and drains: past their deadline, or absent.
 --
--- KEYS  1 queue  2 claims  3 deadlines  4 workers  5 bell  6 errors_held  7 errors_ids
--- ARGV  1 run of the server ('' believes absence whatever the run)  2 prefix of presence channels
---       3 most claims looked at  4 how many with earlier deadlines are passed over
---       5 error records after which the other claims wait for the next call
---       6 how many claims are looked at for one without a deadline
--- Returns {'reclaimed', messages, error records, name of a dead node...}
--- Keeps: a range enters the queue in the step in which it leaves `claims`, with the name of the
--- worker that may have died. Also strikes off suspects that are present, re-rings a bell whose
--- token a dying sleeper took along, and gives a deadline to claims that have none.
-local run, prefix, most, skip = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local most_records, look = tonumber(ARGV[5]), tonumber(ARGV[6])
-local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], bell = KEYS[5],
-  errors_held = KEYS[6], errors_ids = KEYS[7]}
-local WORKERS_FORGET_S = 600
-local LAST_LOOK = 2
-local SUSPECT_LOOK = 16
+-- KEYS
+--   1 queue        list of ranges
+--   2 claims       hash: slot -> its claim
+--   3 deadlines    zset: slot -> until when its claim holds (ms)
+--   4 workers      hash: slot -> what it ended last
+--   5 bell         list with at most one token
+--   6 errors_held  hash: id of a record -> slot of the drain that has claimed it
+--   7 errors_ids   hash: last, free
+-- ARGV
+--   1 run_id       the server process; '' believes absence also after a restart
+--   2 prefix       of the presence channels
+--   3 max_claims   how many claims the call examines
+--   4 skip         how many claims with earlier deadlines it passes over
+--   5 max_records  after so many records the other claims wait for the next call
+--   6 probes       in how many claims it searches for one without a deadline
+-- Returns
+--   {'reclaimed', messages, records, node...}  how many came back, and the dead that held them
+-- Invariants
+--   A range enters the queue in the step in which it leaves `claims`, with the name of the worker
+--   that may have died.
+--   Suspects that are present are acquitted. A bell whose token died with a worker rings again. A
+--   claim without a deadline gets one.
+local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], workers = KEYS[4],
+  bell = KEYS[5], errors_held = KEYS[6], errors_ids = KEYS[7]}
+local run_id, prefix = ARGV[1], ARGV[2]
+local max_claims, skip = tonumber(ARGV[3]), tonumber(ARGV[4])
+local max_records, probes = tonumber(ARGV[5]), tonumber(ARGV[6])
+-- Claims with the latest deadlines that the call examines, too.
+local LATEST_CLAIMS = 2
+-- Ranges at either end of the queue whose suspects it examines.
+local SUSPECT_RANGES = 16
+-- Slots of `workers` that it examines, and after what time it forgets one.
+local WORKER_PROBES = 2
+local FORGET_WORKER_S = 600
 
--- The earliest deadlines first: what the dead held is never extended and ends up here.
-local due = redis.call('ZRANGE', KEYS[3], skip, skip + most - 1, 'WITHSCORES')
--- And the last ones, which may have been made under a clock that was ahead.
-if redis.call('ZCARD', KEYS[3]) > skip + most then
-  local last = redis.call('ZRANGE', KEYS[3], -LAST_LOOK, -1, 'WITHSCORES')
-  for i = 1, #last do due[#due + 1] = last[i] end
+-- The earliest deadlines: no one extends the claims of the dead, so they come to the front.
+local due = redis.call('ZRANGE', keys.deadlines, skip, skip + max_claims - 1, 'WITHSCORES')
+-- And the latest ones: a clock that was ahead may have made them.
+if redis.call('ZCARD', keys.deadlines) > skip + max_claims then
+  local latest = redis.call('ZRANGE', keys.deadlines, -LATEST_CLAIMS, -1, 'WITHSCORES')
+  for i = 1, #latest do due[#due + 1] = latest[i] end
 end
-local waiting = redis.call('LLEN', KEYS[1])
-redis.call('HLEN', KEYS[2])
-redis.call('HLEN', KEYS[4])
-redis.call('LLEN', KEYS[5])
+local waiting = redis.call('LLEN', keys.queue)
+must_be(keys.claims, 'hash')
+must_be(keys.workers, 'hash')
+must_be(keys.bell, 'list')
 must_be(keys.errors_held, 'hash')
 must_be(keys.errors_ids, 'hash')
 local now = now_ms()
 
-local holders, values = {}, {}
+local holders, held = {}, {}
 for i = 1, #due, 2 do
-  local slot = due[i]
-  local value = redis.call('HGET', KEYS[2], slot)
-  values[slot] = value
-  local claim_run = value and select(3, parse_claim(value))
-  holders[#holders + 1] = {name = string.match(slot, '^([^:]*)'), run = claim_run or ''}
+  local slot, deadline = due[i], tonumber(due[i + 1])
+  local value = redis.call('HGET', keys.claims, slot)
+  held[slot] = value
+  local claim_run_id = value and select(3, parse_claim(value)) or ''
+  holders[#holders + 1] = {slot = slot, deadline = deadline, run_id = claim_run_id,
+    name = string.match(slot, '^([^:]*)')}
 end
-local gone = absent(prefix, run, holders)
+local gone = absent(prefix, run_id, holders)
 
--- First write, and a harmless one that needs no memory.
-redis.call('HDEL', KEYS[2], '')
-local messages, records, names, named = 0, 0, {}, {}
-for i = 1, #due, 2 do
-  local slot = due[i]
-  local name = string.match(slot, '^([^:]*)')
-  if records < most_records and (is_past(tonumber(due[i + 1]), now) or gone[name]) then
-    if values[slot] then
-      local m, r = put_back(keys, slot, values[slot], {now = now, run = run, prefix = prefix})
-      values[slot] = nil
-      messages, records = messages + m, records + r
-      if not named[name] then
-        named[name] = true
-        names[#names + 1] = name
-      end
+-- The first write changes nothing and needs no memory, so a full server accepts it.
+redis.call('HDEL', keys.claims, '')
+local answer, named = {'reclaimed', 0, 0}, {}
+local lost = {now = now, run_id = run_id, prefix = prefix}
+for _, holder in ipairs(holders) do
+  local slot, node = holder.slot, holder.name
+  local is_dead = is_past(holder.deadline, now) or gone[node]
+  if is_dead and answer[3] < max_records then
+    if held[slot] then
+      local messages, records = put_back(keys, slot, held[slot], lost)
+      held[slot] = nil
+      answer[2], answer[3] = answer[2] + messages, answer[3] + records
+      if not named[node] then answer[#answer + 1] = node end
+      named[node] = true
     else
-      redis.call('ZREM', KEYS[3], slot)
+      redis.call('ZREM', keys.deadlines, slot)
     end
   end
 end
-if waiting > 0 then ring(KEYS[5]) end
+if waiting > 0 then ring(keys.bell) end
 
--- Claims look at suspects now and then, this script looks all the time: one that was back for a
--- moment did not die. What came back lies at the head, what waits for a verdict at the end.
+-- Strikes off the suspects of ranges first..last of the queue that are present: one that is back
+-- for a moment did not die.
 local function acquit(first, last)
-  for i, text in ipairs(redis.call('LRANGE', KEYS[1], first, last)) do
-    local p, n, a, b, c, _, tail = parse_range(text)
-    if p and tail ~= '' then
-      local left = format_suspects(suspects(tail, prefix))
-      if left ~= tail then
-        redis.call('LSET', KEYS[1], first + i - 1, format_range(p, n, a, b, c, left))
+  for i, text in ipairs(redis.call('LRANGE', keys.queue, first, last)) do
+    local pack, count, range_first, range_last, returns, _, tail = parse_range(text)
+    if pack and tail ~= '' then
+      local new_tail = format_suspects(absent_suspects(tail, prefix))
+      if new_tail ~= tail then
+        redis.call('LSET', keys.queue, first + i - 1,
+          format_range(pack, count, range_first, range_last, returns, new_tail))
       end
     end
   end
 end
-local length = redis.call('LLEN', KEYS[1])
-acquit(0, SUSPECT_LOOK - 1)
-acquit(math.max(SUSPECT_LOOK, length - SUSPECT_LOOK), length - 1)
+-- What came back is at the head, what waits for a verdict at the end.
+local length = redis.call('LLEN', keys.queue)
+acquit(0, SUSPECT_RANGES - 1)
+acquit(math.max(SUSPECT_RANGES, length - SUSPECT_RANGES), length - 1)
 
--- No script of ours makes a claim without a deadline; one that has none would last for ever.
-for _, slot in ipairs(redis.call('HRANDFIELD', KEYS[2], look)) do
-  if not redis.call('ZSCORE', KEYS[3], slot) then redis.call('ZADD', KEYS[3], now, slot) end
+-- A claim without a deadline is not the work of a script of ours, and would never end.
+for _, slot in ipairs(redis.call('HRANDFIELD', keys.claims, probes)) do
+  if not redis.call('ZSCORE', keys.deadlines, slot) then
+    redis.call('ZADD', keys.deadlines, now, slot)
+  end
 end
--- Slots of the long gone: look at a few, so that `workers` does not grow without end.
-local some = redis.call('HRANDFIELD', KEYS[4], 2, 'WITHVALUES')
-for i = 1, #some, 2 do
-  local settled_at = tonumber(string.match(some[i + 1], ' (%d+)$') or '0')
-  if settled_at + WORKERS_FORGET_S < now / 1000 then redis.call('HDEL', KEYS[4], some[i]) end
+-- The slots of old nodes leave `workers`, a few at a time.
+local ended = redis.call('HRANDFIELD', keys.workers, WORKER_PROBES, 'WITHVALUES')
+for i = 1, #ended, 2 do
+  local ended_s = tonumber(string.match(ended[i + 1], ' (%d+)$') or '0')
+  if ended_s + FORGET_WORKER_S < now / 1000 then redis.call('HDEL', keys.workers, ended[i]) end
 end
-local answer = {'reclaimed', messages, records}
-for _, name in ipairs(names) do answer[#answer + 1] = name end
 return answer

@@ -1,24 +1,35 @@
--- seal: a new generator raises the fence. From here on nothing of an older one is accepted.
+-- seal: a new generator raises the fence. From here on no publish of an older one is accepted.
 --
--- KEYS  1 fence  2 queue  3 bell
--- ARGV  1 node  2 epoch  3 a random word: what this data is called if it has no name yet
+-- KEYS
+--   1 fence  hash: the node and epoch that may publish, the last sequence number, the cursor, born
+--   2 queue  list of ranges
+--   3 bell   list with at most one token
+-- ARGV
+--   1 node   the new generator
+--   2 epoch  of its lease
+--   3 born   a random word: the name of this data if it has none yet
 -- Returns
---   {'sealed', last sequence number, cursor (opaque)}
---   {'fenced', node, epoch}     a newer generator, or another one of the same epoch, was here
--- Keeps: the fence only rises; two nodes of one epoch never both pass. `born` is written once
--- in the life of this data.
-local node, epoch = ARGV[1], tonumber(ARGV[2])
-local fence = redis.call('HMGET', KEYS[1], 'node', 'epoch', 'last', 'cursor', 'born')
-local fenced_node, fenced_epoch = fence[1] or '', counted(KEYS[1], 'epoch', fence[2])
-counted(KEYS[1], 'last', fence[3])
-local waiting = redis.call('LLEN', KEYS[2])
-redis.call('LLEN', KEYS[3])
-if fenced_epoch > epoch or (fenced_epoch == epoch and fenced_node ~= node) then
+--   {'sealed', last, cursor}  the fleet's last sequence number, and where its schedule stands
+--   {'fenced', node, epoch}   a newer generator, or another of the same epoch, has sealed
+-- Invariants
+--   The fence only rises. Of two nodes with one epoch, one passes. `born` is written once in the
+--   life of this data.
+local fence, queue, bell = unpack(KEYS)
+local node, epoch, born = unpack(ARGV)
+
+local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'cursor', 'born')
+local fenced_node, fenced_epoch = fenced[1] or '', checked_count(fence, 'epoch', fenced[2])
+checked_count(fence, 'last', fenced[3])
+local waiting = redis.call('LLEN', queue)
+must_be(bell, 'list')
+if fenced_epoch > tonumber(epoch)
+  or (fenced_epoch == tonumber(epoch) and fenced_node ~= node) then
   return {'fenced', fenced_node, string.format('%.0f', fenced_epoch)}
 end
--- Field by field through HDEL first: a full server must not keep the old generator.
-redis.call('HDEL', KEYS[1], 'node', 'epoch')
-redis.call('HSET', KEYS[1], 'node', node, 'epoch', ARGV[2], 'born', fence[5] or ARGV[3])
--- The node blocked on the bell until now; a token it swallowed is replaced here.
-if waiting > 0 then ring(KEYS[3]) end
-return {'sealed', fence[3] or '0', fence[4] or '0'}
+
+-- HDEL needs no memory: the old generator loses the fence even if the server is full.
+redis.call('HDEL', fence, 'node', 'epoch')
+redis.call('HSET', fence, 'node', node, 'epoch', epoch, 'born', fenced[5] or born)
+-- The node blocked on the bell until now and may have taken the token.
+if waiting > 0 then ring(bell) end
+return {'sealed', fenced[3] or '0', fenced[4] or '0'}

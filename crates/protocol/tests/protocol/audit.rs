@@ -1,5 +1,5 @@
-//! The ledger and the audit: what was done is written down in the step that does it, and
-//! whoever does it wrongly is found out.
+//! The ledger and the audit: a script writes its entry in the same step, and the audit finds scripts
+//! that do something else.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +8,7 @@ use baton::inspect::{Audit, Finding};
 use baton_protocol::{Commit, CommitCall, Failure, Publish, PublishCall, Settle, Settled, Store};
 use baton_protocol::{Digest, Ledger};
 
-use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack};
+use crate::support::{Fleet, Lane, NO_EFFECTS, failed, pack, publish_call};
 
 /// The digest of messages as [`pack`] makes them, in the pack that begins with `first`.
 fn digest(pack: u64, messages: RangeInclusive<u64>) -> Digest {
@@ -23,7 +23,7 @@ async fn publish(g: &Store, first: u64, count: u64) -> Publish {
     let pack = pack(first, count);
     let call = PublishCall {
         digest: Some(digest(first, first..=first + count - 1)),
-        ..call(first, count, &pack)
+        ..publish_call(first, count, &pack)
     };
     g.publish(call).await.unwrap()
 }
@@ -58,7 +58,7 @@ async fn findings(store: &Store) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_published_and_what_ends_is_written_down_once_with_its_digest() {
+async fn the_ledger_has_each_publish_and_each_end_once_with_its_digest() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let w = fleet.lane("w").await;
@@ -82,7 +82,7 @@ async fn what_is_published_and_what_ends_is_written_down_once_with_its_digest() 
 }
 
 #[tokio::test]
-async fn what_is_refused_is_not_written_down() {
+async fn the_ledger_has_no_entry_for_a_refused_call() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let w = fleet.lane("w").await;
@@ -103,7 +103,7 @@ async fn what_is_refused_is_not_written_down() {
 }
 
 #[tokio::test]
-async fn a_fleet_that_did_not_ask_for_one_keeps_no_ledger() {
+async fn a_fleet_that_is_not_audited_keeps_no_ledger() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(3).await;
     let _ = w.take(1, 3).await;
@@ -112,7 +112,7 @@ async fn a_fleet_that_did_not_ask_for_one_keeps_no_ledger() {
 }
 
 #[tokio::test]
-async fn an_audit_of_a_fleet_that_did_all_once_finds_nothing() {
+async fn an_audit_of_a_correct_fleet_finds_nothing() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let w = fleet.lane("w").await;
@@ -144,7 +144,7 @@ async fn an_audit_of_a_fleet_that_did_all_once_finds_nothing() {
 }
 
 #[tokio::test]
-async fn a_message_that_killed_its_workers_is_in_the_ledger_too() {
+async fn the_ledger_has_the_end_of_a_poisonous_message() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let w = fleet.lane("w").await;
@@ -152,7 +152,7 @@ async fn a_message_that_killed_its_workers_is_in_the_ledger_too() {
     for name in ["x", "y", "z"] {
         let _ = fleet.death(name, 2, &g).await;
     }
-    fleet.age_suspicions().await;
+    fleet.age_suspects().await;
     assert_eq!(w.take(4, 2).await, "m2 (2)");
     let done = commit(&w, 4, 2..=2, &[], &NO_EFFECTS).await;
     assert_eq!(done, Commit::Done);
@@ -166,13 +166,13 @@ async fn a_message_that_killed_its_workers_is_in_the_ledger_too() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_retried_ends_once_more() {
+async fn a_retried_message_ends_once_more() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let w = fleet.lane("w").await;
     assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
     let _ = w.take(1, 1).await;
-    // The first of its pack, which lives: then it keeps its place.
+    // The first message of a pack that still exists keeps its place.
     let first = [failed(1, "m1")];
     assert_eq!(
         commit(&w, 1, 1..=1, &first, &NO_EFFECTS).await,
@@ -187,7 +187,7 @@ async fn a_message_that_is_retried_ends_once_more() {
     );
     let _ = w.take(3, 1).await;
     assert_eq!(commit(&w, 3, 1..=1, &[], &NO_EFFECTS).await, Commit::Done);
-    // Its pack is gone: it is alone in another.
+    // Its pack is gone: it is alone in a new one.
     retry(&g, 2, &third[0]).await;
     assert_eq!(
         findings(&g).await,
@@ -225,18 +225,9 @@ async fn retry(store: &Store, id: u64, record: &[u8]) {
     assert_eq!(retried, [Settled::Retried]);
 }
 
-/// Commits all of a claim with a script that is ours but for one line.
+/// Commits a whole claim with our script, in which one line is changed.
 async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, broken: &str) {
-    let whole = [
-        include_str!("../../src/scripts/range.lua"),
-        include_str!("../../src/scripts/claimed.lua"),
-        include_str!("../../src/scripts/effects.lua"),
-        include_str!("../../src/scripts/ledger.lua"),
-        include_str!("../../src/scripts/checked.lua"),
-        include_str!("../../src/scripts/errors_append.lua"),
-        include_str!("../../src/scripts/commit.lua"),
-    ]
-    .concat();
+    let whole = &baton_protocol::scripts::COMMIT.source;
     assert_eq!(whole.matches(ours).count(), 1, "{ours}");
     let keys = &fleet.keys;
     let mut command = redis::cmd("EVAL");
@@ -263,15 +254,15 @@ async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, brok
 }
 
 #[tokio::test]
-async fn a_commit_that_leaves_its_claim_behind_is_found_out() {
+async fn an_audit_finds_a_commit_that_leaves_its_claim() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let w = fleet.lane("w").await;
     assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
     let _ = w.take_and_stall(1, 2).await;
-    let ours = "redis.call('HDEL', KEYS[1], slot)\n\
-                if last == b then\n  redis.call('ZREM', KEYS[2], slot)\nelse";
-    commit_broken(&fleet, "1", "2", ours, "if last ~= b then").await;
+    let ours = "redis.call('HDEL', claims, slot)\n\
+                if last == held_last then\n  redis.call('ZREM', deadlines, slot)\nelse";
+    commit_broken(&fleet, "1", "2", ours, "if last ~= held_last then").await;
     let _ = g.reclaim().await.unwrap();
     let late = fleet.lane("late").await;
     assert_eq!(late.take(1, 1).await, "m1 (1)");
@@ -285,13 +276,14 @@ async fn a_commit_that_leaves_its_claim_behind_is_found_out() {
 }
 
 #[tokio::test]
-async fn a_commit_that_drops_the_rest_of_its_claim_is_found_out() {
+async fn an_audit_finds_a_commit_that_drops_the_rest_of_its_claim() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let w = fleet.lane("w").await;
     assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
     let _ = w.take(1, 3).await;
-    commit_broken(&fleet, "1", "1", "if last == b then", "if true then").await;
+    let ours = "if last == held_last then";
+    commit_broken(&fleet, "1", "1", ours, "if true then").await;
     assert_eq!(
         findings(&g).await,
         [

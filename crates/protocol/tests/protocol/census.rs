@@ -7,8 +7,8 @@ use baton_protocol::{Census, Commit, ErrorsClaim, ErrorsCommit, GiveBack, Publis
 use crate::support::{Fleet, NO_EFFECTS, failed, publish};
 
 fn claimed_by(node: &str, count: u64) -> BTreeMap<String, u64> {
-    let hands = (count > 0).then(|| (node.to_owned(), count));
-    hands.into_iter().collect()
+    let claimed = (count > 0).then(|| (node.to_owned(), count));
+    claimed.into_iter().collect()
 }
 
 #[tokio::test]
@@ -54,12 +54,12 @@ async fn the_books_balance_in_every_state_of_a_message() {
     for name in ["x", "y", "z"] {
         assert!(fleet.death(name, 1, &g).await.starts_with("m3"));
     }
-    fleet.age_suspicions().await;
+    fleet.age_suspects().await;
     assert_eq!(w.take(6, 9).await, "m4 m5", "m3 was poison");
     expect("poison", [5, 1, 2, 0, 2, 2]).await;
     let d = fleet.lane("d").await;
     assert_eq!(d.drain(1, 1, 1).await, ErrorsClaim::Claimed(vec![1]));
-    expect("in a drain's hands", [5, 1, 2, 0, 2, 2]).await;
+    expect("held by a drain", [5, 1, 2, 0, 2, 2]).await;
     let drained = d.store.errors_commit(&d.slot, 1, 1).await.unwrap();
     assert_eq!(drained, ErrorsCommit::Done);
     expect("drained", [5, 1, 2, 0, 2, 1]).await;
@@ -68,20 +68,20 @@ async fn the_books_balance_in_every_state_of_a_message() {
 }
 
 #[tokio::test]
-async fn the_census_tells_how_many_messages_are_in_whose_hands() {
+async fn the_census_counts_the_claimed_messages_of_each_node() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(6).await;
     let x = fleet.lane("x").await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
     assert_eq!(w.sibling(1).take(1, 1).await, "m3");
     assert_eq!(x.take(1, 2).await, "m4 m5");
-    let mut hands = claimed_by("w", 3);
-    hands.append(&mut claimed_by("x", 2));
-    assert_eq!(g.census().await.unwrap().claimed_by, hands);
+    let mut claimed = claimed_by("w", 3);
+    claimed.append(&mut claimed_by("x", 2));
+    assert_eq!(g.census().await.unwrap().claimed_by, claimed);
 }
 
 #[tokio::test]
-async fn a_range_that_somebody_removed_from_the_queue_is_missed() {
+async fn a_census_notices_a_range_that_was_removed_from_the_queue() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(3).await;
     assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
@@ -92,7 +92,7 @@ async fn a_range_that_somebody_removed_from_the_queue_is_missed() {
 }
 
 #[tokio::test]
-async fn a_range_that_somebody_queued_twice_is_noticed() {
+async fn a_census_notices_a_range_that_was_queued_twice() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(3).await;
     let _: () = fleet.raw(&["RPUSH", &fleet.keys.queue, "1 3 2 2 0"]).await;
@@ -100,7 +100,7 @@ async fn a_range_that_somebody_queued_twice_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_claim_that_somebody_removed_is_missed() {
+async fn a_census_notices_a_claim_that_was_removed() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(3).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
@@ -111,7 +111,7 @@ async fn a_claim_that_somebody_removed_is_missed() {
 }
 
 #[tokio::test]
-async fn a_counter_that_somebody_changed_is_noticed() {
+async fn a_census_notices_a_counter_that_was_changed() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(3).await;
     for field in ["done", "failed"] {
@@ -123,7 +123,7 @@ async fn a_counter_that_somebody_changed_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_very_long_queue_is_counted_from_the_books() {
+async fn the_length_of_a_very_long_queue_is_computed_from_the_counters() {
     const RANGES: u64 = 100_001;
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;

@@ -1,8 +1,8 @@
-//! claim: from the head of the queue into a slot's hands, in one step.
+//! claim: a slot gets messages from the head of the queue, in one step.
 
 use baton_protocol::{Claim, ClaimCall, ClaimedPack, Commit, GiveBack, Publish, Store};
 
-use crate::support::{Fleet, LONG, call, pack_of, publish};
+use crate::support::{Fleet, LONG, pack_of, publish, publish_call};
 
 #[tokio::test]
 async fn a_whole_pack_is_claimed() {
@@ -77,7 +77,7 @@ async fn the_deadline_is_the_ttl_from_now() {
 }
 
 #[tokio::test]
-async fn nothing_comes_from_an_empty_queue() {
+async fn a_claim_on_an_empty_queue_is_empty() {
     let fleet = Fleet::new().await;
     let w = fleet.lane("w").await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
@@ -109,7 +109,7 @@ async fn a_number_that_was_given_back_is_stale() {
 }
 
 #[tokio::test]
-async fn a_slot_that_holds_one_claim_gets_no_other() {
+async fn a_slot_that_has_a_claim_gets_no_other() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(5).await;
     assert_eq!(w.take(4, 2).await, "m1 m2");
@@ -121,7 +121,7 @@ async fn a_slot_that_holds_one_claim_gets_no_other() {
 }
 
 #[tokio::test]
-async fn a_claim_that_leaves_work_behind_rings_the_bell_and_another_does_not() {
+async fn a_claim_rings_the_bell_only_if_it_leaves_messages() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(3).await;
     let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
@@ -133,7 +133,7 @@ async fn a_claim_that_leaves_work_behind_rings_the_bell_and_another_does_not() {
 }
 
 #[tokio::test]
-async fn a_claim_that_wants_nothing_harms_nothing() {
+async fn a_claim_of_zero_messages_loses_none() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(2).await;
     let _ = w
@@ -142,7 +142,7 @@ async fn a_claim_that_wants_nothing_harms_nothing() {
             slot: &w.slot,
             number: 1,
             want: 0,
-            ttl: crate::support::OVER,
+            ttl: crate::support::EXPIRED,
         })
         .await;
     let _ = w.store.reclaim().await.unwrap();
@@ -164,7 +164,10 @@ async fn a_claim_that_wants_nothing_harms_nothing() {
 async fn large_pack(fleet: &Fleet) -> (Store, Vec<u8>) {
     let g = fleet.generator().await;
     let pack = pack_of(&[[b'x'; 600], [b'y'; 600]]);
-    assert_eq!(g.publish(call(1, 2, &pack)).await.unwrap(), Publish::Ok);
+    assert_eq!(
+        g.publish(publish_call(1, 2, &pack)).await.unwrap(),
+        Publish::Ok
+    );
     (g, pack)
 }
 
@@ -225,7 +228,7 @@ async fn a_new_generator_leaves_the_name_of_the_data_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_range_of_more_messages_than_a_pack_has_is_not_ours() {
+async fn a_range_of_more_messages_than_a_pack_can_have_is_foreign() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(2).await;
     let forged = "1 1000000000000 1 1000000000000 0";

@@ -1,4 +1,4 @@
-//! Times that were written under a clock that has been set right since.
+//! Times that were written while the clock was wrong.
 
 use baton_protocol::{Beat, Reclaimed};
 
@@ -12,8 +12,8 @@ async fn now(fleet: &Fleet) -> u64 {
     seconds * 1000
 }
 
-/// A fleet whose generator `g` is dead, with a lease that a fast clock wrote; on a server that
-/// has restarted since, so that its absence proves nothing.
+/// A fleet whose generator `g` is dead, and has a lease from a time at which the clock was ahead.
+/// The server has restarted since, so that its absence proves nothing.
 async fn with_a_lease_of_tomorrow(ahead: u64) -> Fleet {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(3).await;
@@ -37,7 +37,7 @@ async fn with_a_lease_of_tomorrow(ahead: u64) -> Fleet {
 }
 
 #[tokio::test]
-async fn a_lease_that_ends_tomorrow_has_ended() {
+async fn a_lease_until_tomorrow_has_expired() {
     let fleet = with_a_lease_of_tomorrow(DAY).await;
     let n = fleet.node("n").await;
     assert!(matches!(beat(&n).await, Beat::Generator { epoch: 2, .. }));
@@ -46,14 +46,14 @@ async fn a_lease_that_ends_tomorrow_has_ended() {
 }
 
 #[tokio::test]
-async fn a_lease_of_an_hour_is_one() {
+async fn a_lease_of_an_hour_has_not_expired() {
     let fleet = with_a_lease_of_tomorrow(3_500_000).await;
     let n = fleet.node("n").await;
     assert!(matches!(beat(&n).await, Beat::Worker { epoch: 1, .. }));
 }
 
 #[tokio::test]
-async fn a_claim_that_ends_tomorrow_has_ended() {
+async fn a_claim_until_tomorrow_has_expired() {
     let fleet = with_a_lease_of_tomorrow(DAY).await;
     let n = fleet.node("n").await;
     let back = Reclaimed {
@@ -65,7 +65,7 @@ async fn a_claim_that_ends_tomorrow_has_ended() {
 }
 
 #[tokio::test]
-async fn a_claim_that_ends_tomorrow_is_found_behind_many_others() {
+async fn a_claim_until_tomorrow_is_found_behind_many_others() {
     let fleet = with_a_lease_of_tomorrow(DAY).await;
     let x = fleet.lane("x").await;
     for lane in 0..100 {
@@ -81,7 +81,7 @@ async fn a_claim_that_ends_tomorrow_is_found_behind_many_others() {
 }
 
 #[tokio::test]
-async fn a_drain_that_ends_tomorrow_has_ended() {
+async fn a_drain_s_claim_until_tomorrow_has_expired() {
     let fleet = Fleet::new().await;
     fleet.fail(&[crate::support::failed(1, "m1")]).await;
     let d = fleet.lane("d").await;
@@ -112,7 +112,7 @@ async fn a_dead_node_seen_tomorrow_does_not_keep_its_place_in_line() {
 }
 
 #[tokio::test]
-async fn a_lease_whose_holder_is_gone_can_be_freed_whatever_its_time() {
+async fn a_lease_whose_holder_is_gone_can_be_freed_before_it_expires() {
     let fleet = with_a_lease_of_tomorrow(3_500_000).await;
     let n = fleet.node("n").await;
     assert_eq!(n.free().await.unwrap(), Some("g".to_owned()));

@@ -1,4 +1,4 @@
-//! commit: each message ends once, by the slot that holds exactly it.
+//! commit: each message ends once, by the slot that has claimed exactly it.
 
 use baton::Effects;
 use baton_protocol::{Commit, CommitCall, Publish};
@@ -43,7 +43,7 @@ async fn a_repeated_commit_answers_already_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_claim_that_was_taken_away_cannot_be_committed() {
+async fn a_claim_that_was_reclaimed_cannot_be_committed() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(2).await;
     assert_eq!(w.take_and_stall(1, 2).await, "m1 m2");
@@ -60,7 +60,7 @@ async fn a_claim_that_was_taken_away_cannot_be_committed() {
 }
 
 #[tokio::test]
-async fn only_exactly_what_is_held_can_be_committed() {
+async fn only_the_exact_range_of_a_claim_can_be_committed() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(4).await;
     assert_eq!(publish(&g, 5, 2).await, Publish::Ok);
@@ -204,7 +204,7 @@ async fn failed_messages_go_to_errors_in_the_same_step() {
 }
 
 #[tokio::test]
-async fn when_all_fail_none_is_done() {
+async fn when_all_messages_fail_none_is_done() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(1).await;
     assert_eq!(w.take(1, 1).await, "m1");
@@ -235,7 +235,7 @@ async fn a_full_errors_store_refuses_the_whole_commit() {
 }
 
 #[tokio::test]
-async fn however_many_fail_at_once_each_has_its_record_in_order() {
+async fn many_failures_of_one_commit_each_have_a_record_in_order() {
     let fleet = Fleet::new().await;
     let count = 1000;
     let (_g, w) = fleet.with_messages(count).await;

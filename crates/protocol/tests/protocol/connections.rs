@@ -1,4 +1,4 @@
-//! What travels on which connection, and what becomes of a pair of which one breaks.
+//! What each connection carries, and what happens when one of the pair breaks.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,12 +9,12 @@ use baton_protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, Publish, Store};
 use baton_server::PrivateServer;
 
 use crate::support::{
-    Fleet, LONG, Lane, NO_EFFECTS, beat, call, eventually, failed, pack_of, start,
+    Fleet, LONG, Lane, NO_EFFECTS, beat, eventually, failed, pack_of, publish_call, start,
 };
 
 type Heard = Arc<Mutex<Vec<LinkState>>>;
 
-/// A node, and what its connections go through.
+/// A node, and the reports about its connections.
 async fn node(server: &PrivateServer, fleet: &Fleet, name: &str) -> (Store, Heard) {
     let heard = Heard::default();
     let tell = Arc::clone(&heard);
@@ -32,7 +32,7 @@ async fn present(fleet: &Fleet, node: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn answers_beyond_what_a_subscriber_may_be_sent_arrive() {
+async fn answers_larger_than_a_subscriber_s_output_buffer_arrive() {
     let server = PrivateServer::builder()
         .unix_socket()
         .config("client-output-buffer-limit", "pubsub 64kb 64kb 1")
@@ -43,7 +43,10 @@ async fn answers_beyond_what_a_subscriber_may_be_sent_arrive() {
     let g = fleet.generator().await;
     let text = vec![b'x'; 8 << 20];
     let pack = pack_of(&[&text]);
-    assert_eq!(g.publish(call(1, 1, &pack)).await.unwrap(), Publish::Ok);
+    assert_eq!(
+        g.publish(publish_call(1, 1, &pack)).await.unwrap(),
+        Publish::Ok
+    );
 
     let w = Lane::new(store);
     let Claim::Claimed { pack: sent, .. } = w.claim(1, 1).await else {
@@ -53,8 +56,8 @@ async fn answers_beyond_what_a_subscriber_may_be_sent_arrive() {
     let records = [failed(1, &text)];
     let ended = w.commit_with(1, 1..=1, &records, &NO_EFFECTS);
     assert_eq!(ended.await, Commit::Done);
-    let looked = w.failures().await.remove(0);
-    assert!(looked.record == records[0]);
+    let failure = w.failures().await.remove(0);
+    assert!(failure.record == records[0]);
     assert_eq!(
         Inspector::over(w.store.clone())
             .snapshot()
@@ -66,12 +69,12 @@ async fn answers_beyond_what_a_subscriber_may_be_sent_arrive() {
     let drained = w.drain(2, 1, u64::from(u32::MAX)).await;
     assert_eq!(drained, ErrorsClaim::Claimed(vec![1]));
 
-    // The beat goes its own way, and nothing was cut.
+    // The beat has its own connection, and the server has closed none.
     let _ = beat(&w.store).await;
     assert_eq!(*heard.lock().unwrap(), []);
 }
 
-/// Cuts the connections of one kind, but not the raw one of the test.
+/// Closes the connections of one kind, but not the raw one of the test.
 async fn cut(fleet: &Fleet, kind: &str) {
     let words = ["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"];
     let _: i64 = fleet.raw(&words).await;
@@ -87,7 +90,7 @@ async fn assert_three_connections(fleet: &Fleet) {
 }
 
 #[tokio::test]
-async fn a_node_that_loses_its_presence_gets_both_connections_anew() {
+async fn a_node_that_loses_its_presence_connection_replaces_both() {
     let server = start();
     let fleet = Fleet::on(&server.url()).await;
     let (store, heard) = node(&server, &fleet, "n").await;
@@ -104,7 +107,7 @@ async fn a_node_that_loses_its_presence_gets_both_connections_anew() {
 }
 
 #[tokio::test]
-async fn a_data_connection_that_is_closed_while_idle_is_renewed_without_a_word() {
+async fn a_data_connection_that_is_closed_while_idle_is_renewed_without_a_report() {
     let server = start();
     let fleet = Fleet::on(&server.url()).await;
     let (store, heard) = node(&server, &fleet, "n").await;
@@ -114,13 +117,13 @@ async fn a_data_connection_that_is_closed_while_idle_is_renewed_without_a_word()
     };
     let before = subscriber().await;
     let born = std::time::Instant::now();
-    // A young connection that is closed is no idle one.
+    // A connection that is closed soon after it was made does not count as idle.
     eventually("the connection is old", async || {
         born.elapsed() > std::time::Duration::from_millis(1100)
     })
     .await;
     cut(&fleet, "normal").await;
-    // No call before: it would be cut, and then there is something to say.
+    // No call may wait for an answer: its loss would be reported.
     assert_three_connections(&fleet).await;
     eventually("the link is up", async || store.census().await.is_ok()).await;
     assert_eq!(subscriber().await, before);

@@ -1,6 +1,5 @@
-//! Conservation: whatever two generators, three lanes, a drain and a vandal do in whatever
-//! order, every message is in exactly one place after each step and has exactly one outcome
-//! at the end.
+//! Conservation: two generators, three lanes, a drain and a vandal take steps in random order. After
+//! each step every message is in exactly one place; at the end it has exactly one outcome.
 
 mod books;
 mod world;
@@ -36,20 +35,20 @@ pub(super) enum Step {
     Claim(usize, u64),
     /// It repeats its last claim.
     ClaimAgain(usize),
-    /// It commits at most so many of the messages that it believes to hold; the bits tell
+    /// It commits at most so many of the messages that it believes to have claimed; the bits say
     /// which of them failed.
     Commit(usize, u64, u8),
     /// It repeats its last commit.
     CommitAgain(usize),
-    /// It commits what it held before its last claim.
+    /// It commits the messages of the claim before its last.
     CommitOld(usize),
-    /// It asks for more time.
+    /// It extends its claim.
     Extend(usize),
-    /// It gives back what it holds.
+    /// It gives back its claim.
     GiveBack(usize),
     /// The deadline of one lane, or of the drain (3), passes.
     Stall(usize),
-    /// Somebody returns the claims of the dead.
+    /// A node returns the claims of the dead.
     Reclaim,
     /// Both at once.
     Crash(usize),
@@ -59,11 +58,11 @@ pub(super) enum Step {
     DrainCommit(u64),
     /// The drain repeats its last commit.
     DrainCommitAgain,
-    /// Somebody puts garbage into the queue.
+    /// A person puts garbage into the queue.
     Vandalize,
 }
 
-/// Every answer that must be seen at least once, lest the property hold of nothing.
+/// Every answer that must occur at least once: otherwise the property proves nothing.
 const SOMETIMES: [&str; 29] = [
     "seal sealed",
     "seal fenced",

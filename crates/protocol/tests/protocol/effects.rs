@@ -5,7 +5,7 @@ use baton_protocol::Commit;
 
 use crate::support::{Fleet, Lane, failed};
 
-/// A worker that holds messages 1 and 2.
+/// A worker that has claimed messages 1 and 2.
 async fn holding(fleet: &Fleet) -> Lane {
     let (_g, w) = fleet.with_messages(2).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
@@ -84,8 +84,8 @@ async fn effects_of_a_lost_claim_are_not_applied() {
     assert_eq!(fleet.dump().await, before);
 }
 
-/// Stages what works, then what does not: nothing at all may be written, the messages can
-/// still be ended without it, and the reason names the key.
+/// Stages an effect that works, then one that does not. The commit must write nothing, name the key,
+/// and leave the claim, so that a commit without effects succeeds.
 async fn refused(seed: &[&[&str]], stage: impl Fn(&mut Effects, &dyn Fn(&str) -> String)) {
     let fleet = Fleet::new().await;
     let w = holding(&fleet).await;
@@ -140,7 +140,7 @@ async fn an_effect_on_a_key_of_another_type_writes_nothing_at_all() {
 }
 
 #[tokio::test]
-async fn an_effect_that_adds_to_what_is_no_number_writes_nothing_at_all() {
+async fn an_effect_that_adds_to_a_text_that_is_no_number_writes_nothing_at_all() {
     for value in ["x", "", "1.5", " 1", "1 ", "0x1", "1e3"] {
         refused(&[&["SET", "bad", value]], |e, key| e.incr_by(key("bad"), 1)).await;
         refused(&[&["HSET", "bad", "f", value]], |e, key| {
@@ -173,7 +173,7 @@ async fn an_effect_that_overflows_writes_nothing_at_all() {
     }
     refused(&[], |e, key| e.incr_by(key("bad"), i64::MAX)).await;
     refused(&[], |e, key| e.incr_by(key("bad"), i64::MIN)).await;
-    // Each alone would do.
+    // Each alone would work.
     refused(&[], |e, key| {
         e.incr_by(key("bad"), limit);
         e.incr_by(key("bad"), 1);
@@ -184,7 +184,7 @@ async fn an_effect_that_overflows_writes_nothing_at_all() {
         e.hincr_by(key("bad"), "f", 1);
     })
     .await;
-    // The sum would do, but Redis cannot read the value.
+    // The sum would fit, but Redis cannot read the value.
     refused(&[&["SET", "bad", "9223372036854775808"]], |e, key| {
         e.incr_by(key("bad"), i64::MIN);
     })
@@ -192,7 +192,7 @@ async fn an_effect_that_overflows_writes_nothing_at_all() {
 }
 
 #[tokio::test]
-async fn counters_reach_as_far_down_as_up() {
+async fn counters_reach_down_to_minus_2_to_the_53() {
     let fleet = Fleet::new().await;
     let w = holding(&fleet).await;
     let limit = 9_007_199_254_740_991_i64;

@@ -1,13 +1,13 @@
-//! The errors store: a record is gone only when the drain that holds it says so.
+//! The errors store: a record is deleted only by the commit of the drain that holds it.
 
 use baton_protocol::{
     Commit, CommitCall, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Reclaimed, Settle,
 };
 
-use crate::support::{Fleet, Lane, NO_EFFECTS, OVER, failed};
+use crate::support::{EXPIRED, Fleet, Lane, NO_EFFECTS, failed};
 
 const BYTES: u64 = 1 << 20;
-/// All but where the search for the oldest begins.
+/// All keys but the hint where the search for the oldest begins.
 const KEPT: [&str; 5] = ["claims", "deadlines", "errors", "errors_held", "workers"];
 
 /// A drain on a store with records 1..=count.
@@ -17,8 +17,8 @@ async fn with_records(fleet: &Fleet, count: u64) -> Lane {
     fleet.lane("d").await
 }
 
-async fn claim(drain: &Lane, number: u64, most: u64) -> ErrorsClaim {
-    drain.drain(number, most, BYTES).await
+async fn claim(drain: &Lane, number: u64, max: u64) -> ErrorsClaim {
+    drain.drain(number, max, BYTES).await
 }
 
 async fn commit(drain: &Lane, number: u64, printed: u64) -> ErrorsCommit {
@@ -35,7 +35,7 @@ fn numbers(claim: &ErrorsClaim) -> &[u64] {
 }
 
 #[tokio::test]
-async fn a_drain_takes_the_oldest_records_into_its_hands() {
+async fn a_drain_claims_the_oldest_records() {
     let fleet = Fleet::new().await;
     let d = with_records(&fleet, 3).await;
     assert_eq!(numbers(&claim(&d, 1, 2).await), [1, 2]);
@@ -71,7 +71,7 @@ async fn a_repeated_claim_returns_the_same_records() {
 }
 
 #[tokio::test]
-async fn an_empty_store_gives_nothing() {
+async fn a_claim_on_an_empty_store_is_empty() {
     let fleet = Fleet::new().await;
     let d = fleet.lane("d").await;
     assert_eq!(claim(&d, 1, 9).await, ErrorsClaim::Empty);
@@ -80,7 +80,7 @@ async fn an_empty_store_gives_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_printed_is_gone_for_good_and_the_rest_returns_in_order() {
+async fn printed_records_are_deleted_and_the_rest_returns_in_order() {
     let fleet = Fleet::new().await;
     let d = with_records(&fleet, 5).await;
     assert_eq!(numbers(&claim(&d, 1, 4).await), [1, 2, 3, 4]);
@@ -126,11 +126,11 @@ async fn the_records_of_a_dead_drain_return_in_order() {
 }
 
 #[tokio::test]
-async fn a_drain_past_its_deadline_drops_nothing() {
+async fn a_drain_past_its_deadline_deletes_nothing() {
     let fleet = Fleet::new().await;
     let d = with_records(&fleet, 2).await;
     let before = fleet.dump().await.only(&KEPT);
-    let held = d.drain_for(1, 9, BYTES, OVER).await;
+    let held = d.drain_for(1, 9, BYTES, EXPIRED).await;
     assert_eq!(numbers(&held), [1, 2]);
     let e = fleet.lane("e").await;
     assert_eq!(e.store.reclaim().await.unwrap().records, 2);
@@ -148,7 +148,7 @@ async fn a_drain_past_its_deadline_drops_nothing() {
 async fn a_slow_drain_keeps_its_records_and_a_stopped_one_gives_them_back() {
     let fleet = Fleet::new().await;
     let d = with_records(&fleet, 2).await;
-    let held = d.drain_for(1, 9, BYTES, OVER).await;
+    let held = d.drain_for(1, 9, BYTES, EXPIRED).await;
     assert_eq!(numbers(&held), [1, 2]);
     assert_eq!(d.extend(1).await, Extend::Held);
     assert_eq!(d.store.reclaim().await.unwrap().records, 0);
@@ -190,7 +190,7 @@ async fn records_of_any_bytes_come_back_as_they_were() {
         })
         .collect();
     let read = async |ids: &[u64]| d.store.errors_read(ids).await.unwrap();
-    // Each about a megabyte at most, and never none.
+    // Each call reads about a megabyte, and at least one record.
     assert_eq!(read(&[1, 2, 3, 4]).await, (failures[..3].to_vec(), 3));
     assert_eq!(read(&[4, 3]).await, (failures[3..].to_vec(), 1));
     assert_eq!(read(&[9, 3, 7]).await, (failures[2..3].to_vec(), 3));
@@ -200,7 +200,7 @@ async fn records_of_any_bytes_come_back_as_they_were() {
 }
 
 #[tokio::test]
-async fn a_drain_and_a_worker_of_one_name_do_not_take_each_other_s_claims() {
+async fn a_drain_and_a_worker_of_one_slot_do_not_end_each_other_s_claims() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(1).await;
     let _ = with_records(&fleet, 1).await;
@@ -242,7 +242,7 @@ async fn ids_that_would_overwrite_a_record_or_are_no_numbers_stop_a_commit() {
         assert!(error.to_string().contains(key), "{name}: {error}");
         assert!(error.to_string().contains("last"), "{name}: {error}");
         assert_eq!(fleet.dump().await, before, "{name}");
-        // As the error says.
+        // What the error tells the person to do.
         let _: () = fleet.raw(&["HSET", key, "last", "2"]).await;
         let commit = w.store.commit(&w.slot, 1, outcomes).await;
         assert_eq!(commit.unwrap(), Commit::Done, "{name}");
@@ -251,7 +251,7 @@ async fn ids_that_would_overwrite_a_record_or_are_no_numbers_stop_a_commit() {
 }
 
 #[tokio::test]
-async fn a_hint_that_is_none_hides_no_record() {
+async fn a_wrong_hint_hides_no_record() {
     for hint in ["x", "99", "-1", "1.5", "0"] {
         let fleet = Fleet::new().await;
         let d = with_records(&fleet, 2).await;
@@ -279,4 +279,35 @@ async fn a_retry_on_a_counter_that_is_no_number_changes_nothing() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains(&fleet.keys.stats) && error.contains("retried"));
     assert_eq!(fleet.dump().await, before);
+}
+
+#[tokio::test]
+async fn pages_in_either_order_have_every_free_record_once() {
+    let fleet = Fleet::new().await;
+    let records: Vec<Vec<u8>> = (1..=1_300).map(|seq| failed(seq, "m")).collect();
+    fleet.fail(&records).await;
+    // A hole that is wider than one batch of ids.
+    let holes: Vec<String> = (301..=1_000).map(|id| id.to_string()).collect();
+    let mut delete = redis::cmd("HDEL");
+    delete.arg(&fleet.keys.errors).arg(&holes);
+    fleet.send(&delete).await;
+    let d = fleet.lane("d").await;
+    let held = d.drain(1, 100, 1 << 20).await;
+    assert_eq!(numbers(&held).len(), 100);
+
+    let oldest_first: Vec<u64> = d.failures().await.iter().map(|f| f.id).collect();
+    let (mut newest_first, mut before) = (Vec::new(), None);
+    loop {
+        let page = d.store.errors_before(before, 70).await.unwrap();
+        assert!((1..=70).contains(&page.failures.len()));
+        newest_first.extend(page.failures.iter().map(|failure| failure.id));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    let free: Vec<u64> = (101..=300).chain(1_001..=1_300).collect();
+    assert_eq!(oldest_first, free);
+    newest_first.reverse();
+    assert_eq!(newest_first, free);
 }

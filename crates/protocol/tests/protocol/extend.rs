@@ -1,4 +1,4 @@
-//! extend: only a claim that is still held gets a later deadline.
+//! extend: only a claim that its slot still has gets a later deadline.
 
 use baton_protocol::{Commit, Extend};
 
@@ -17,7 +17,7 @@ async fn a_held_claim_gets_a_later_deadline() {
 }
 
 #[tokio::test]
-async fn a_claim_that_is_gone_or_was_never_there_is_lost() {
+async fn a_claim_that_is_gone_or_never_existed_is_lost() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(2).await;
     assert_eq!(w.extend(1).await, Extend::Lost, "never there");

@@ -5,7 +5,7 @@ use baton_protocol::{Commit, Publish, Store};
 
 use crate::support::{Dump, Fleet, Lane, beat, failed, publish, start};
 
-/// Everything a fleet does, in one go.
+/// Makes every call of a fleet.
 async fn live(fleet: &Fleet) -> (Store, Lane) {
     let (g, w) = fleet.with_messages(5).await;
     let _ = beat(&g).await;
@@ -19,7 +19,7 @@ async fn live(fleet: &Fleet) -> (Store, Lane) {
     (g, w)
 }
 
-/// Everything that ends, returns or forgets something.
+/// Makes every call that ends, returns or forgets something.
 async fn end(g: &Store, w: &Lane) {
     let _ = w.give_back(1).await;
     let _ = w.take_and_stall(2, 1).await;
@@ -33,7 +33,7 @@ async fn end(g: &Store, w: &Lane) {
 }
 
 #[tokio::test]
-async fn what_one_fleet_does_changes_no_key_of_another() {
+async fn no_call_of_one_fleet_changes_a_key_of_another() {
     let server = start();
     let one = Fleet::on(&server.url()).await;
     let (g, w) = live(&one).await;
@@ -47,14 +47,14 @@ async fn what_one_fleet_does_changes_no_key_of_another() {
     end(&g, &w).await;
     assert_eq!(other.dump().await, before);
 
-    // And neither writes anywhere else: what is not the one's is the other's.
+    // Neither writes any other key: each key belongs to one of the two.
     let count = |dump: Dump| format!("{dump:?}").lines().count() - 1;
     let all = count(one.dump_all().await);
     assert_eq!(all, count(one.dump().await) + count(other.dump().await));
 }
 
 #[tokio::test]
-async fn fleets_whose_names_begin_alike_are_two_fleets() {
+async fn fleets_whose_names_share_a_prefix_are_two_fleets() {
     let server = start();
     let target = Target::parse(&server.url()).unwrap();
     let open = async |fleet: &str| {

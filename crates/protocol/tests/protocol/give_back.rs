@@ -1,11 +1,11 @@
-//! give_back: what was not begun is in the queue again, at once and without blame.
+//! give_back: the rest of a claim is in the queue again, at once and without suspects.
 
 use baton_protocol::{Claim, Commit, GiveBack, Publish};
 
 use crate::support::{Fleet, publish};
 
 #[tokio::test]
-async fn what_is_given_back_is_at_the_head_of_the_queue_without_a_crash() {
+async fn a_claim_that_is_given_back_is_at_the_head_of_the_queue_without_suspects() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(3).await;
     assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
@@ -72,7 +72,7 @@ async fn only_the_claim_that_is_named_is_given_back() {
 }
 
 #[tokio::test]
-async fn messages_of_a_crashed_worker_keep_their_count_when_given_back() {
+async fn messages_of_a_dead_worker_keep_their_suspects_when_given_back() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(1).await;
     assert_eq!(w.take_and_stall(1, 1).await, "m1");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton::Error;
 use baton_protocol::{Beat, PROTOCOL, Seal};
 
-use crate::support::{Fleet, LONG, OVER, beat};
+use crate::support::{EXPIRED, Fleet, LONG, beat};
 
 /// The epoch of a node that must hold the lease.
 fn epoch(beat: &Beat) -> u64 {
@@ -77,7 +77,7 @@ async fn the_second_node_is_a_worker() {
 async fn the_holder_renews_and_keeps_its_epoch() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
-    assert_eq!(epoch(&a.beat(OVER, "{}", 0).await.unwrap()), 1);
+    assert_eq!(epoch(&a.beat(EXPIRED, "{}", 0).await.unwrap()), 1);
     let first = b.roster().await.unwrap().lease;
     assert_eq!(epoch(&beat(&a).await), 1);
     let second = b.roster().await.unwrap().lease;
@@ -90,7 +90,7 @@ async fn the_holder_renews_and_keeps_its_epoch() {
 async fn an_expired_lease_is_taken_with_the_next_epoch() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
-    assert_eq!(epoch(&a.beat(OVER, "{}", 0).await.unwrap()), 1);
+    assert_eq!(epoch(&a.beat(EXPIRED, "{}", 0).await.unwrap()), 1);
     assert_eq!(epoch(&beat(&b).await), 2);
     assert_eq!(holder(&beat(&a).await), ("b", 2));
     assert_eq!(
@@ -118,7 +118,7 @@ async fn a_holder_that_is_gone_is_replaced_long_before_its_lease_ends() {
 }
 
 #[tokio::test]
-async fn absence_proves_nothing_about_a_holder_of_another_run_of_the_server() {
+async fn absence_proves_nothing_about_a_holder_of_another_run_id() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
     assert_eq!(epoch(&beat(&a).await), 1);
@@ -143,7 +143,7 @@ async fn the_epoch_never_shrinks() {
     let mut last = 0;
     for _ in 0..3 {
         for node in [&a, &b] {
-            let taken = epoch(&node.beat(OVER, "{}", 0).await.unwrap());
+            let taken = epoch(&node.beat(EXPIRED, "{}", 0).await.unwrap());
             assert_eq!(taken, last + 1);
             last = taken;
         }
@@ -152,7 +152,7 @@ async fn the_epoch_never_shrinks() {
 }
 
 #[tokio::test]
-async fn a_lease_that_redis_forgot_is_raised_above_the_fence() {
+async fn a_lease_that_redis_lost_is_raised_above_the_fence() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
     assert!(matches!(a.seal(7).await.unwrap(), Seal::Sealed { .. }));
@@ -163,12 +163,12 @@ async fn a_lease_that_redis_forgot_is_raised_above_the_fence() {
     assert_eq!(epoch(&b.beat(LONG, "{}", fence).await.unwrap()), 8);
     assert_eq!(epoch(&b.beat(LONG, "{}", fence).await.unwrap()), 8);
     assert!(matches!(b.seal(8).await.unwrap(), Seal::Sealed { .. }));
-    // Somebody else's lease is not raised.
+    // Another node's lease is not raised.
     assert_eq!(holder(&a.beat(LONG, "{}", 20).await.unwrap()), ("b", 8));
 }
 
 #[tokio::test]
-async fn a_fleet_of_another_protocol_is_refused_and_left_alone() {
+async fn a_fleet_of_another_protocol_is_refused_and_not_changed() {
     let fleet = Fleet::new().await;
     let a = fleet.node("a").await;
     let _: () = fleet
@@ -217,7 +217,7 @@ async fn a_worker_that_leaves_does_not_touch_the_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_fifty_first_beats_at_once_exactly_one_takes_the_lease() {
+async fn of_fifty_concurrent_first_beats_exactly_one_takes_the_lease() {
     let fleet = Fleet::new().await;
     let mut nodes = Vec::new();
     for number in 0..50 {

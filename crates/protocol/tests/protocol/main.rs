@@ -1,5 +1,5 @@
-//! The protocol on a real server: each test seeds Redis, makes a call, and compares the
-//! answer and the whole state of the fleet's keys.
+//! The protocol on a real server: each test seeds Redis, makes a call, and compares the answer and
+//! the whole state of the fleet's keys.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -7,32 +7,32 @@
 mod support;
 
 mod audit;
-mod bounded;
 mod census;
 mod claim;
 mod clocks;
 mod commit;
 mod connections;
 mod conservation;
-mod crashes;
 mod effects;
 mod errors;
 mod extend;
 mod fleets;
+mod foreign_values;
 mod give_back;
 mod lease;
-mod line;
 mod memory;
-mod numbers;
 mod permissions;
 mod publish;
 mod reclaim;
 mod restart;
+mod script_time;
 mod scripts;
 mod seal;
 mod settle;
 mod snapshot;
+mod standbys;
+mod suspects;
 mod take;
 mod takeovers;
 mod texts;
-mod types;
+mod wrong_types;

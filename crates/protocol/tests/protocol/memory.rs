@@ -1,4 +1,4 @@
-//! A server whose memory is full takes no new messages, and everything that ends them.
+//! A server whose memory is full refuses new messages, and executes every call that ends them.
 
 use baton::Inspector;
 use baton::{Effects, Error};
@@ -7,7 +7,7 @@ use baton_protocol::{
     Settled, Store,
 };
 
-use crate::support::{Fleet, beat, call, eventually, failed, pack_of, publish, start};
+use crate::support::{Fleet, beat, eventually, failed, pack_of, publish, publish_call, start};
 
 async fn limit_memory(fleet: &Fleet, bytes: u64) {
     let bytes = bytes.to_string();
@@ -17,7 +17,7 @@ async fn limit_memory(fleet: &Fleet, bytes: u64) {
 async fn publish_is_refused(fleet: &Fleet, g: &Store, first: u64) {
     let before = fleet.dump().await;
     let pack = pack_of(&["more"]);
-    let error = g.publish(call(first, 1, &pack)).await.unwrap_err();
+    let error = g.publish(publish_call(first, 1, &pack)).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
     assert!(error.is_transient() && error.to_string().contains("OOM"));
     assert_eq!(fleet.dump().await, before);
@@ -53,9 +53,9 @@ async fn with_full_memory_only_publish_is_refused() {
     for name in ["x", "y", "z"] {
         assert!(fleet.death(name, 1, &g).await.starts_with("m3"));
     }
-    // The test itself needs memory for that.
+    // Reading the state needs memory, too.
     limit_memory(&fleet, 0).await;
-    fleet.age_suspicions().await;
+    fleet.age_suspects().await;
     limit_memory(&fleet, 1).await;
     assert_eq!(w.take(5, 9).await, "m4 m5 m6", "m3 was poison");
     assert_eq!(w.commit(5, 4..=6).await, Commit::Done);
@@ -111,7 +111,7 @@ async fn draining_frees_memory_until_publish_works_again() {
     let (g, w) = (fleet.generator().await, fleet.lane("w").await);
     let big = pack_of(&[vec![b'x'; 1 << 20]]);
     for seq in 1..=PACKS {
-        let published = g.publish(call(seq, 1, &big)).await.unwrap();
+        let published = g.publish(publish_call(seq, 1, &big)).await.unwrap();
         assert_eq!(published, Publish::Ok);
     }
     let info: String = fleet.raw(&["INFO", "memory"]).await;
@@ -125,9 +125,9 @@ async fn draining_frees_memory_until_publish_works_again() {
         assert!(matches!(w.claim(seq, 1).await, Claim::Claimed { .. }));
         assert_eq!(w.commit(seq, seq..=seq).await, Commit::Done);
     }
-    // The server returns the buffers of its clients by and by.
+    // The server frees the buffers of its clients slowly.
     eventually("there is memory again", async || {
-        g.publish(call(PACKS + 1, 1, &big)).await.is_ok()
+        g.publish(publish_call(PACKS + 1, 1, &big)).await.is_ok()
     })
     .await;
     let census = g.census().await.unwrap();

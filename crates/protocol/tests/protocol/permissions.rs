@@ -1,4 +1,4 @@
-//! Users who may not do everything: told before they join, never halfway.
+//! Users who lack a right: preflight names it before the node joins.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,16 +20,18 @@ async fn user(fleet: &Fleet, name: &str, rules: &[&str]) -> String {
     name
 }
 
-/// The commands that the scripts call, read from their sources; `effects.lua` is left out,
-/// because what a fleet's handlers stage is known only when they do.
+/// The commands that the scripts call, read from their files, and TYPE, which every effect needs.
+/// `effects.lua` is left out: which other commands a fleet's effects need, its handlers decide.
 fn commands_of_scripts() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts");
-    let mut commands = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.ends_with("effects.lua") || path.ends_with("preflight.lua") {
-            continue;
-        }
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts");
+    let files = [scripts.clone(), scripts.join("fragments")]
+        .into_iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "lua"))
+        .filter(|path| !path.ends_with("effects.lua") && !path.ends_with("preflight.lua"));
+    let mut commands = BTreeSet::from(["type".to_owned()]);
+    for path in files {
         let source = std::fs::read_to_string(path).unwrap();
         for call in source.split("redis.call('").skip(1) {
             commands.insert(call.split('\'').next().unwrap().to_lowercase());
@@ -60,7 +62,7 @@ async fn preflight_names_each_command_that_the_user_lacks() {
 }
 
 #[tokio::test]
-async fn preflight_names_the_command_with_which_idle_workers_wait() {
+async fn preflight_names_the_command_that_idle_workers_block_on() {
     let fleet = Fleet::new().await;
     let name = user(&fleet, "deaf", &["~*", "&*", "+@all", "-blpop"]).await;
     let node = fleet.node_as(&name, "n").await.unwrap();
@@ -69,7 +71,7 @@ async fn preflight_names_the_command_with_which_idle_workers_wait() {
 }
 
 #[tokio::test]
-async fn preflight_names_the_commands_with_which_a_fleet_is_read() {
+async fn preflight_names_the_commands_that_read_a_fleet() {
     let fleet = Fleet::new().await;
     for missing in ["multi", "exec"] {
         let minus = format!("-{missing}");

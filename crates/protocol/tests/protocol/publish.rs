@@ -1,8 +1,8 @@
-//! publish: the fence's generator, the next number, room in the queue, or nothing is written.
+//! publish: writes only for the generator of the fence, the next number, and a queue that has room.
 
 use baton_protocol::{Publish, PublishCall};
 
-use crate::support::{Fleet, call, pack, publish};
+use crate::support::{Fleet, pack, publish, publish_call};
 
 #[tokio::test]
 async fn a_pack_is_written_with_its_numbers_and_the_cursor() {
@@ -78,7 +78,7 @@ async fn node_and_epoch_must_both_be_the_fence_s() {
     let pack = pack(1, 1);
     let at = |epoch| PublishCall {
         epoch,
-        ..call(1, 1, &pack)
+        ..publish_call(1, 1, &pack)
     };
     assert_eq!(twin.publish(at(1)).await.unwrap(), fenced, "same epoch");
     assert_eq!(g.publish(at(0)).await.unwrap(), fenced, "older epoch");
@@ -87,7 +87,7 @@ async fn node_and_epoch_must_both_be_the_fence_s() {
 }
 
 #[tokio::test]
-async fn before_any_seal_nobody_publishes() {
+async fn before_any_seal_no_node_can_publish() {
     let fleet = Fleet::new().await;
     let g = fleet.node("g").await;
     let fenced = Publish::Fenced {
@@ -115,14 +115,14 @@ async fn a_replaced_generator_is_fenced_even_when_it_only_repeats() {
 }
 
 #[tokio::test]
-async fn a_full_queue_takes_nothing() {
+async fn a_full_queue_refuses_a_publish() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let narrow = async |first, count| {
         let pack = pack(first, count);
         let call = PublishCall {
             max_pending: 4,
-            ..call(first, count, &pack)
+            ..publish_call(first, count, &pack)
         };
         g.publish(call).await.unwrap()
     };
@@ -135,14 +135,14 @@ async fn a_full_queue_takes_nothing() {
 }
 
 #[tokio::test]
-async fn only_what_has_ended_makes_room() {
+async fn only_messages_that_ended_make_room() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(4).await;
     let narrow = async |first| {
         let pack = pack(first, 1);
         let call = PublishCall {
             max_pending: 4,
-            ..call(first, 1, &pack)
+            ..publish_call(first, 1, &pack)
         };
         g.publish(call).await.unwrap()
     };
@@ -156,7 +156,7 @@ async fn only_what_has_ended_makes_room() {
 }
 
 #[tokio::test]
-async fn numbers_that_another_hand_wrote_are_answered_with_the_last_of_them() {
+async fn already_has_the_last_number_also_if_another_node_published_it() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
@@ -185,7 +185,11 @@ async fn a_value_that_is_no_whole_number_is_named_and_nothing_is_written() {
             let _: i64 = fleet.raw(&["HSET", key, field, value]).await;
             let before = fleet.dump().await;
             let pack = pack(4, 1);
-            let error = g.publish(call(4, 1, &pack)).await.unwrap_err().to_string();
+            let error = g
+                .publish(publish_call(4, 1, &pack))
+                .await
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(key.as_str()), "{error}");
             assert!(error.contains(field), "{error}");
             assert_eq!(fleet.dump().await, before);

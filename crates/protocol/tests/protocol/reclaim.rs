@@ -66,7 +66,7 @@ async fn the_claims_of_the_living_stay() {
 }
 
 #[tokio::test]
-async fn absence_proves_nothing_about_a_claim_of_another_run_of_the_server() {
+async fn absence_proves_nothing_about_a_claim_of_another_run_id() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(2).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
@@ -86,7 +86,7 @@ async fn absence_proves_nothing_about_a_claim_of_another_run_of_the_server() {
 }
 
 #[tokio::test]
-async fn one_reclaim_looks_at_a_bounded_number_of_claims() {
+async fn one_reclaim_checks_a_bounded_number_of_claims() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(70).await;
     for lane in 0..70 {
@@ -112,7 +112,7 @@ async fn a_deadline_without_a_claim_is_cleared_away() {
 }
 
 #[tokio::test]
-async fn a_bell_whose_token_was_taken_to_the_grave_rings_again() {
+async fn a_bell_whose_token_died_with_a_worker_rings_again() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(1).await;
     let before = fleet.dump().await;
@@ -124,7 +124,7 @@ async fn a_bell_whose_token_was_taken_to_the_grave_rings_again() {
 }
 
 #[tokio::test]
-async fn slots_that_ended_nothing_for_ten_minutes_are_forgotten() {
+async fn slots_that_ended_no_claim_for_ten_minutes_are_forgotten() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(1).await;
     assert_eq!(w.take(1, 1).await, "m1");

@@ -1,4 +1,4 @@
-//! After a restart of the server everybody is absent for a moment: that proves nothing.
+//! After a restart of the server every node is absent for a moment, which proves nothing.
 
 use baton_protocol::{Beat, Commit, Reclaimed, Seal, Store};
 use baton_server::{Fsync, PrivateServer};
@@ -44,7 +44,7 @@ async fn claims_from_before_a_restart_stay_until_their_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_knows_better_reclaims_from_the_absent_at_once() {
+async fn reclaim_absent_returns_claims_from_before_a_restart_at_once() {
     let mut server = start_durable();
     let mut fleet = Fleet::on(&server.url()).await;
     let (g, w) = fleet.with_messages(2).await;
@@ -79,7 +79,7 @@ async fn a_lease_from_before_a_restart_stays_with_its_holder() {
     );
     let a = fleet.node("a").await;
     assert!(matches!(beat(&a).await, Beat::Generator { epoch: 1, .. }));
-    // From here on the lease is of this run, and absence counts again.
+    // Now the lease has this run id, and absence counts again.
     drop(a);
     fleet.wait_absent("a").await;
     assert!(matches!(beat(&b).await, Beat::Generator { epoch: 2, .. }));

@@ -1,4 +1,4 @@
-//! A server that forgets its scripts is told them again, in the middle of anything.
+//! A server that lost its scripts is sent them again, at any call.
 
 use baton::Inspector;
 use baton_protocol::{
@@ -9,7 +9,7 @@ use baton_protocol::{
 use crate::support::{Fleet, NO_EFFECTS, beat, failed, publish};
 
 #[tokio::test]
-async fn no_call_notices_that_the_scripts_were_flushed() {
+async fn every_call_works_after_the_scripts_were_flushed() {
     let fleet = Fleet::new().await;
     let (g, w) = (fleet.node("g").await, fleet.lane("w").await);
     let flush = async || {

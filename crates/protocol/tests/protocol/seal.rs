@@ -1,4 +1,4 @@
-//! seal: the fence only rises, and two nodes of one epoch never both pass.
+//! seal: the fence only rises, and of two nodes with one epoch only one can seal.
 
 use baton_protocol::Cursor;
 use baton_protocol::{Publish, Seal};
@@ -25,7 +25,7 @@ async fn the_first_seal_of_a_fleet_starts_at_zero() {
 }
 
 #[tokio::test]
-async fn a_higher_epoch_raises_the_fence_and_learns_where_to_go_on() {
+async fn a_higher_epoch_raises_the_fence_and_gets_the_last_number_and_the_cursor() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
@@ -92,7 +92,7 @@ async fn sealing_again_answers_the_same_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_seal_rings_the_bell_if_something_waits() {
+async fn a_seal_rings_the_bell_if_messages_wait() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     assert_eq!(
@@ -128,7 +128,7 @@ async fn a_value_that_is_no_whole_number_is_named_and_the_fence_stays() {
 }
 
 #[tokio::test]
-async fn a_cursor_of_garbage_is_none_and_does_not_hinder_a_seal() {
+async fn a_foreign_cursor_is_none_and_does_not_stop_a_seal() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let _: i64 = fleet

@@ -1,5 +1,4 @@
-//! errors_settle: drops exactly the failed messages that are named, or gives them to the
-//! workers again.
+//! errors_settle: drops or retries exactly the failed messages that the call names.
 
 use baton_protocol::Digest;
 use baton_protocol::record;
@@ -7,7 +6,7 @@ use baton_protocol::{
     Commit, CommitCall, ErrorsClaim, Failure, Publish, PublishCall, Settle, Settled,
 };
 
-use crate::support::{Fleet, Lane, NO_EFFECTS, call, failed, pack, publish};
+use crate::support::{Fleet, Lane, NO_EFFECTS, failed, pack, publish, publish_call};
 
 /// A record with its id.
 fn at(id: u64, record: &[u8]) -> Failure {
@@ -29,7 +28,7 @@ async fn retry(lane: &Lane, id: u64, record: &[u8]) -> Settled {
     settle(lane, Settle::Retry, &[at(id, record)]).await[0]
 }
 
-/// All of `count` messages of one pack failed.
+/// A fleet in which all `count` messages of one pack failed.
 async fn all_failed(fleet: &Fleet, count: u64) -> (Lane, Vec<Vec<u8>>) {
     let (_g, w) = fleet.with_messages(count).await;
     let _ = w.take(1, count).await;
@@ -56,7 +55,7 @@ const KEPT: [&str; 7] = [
 ];
 
 #[tokio::test]
-async fn one_of_many_is_dropped_for_good() {
+async fn one_record_of_many_is_dropped() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 3).await;
     assert_eq!(drop_it(&w, 2, &records[1]).await, Settled::Dropped);
@@ -73,7 +72,7 @@ async fn one_of_many_is_dropped_for_good() {
 }
 
 #[tokio::test]
-async fn a_record_keeps_its_id_when_others_go() {
+async fn a_record_keeps_its_id_when_others_are_dropped() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 3).await;
     let seen: Vec<Failure> = (1..)
@@ -114,7 +113,7 @@ async fn a_record_that_differs_in_one_byte_is_missing() {
 }
 
 #[tokio::test]
-async fn a_record_in_a_drain_s_hands_is_missing() {
+async fn a_record_that_a_drain_holds_is_missing() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 1).await;
     assert_eq!(w.drain(2, 9, 9999).await, ErrorsClaim::Claimed(vec![1]));
@@ -125,7 +124,7 @@ async fn a_record_in_a_drain_s_hands_is_missing() {
 }
 
 #[tokio::test]
-async fn of_records_that_are_the_same_to_the_byte_the_named_ones_are_dropped() {
+async fn of_identical_records_only_the_named_ones_are_dropped() {
     let fleet = Fleet::new().await;
     let w = fleet.lane("w").await;
     for record in [b"same", b"else", b"same", b"same"] {
@@ -145,7 +144,7 @@ async fn of_records_that_are_the_same_to_the_byte_the_named_ones_are_dropped() {
 }
 
 #[tokio::test]
-async fn no_bytes_are_special() {
+async fn records_of_any_bytes_are_dropped() {
     let fleet = Fleet::new().await;
     let w = fleet.lane("w").await;
     let bytes: [&[u8]; 4] = [b"", b" ", b"1", b"\xff\0"];
@@ -195,7 +194,7 @@ async fn a_message_whose_pack_is_gone_waits_again_under_its_own_number() {
 }
 
 #[tokio::test]
-async fn the_first_message_of_a_pack_that_lives_waits_again_in_its_pack() {
+async fn the_first_message_of_a_pack_that_still_exists_waits_again_in_its_pack() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(3).await;
     assert_eq!(w.take(1, 1).await, "m1");
@@ -228,7 +227,7 @@ async fn the_first_message_of_a_pack_that_lives_waits_again_in_its_pack() {
 }
 
 #[tokio::test]
-async fn another_message_of_a_pack_that_lives_gets_a_pack_of_its_own() {
+async fn another_message_of_a_pack_that_still_exists_gets_a_pack_of_its_own() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(3).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
@@ -267,13 +266,13 @@ async fn a_message_that_fails_again_can_be_retried_again() {
 }
 
 #[tokio::test]
-async fn a_message_that_killed_its_workers_may_try_as_often_again() {
+async fn a_retried_message_has_no_suspects() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(1).await;
     for name in ["x", "y", "z"] {
         let _ = fleet.death(name, 1, &g).await;
     }
-    fleet.age_suspicions().await;
+    fleet.age_suspects().await;
     assert_eq!(w.claim(4, 1).await, baton_protocol::Claim::Empty);
     let record = w.failures().await.remove(0).record;
     assert_eq!(retry(&w, 1, &record).await, Settled::Retried);
@@ -281,7 +280,7 @@ async fn a_message_that_killed_its_workers_may_try_as_often_again() {
     assert_eq!(w.commit(5, 1..=1).await, Commit::Done);
 }
 
-/// Nothing of a store with this record is changed by trying to retry it.
+/// Tries to retry this record, which must change nothing.
 async fn is_unfit(fleet: &Fleet, w: &Lane, why: &str, record: &[u8]) {
     push(fleet, record).await;
     let id = w.store.errors_last().await.unwrap();
@@ -292,7 +291,7 @@ async fn is_unfit(fleet: &Fleet, w: &Lane, why: &str, record: &[u8]) {
 }
 
 #[tokio::test]
-async fn what_is_no_message_of_the_fleet_stays_where_it_is() {
+async fn a_record_that_is_no_message_of_the_fleet_cannot_be_retried() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(1).await;
     assert_eq!(w.take(1, 1).await, "m1");
@@ -309,7 +308,7 @@ async fn what_is_no_message_of_the_fleet_stays_where_it_is() {
     let longer = [failed(1, "m1"), b"x".to_vec()].concat();
     is_unfit(&fleet, &w, "bytes behind its end", &longer).await;
     is_unfit(&fleet, &w, "cut short", &failed(1, "m1")[..8]).await;
-    // [1.5, 5, "w", "bad", 1, "m"], the number as a double, and no number at all.
+    // [1.5, 5, "w", "bad", 1, "m"]: a double instead of a number; and no number at all.
     let half = b"\x96\xcb\x3f\xf8\0\0\0\0\0\0\x05\xa1w\xa3bad\x01\xa1m";
     is_unfit(&fleet, &w, "half a number", half).await;
     is_unfit(
@@ -325,14 +324,14 @@ async fn what_is_no_message_of_the_fleet_stays_where_it_is() {
     is_unfit(
         &fleet,
         &w,
-        "of a pack that somebody deleted",
+        "of a pack that a person deleted",
         &failed(3, "m3"),
     )
     .await;
 }
 
 #[tokio::test]
-async fn of_two_records_of_one_message_one_is_retried() {
+async fn of_two_records_of_one_message_only_one_is_retried() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 1).await;
     let other = baton_protocol::record::encode(&{
@@ -351,7 +350,7 @@ async fn of_two_records_of_one_message_one_is_retried() {
     assert_eq!(
         retry(&w, 2, &other).await,
         Settled::Unfit,
-        "while it is in hand"
+        "while a worker has claimed it"
     );
     assert_eq!(
         fleet.dump().await.only(&["errors", "packs", "stats"]),
@@ -364,7 +363,7 @@ async fn of_two_records_of_one_message_one_is_retried() {
 }
 
 #[tokio::test]
-async fn a_thousand_records_are_settled() {
+async fn a_thousand_records_are_settled_in_several_calls() {
     let fleet = Fleet::new().await;
     let w = fleet.lane("w").await;
     let g = fleet.generator().await;
@@ -396,7 +395,7 @@ async fn a_thousand_records_are_settled() {
 }
 
 #[tokio::test]
-async fn the_ledger_tells_of_a_retry_and_not_of_a_drop() {
+async fn the_ledger_has_an_entry_for_a_retry_but_not_for_a_drop() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let w = fleet.lane("w").await;
@@ -404,7 +403,7 @@ async fn the_ledger_tells_of_a_retry_and_not_of_a_drop() {
     let digest = Some(Digest::default());
     let call = PublishCall {
         digest,
-        ..call(1, 2, &pack)
+        ..publish_call(1, 2, &pack)
     };
     assert_eq!(g.publish(call).await.unwrap(), Publish::Ok);
     let _ = w.take(1, 2).await;

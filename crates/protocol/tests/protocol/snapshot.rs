@@ -8,7 +8,7 @@ use baton_protocol::{Commit, Failure, Publish, Seal, Settle, Settled};
 use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish, start};
 
 #[tokio::test]
-async fn a_snapshot_of_no_fleet_at_all_is_empty_and_balanced() {
+async fn a_snapshot_of_an_empty_server_is_empty_and_balanced() {
     let fleet = Fleet::new().await;
     let snapshot = Inspector::over(fleet.node("a").await)
         .snapshot()
@@ -21,7 +21,7 @@ async fn a_snapshot_of_no_fleet_at_all_is_empty_and_balanced() {
 }
 
 #[tokio::test]
-async fn a_snapshot_tells_all_there_is_to_know() {
+async fn a_snapshot_has_nodes_messages_takeovers_and_failures() {
     let fleet = Fleet::new().await;
     let (g, w) = (fleet.node("g").await, fleet.lane("w").await);
     let about = r#"{"host":"h","pid":7,"version":"1.2.3","published":6}"#;
@@ -84,7 +84,7 @@ async fn a_snapshot_tells_all_there_is_to_know() {
 }
 
 #[tokio::test]
-async fn a_snapshot_shows_the_beginning_of_the_newest_failures_newest_first() {
+async fn a_snapshot_has_the_beginning_of_the_newest_failures_newest_first() {
     let fleet = Fleet::new().await;
     let store = fleet.node("a").await;
     let mut records: Vec<Vec<u8>> = (1..30).map(|seq| failed(seq, format!("m{seq}"))).collect();
@@ -103,7 +103,7 @@ async fn a_snapshot_shows_the_beginning_of_the_newest_failures_newest_first() {
 }
 
 #[tokio::test]
-async fn a_server_that_forgot_the_scripts_is_told_them_again() {
+async fn a_server_that_lost_the_scripts_is_sent_them_again() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(3).await;
     for _ in 0..2 {
@@ -134,7 +134,7 @@ async fn a_fleet_of_another_protocol_is_not_read() {
 }
 
 #[tokio::test]
-async fn reading_changes_nothing() {
+async fn reading_a_snapshot_changes_nothing() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(3).await;
     let _ = beat(&g).await;
@@ -155,11 +155,11 @@ async fn runs(fleet: &Fleet, command: &str) -> u64 {
 
 #[tokio::test]
 async fn all_of_a_snapshot_is_read_in_one_transaction() {
-    // Nobody else's commands are counted.
+    // Only this test's commands are counted.
     let server = start();
     let fleet = Fleet::on(&server.url()).await;
     let node = fleet.node("a").await;
-    // The first one sends the script.
+    // The first snapshot sends the script.
     let _ = Inspector::over(node.clone()).snapshot().await.unwrap();
     let _: () = fleet.raw(&["CONFIG", "RESETSTAT"]).await;
     let _ = Inspector::over(node.clone()).snapshot().await.unwrap();

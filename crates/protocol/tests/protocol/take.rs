@@ -1,4 +1,4 @@
-//! Take: chosen failed messages, held while a person decides.
+//! Take: a person's claim on chosen failed messages.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use baton::inspect::{Failed, FailedId, Take, Taken};
 use baton_protocol::record;
 use baton_protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, Settle, Settled, Slot, Store};
 
-use crate::support::{Fleet, LONG, OVER, failed};
+use crate::support::{EXPIRED, Fleet, LONG, failed};
 
-/// All but where the search for the oldest begins.
+/// All keys but the hint where the search for the oldest begins.
 const KEPT: [&str; 4] = ["claims", "deadlines", "errors", "errors_held"];
 
 fn failure(seq: u64) -> Failure {
@@ -65,7 +65,7 @@ async fn read_all(take: &Take) -> Vec<Failed> {
 }
 
 #[tokio::test]
-async fn what_is_taken_is_there_until_it_is_removed() {
+async fn taken_messages_stay_in_the_store_until_they_are_removed() {
     let fleet = with_records(250).await;
     let store = fleet.node("page").await;
     let even: Vec<u64> = (2..=250).step_by(2).collect();
@@ -90,7 +90,7 @@ async fn what_is_taken_is_there_until_it_is_removed() {
 }
 
 #[tokio::test]
-async fn what_is_taken_nothing_else_gets() {
+async fn taken_messages_are_out_of_reach_for_others() {
     let fleet = with_records(4).await;
     let store = fleet.node("page").await;
     let take = claim(&store, &[2, 3, 9, 3], LONG).await;
@@ -105,7 +105,7 @@ async fn what_is_taken_nothing_else_gets() {
 }
 
 #[tokio::test]
-async fn what_is_given_back_is_in_the_store_as_before() {
+async fn taken_messages_that_are_given_back_are_in_the_store_as_before() {
     let fleet = with_records(150).await;
     let before = fleet.dump().await.only(&KEPT);
     let store = fleet.node("page").await;
@@ -124,7 +124,7 @@ async fn what_is_given_back_is_in_the_store_as_before() {
 }
 
 #[tokio::test]
-async fn what_the_taker_held_when_it_died_returns() {
+async fn taken_messages_return_when_the_taker_dies() {
     let fleet = with_records(3).await;
     let before = fleet.dump().await.only(&KEPT);
     let store = fleet.node("page").await;
@@ -138,11 +138,11 @@ async fn what_the_taker_held_when_it_died_returns() {
 }
 
 #[tokio::test]
-async fn what_ran_out_is_not_removed() {
+async fn a_take_that_expired_removes_nothing() {
     let fleet = with_records(2).await;
     let before = fleet.dump().await.only(&KEPT);
     let store = fleet.node("page").await;
-    let take = claim(&store, &[1, 2], OVER).await;
+    let take = claim(&store, &[1, 2], EXPIRED).await;
     assert_eq!(store.reclaim().await.unwrap().records, 2);
     assert_eq!(take.extend().await.unwrap(), Extend::Lost);
     let lost = taken(|taken| taken.lost = 2);
@@ -153,12 +153,12 @@ async fn what_ran_out_is_not_removed() {
 }
 
 #[tokio::test]
-async fn a_removal_that_broke_off_is_told_when_the_rest_is_given_back() {
+async fn a_removal_that_broke_off_is_reported_when_the_rest_is_given_back() {
     let fleet = with_records(150).await;
     let store = fleet.node("page").await;
     let ids: Vec<u64> = (1..=150).collect();
     let take = claim(&store, &ids, LONG).await;
-    // The first claim of the take is removed, as by a removal whose answer was lost.
+    // Removes the records of the first claim, like a removal whose answer was lost.
     let claims: Vec<String> = fleet.raw(&["HKEYS", &fleet.keys.claims]).await;
     let number = |slot: &String| slot.rsplit("take").next().unwrap().parse::<u64>().unwrap();
     let first = claims.iter().min_by_key(|slot| number(slot)).unwrap();
@@ -168,7 +168,7 @@ async fn a_removal_that_broke_off_is_told_when_the_rest_is_given_back() {
     let count = held.split(' ').count() as u64 - 3;
     let removed = store.errors_commit(&slot, 1, count).await.unwrap();
     assert_eq!(removed, ErrorsCommit::Done);
-    let told = taken(|taken| (taken.removed, taken.put_back) = (count, 150 - count));
-    assert_eq!(take.give_back().await.unwrap(), told);
+    let reported = taken(|taken| (taken.removed, taken.put_back) = (count, 150 - count));
+    assert_eq!(take.give_back().await.unwrap(), reported);
     assert_eq!(store.errors_len().await.unwrap(), 150 - count);
 }

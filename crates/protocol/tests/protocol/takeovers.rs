@@ -1,12 +1,12 @@
-//! takeovers: how the lease changed hands, for people.
+//! takeovers: when, why and from whom a node took the lease.
 
 use baton::Inspector;
 use baton::inspect::{How, Takeover};
 use baton_protocol::{Seal, Store};
 
-use crate::support::{Fleet, LONG, OVER, beat};
+use crate::support::{EXPIRED, Fleet, LONG, beat};
 
-/// More than any test takes, in ms.
+/// Longer than any test, in ms.
 const SLACK_MS: u64 = 60_000;
 
 async fn takeovers(store: &Store) -> Vec<Takeover> {
@@ -60,7 +60,7 @@ async fn the_first_generator_of_a_fleet_had_no_gap_before_it() {
 }
 
 #[tokio::test]
-async fn after_a_resignation_the_gap_is_since_then() {
+async fn after_a_resignation_the_gap_counts_from_the_resignation() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
     let _ = beat(&a).await;
@@ -79,7 +79,7 @@ async fn after_a_resignation_the_gap_is_since_then() {
 }
 
 #[tokio::test]
-async fn of_a_holder_that_is_gone_the_gap_is_since_anybody_found_it_there() {
+async fn after_a_death_the_gap_counts_from_the_last_beat_of_any_node() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
     let _ = beat(&a).await;
@@ -95,10 +95,10 @@ async fn of_a_holder_that_is_gone_the_gap_is_since_anybody_found_it_there() {
 }
 
 #[tokio::test]
-async fn of_a_holder_that_is_silent_the_gap_is_since_its_own_last_beat() {
+async fn after_a_silence_the_gap_counts_from_the_holder_s_last_beat() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
-    let _ = a.beat(OVER, "{}", 0).await.unwrap();
+    let _ = a.beat(EXPIRED, "{}", 0).await.unwrap();
     silent_for(&fleet, "a", 400_000).await;
     silent_for(&fleet, "b", 200_000).await;
     let _ = beat(&b).await;
@@ -122,7 +122,7 @@ async fn a_holder_that_needs_a_higher_epoch_takes_over_from_itself() {
 async fn a_clock_that_was_set_back_makes_no_negative_gap() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
-    let _ = a.beat(OVER, "{}", 0).await.unwrap();
+    let _ = a.beat(EXPIRED, "{}", 0).await.unwrap();
     let _: () = fleet
         .raw(&["ZADD", &fleet.keys.seen, "9999999999999", "a"])
         .await;
@@ -131,11 +131,11 @@ async fn a_clock_that_was_set_back_makes_no_negative_gap() {
 }
 
 #[tokio::test]
-async fn only_the_newest_hundred_are_kept() {
+async fn only_the_newest_hundred_takeovers_are_kept() {
     let fleet = Fleet::new().await;
     let nodes = [fleet.node("a").await, fleet.node("b").await];
     for epoch in 0..103 {
-        let _ = nodes[epoch % 2].beat(OVER, "{}", 0).await.unwrap();
+        let _ = nodes[epoch % 2].beat(EXPIRED, "{}", 0).await.unwrap();
     }
     let kept = takeovers(&nodes[0]).await;
     let epochs: Vec<u64> = kept.iter().map(|takeover| takeover.epoch).collect();

@@ -1,19 +1,19 @@
-//! Texts of any size and any bytes travel unchanged.
+//! Texts of any size and any bytes arrive unchanged.
 
 use baton_protocol::Pack;
 use baton_protocol::record;
 use baton_protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, Publish};
 
-use crate::support::{Fleet, NO_EFFECTS, call, failed, pack_of, text_of};
+use crate::support::{Fleet, NO_EFFECTS, failed, pack_of, publish_call, text_of};
 
-/// Publishes texts, claims them, and ends them all as failed; what arrives, and what the
-/// errors store keeps, must be the same bytes.
+/// Publishes texts, claims them, and ends them all as failed. The worker and the errors store must
+/// get the same bytes.
 async fn travels(texts: &[&[u8]]) {
     let fleet = Fleet::new().await;
     let (g, w) = (fleet.generator().await, fleet.lane("w").await);
     let count = texts.len() as u64;
     let bytes = pack_of(texts);
-    let published = g.publish(call(1, count, &bytes)).await.unwrap();
+    let published = g.publish(publish_call(1, count, &bytes)).await.unwrap();
     assert_eq!(published, Publish::Ok);
     let Claim::Claimed { range, pack } = w.claim(1, count).await else {
         panic!("nothing was claimed");
@@ -51,7 +51,7 @@ async fn a_text_of_one_mebibyte_arrives_whole() {
 }
 
 #[tokio::test]
-async fn texts_need_not_be_text() {
+async fn texts_of_any_bytes_arrive_whole() {
     let every_byte: Vec<u8> = (0..=255).collect();
     travels(&[b"", b"\xff\xfe\x00", b"\r\n$-1\r\n", &every_byte]).await;
 }
@@ -63,10 +63,13 @@ async fn a_pack_of_many_messages_arrives_whole() {
     let fleet = Fleet::new().await;
     let (g, w) = (fleet.generator().await, fleet.lane("w").await);
     let bytes = pack_of(&texts);
-    let published = g.publish(call(1, 1000, &bytes)).await.unwrap();
+    let published = g.publish(publish_call(1, 1000, &bytes)).await.unwrap();
     assert_eq!(published, Publish::Ok);
     assert_eq!(w.take(1, 1000).await.split(' ').count(), 2 * 1000);
     assert_eq!(w.commit(1, 1..=1000).await, Commit::Done);
-    let more = g.publish(call(1001, 1001, &bytes)).await.unwrap_err();
+    let more = g
+        .publish(publish_call(1001, 1001, &bytes))
+        .await
+        .unwrap_err();
     assert!(more.to_string().contains("1000 messages"), "{more}");
 }

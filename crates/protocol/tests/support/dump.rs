@@ -1,8 +1,8 @@
-//! The state of a fleet as text that can be compared and read.
+//! The state of a fleet as text.
 //!
-//! One line per key, in the order of their names; fields and members are sorted, lists are
-//! not. Packs and error records are decoded. A time becomes `TIME`, the server's run `RUN`:
-//! everything else must be the same in every run of a test.
+//! One line per key, sorted by name. Fields and members are sorted, too; packs and records are
+//! decoded. A time becomes `TIME` and the server's run id `RUN`: the rest is the same each time a test
+//! runs.
 
 use baton::FleetName;
 use baton_protocol::Pack;
@@ -10,15 +10,15 @@ use baton_protocol::record;
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 
-/// Texts longer than this are shown by their length.
-const LONG_TEXT: usize = 60;
+/// Of a longer text only the length is printed.
+const MAX_TEXT: usize = 60;
 
-/// The lines. Compare it with an array of `&str`.
+/// The lines. A test compares it with an array of `&str`.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Dump(Vec<String>);
 
 impl Dump {
-    /// The lines of some keys only.
+    /// Only the lines of these keys.
     pub(crate) fn only(&self, keys: &[&str]) -> Self {
         let wanted = |line: &&String| {
             let key = line.split_once(": ").map(|(key, _)| key);
@@ -50,10 +50,10 @@ pub(crate) async fn dump(
     fleet: &FleetName,
 ) -> Dump {
     let info: String = query(raw, &["INFO", "server"]).await;
-    let run = info
+    let run_id = info
         .lines()
         .find_map(|line| line.strip_prefix("run_id:"))
-        .map(|run| run[..8].to_owned())
+        .map(|run_id| run_id[..8].to_owned())
         .unwrap();
     let mut lines = Vec::new();
     let keys: Vec<String> = query(raw, &["KEYS", pattern]).await;
@@ -62,7 +62,7 @@ pub(crate) async fn dump(
             .replace(&format!("{{{fleet}}}:"), "")
             .replace(&format!("{{{fleet}:0}}:"), "");
         let name = name.strip_prefix("baton:").unwrap_or(&name);
-        lines.push(format!("{name}: {}", value(raw, &key, name, &run).await));
+        lines.push(format!("{name}: {}", value(raw, &key, name, &run_id).await));
     }
     lines.sort();
     Dump(lines)
@@ -76,7 +76,7 @@ async fn query<T: FromRedisValue>(raw: &mut MultiplexedConnection, words: &[&str
     command.query_async(raw).await.unwrap()
 }
 
-async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run: &str) -> String {
+async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run_id: &str) -> String {
     let kind: String = query(raw, &["TYPE", key]).await;
     let braces = |mut parts: Vec<String>| {
         parts.sort_by_key(|part| {
@@ -92,25 +92,26 @@ async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run: &str
         }
         "list" => {
             let elements: Vec<Vec<u8>> = query(raw, &["LRANGE", key, "0", "-1"]).await;
-            let show = |element: &Vec<u8>| show(name, element, run);
-            let elements: Vec<String> = elements.iter().map(show).collect();
+            let print = |element: &Vec<u8>| print_value(name, element, run_id);
+            let elements: Vec<String> = elements.iter().map(print).collect();
             format!("[{}]", elements.join(", "))
         }
         "hash" => {
             let fields: Vec<(String, Vec<u8>)> = query(raw, &["HGETALL", key]).await;
-            let show =
-                |(field, value): &(String, Vec<u8>)| format!("{field}={}", show(name, value, run));
-            // A random word, made by the first seal.
-            let told = |(field, _): &&(String, Vec<u8>)| name != "fence" || field != "born";
-            braces(fields.iter().filter(told).map(show).collect())
+            let print = |(field, value): &(String, Vec<u8>)| {
+                format!("{field}={}", print_value(name, value, run_id))
+            };
+            // The field `born` is random.
+            let is_fixed = |(field, _): &&(String, Vec<u8>)| name != "fence" || field != "born";
+            braces(fields.iter().filter(is_fixed).map(print).collect())
         }
         "zset" => {
             let words = ["ZRANGE", key, "0", "-1", "WITHSCORES"];
             let members: Vec<(String, f64)> = query(raw, &words).await;
-            let show = |(member, score): &(String, f64)| {
-                format!("{member}={}", mask(&format!("{score}"), run))
+            let print = |(member, score): &(String, f64)| {
+                format!("{member}={}", mask(&format!("{score}"), run_id))
             };
-            braces(members.iter().map(show).collect())
+            braces(members.iter().map(print).collect())
         }
         "set" => {
             let members: Vec<String> = query(raw, &["SMEMBERS", key]).await;
@@ -120,8 +121,8 @@ async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run: &str
     }
 }
 
-/// One element or value, decoded as its key demands.
-fn show(name: &str, bytes: &[u8], run: &str) -> String {
+/// Prints one element or value, decoded according to its key.
+fn print_value(name: &str, bytes: &[u8], run_id: &str) -> String {
     match name {
         "packs" => match Pack::parse(bytes) {
             Ok(pack) => {
@@ -130,8 +131,8 @@ fn show(name: &str, bytes: &[u8], run: &str) -> String {
             }
             Err(_) => text(bytes),
         },
-        "errors" => record(bytes, run),
-        // When, and how long nobody had the lease before.
+        "errors" => print_record(bytes, run_id),
+        // Masks its time and its gap.
         "takeovers" => {
             let line = text(bytes);
             let words = line.splitn(6, ' ').enumerate();
@@ -142,22 +143,22 @@ fn show(name: &str, bytes: &[u8], run: &str) -> String {
             });
             words.collect::<Vec<_>>().join(" ")
         }
-        // Its last two words are the time.
+        // Masks its time, the last two words.
         "ledger" => {
             let entry = text(bytes);
             let words: Vec<&str> = entry.split(' ').collect();
             format!("{} TIME", words[..words.len() - 2].join(" "))
         }
-        _ => mask(&text(bytes), run),
+        _ => mask(&text(bytes), run_id),
     }
 }
 
-fn record(bytes: &[u8], run: &str) -> String {
+fn print_record(bytes: &[u8], run_id: &str) -> String {
     let failed = record::decode(bytes);
     format!(
         "{} at {} by {} try {}: {}: {}",
         failed.seq,
-        mask(&failed.at_ms.to_string(), run),
+        mask(&failed.at_ms.to_string(), run_id),
         failed.node,
         failed.attempt,
         failed.reason,
@@ -166,18 +167,18 @@ fn record(bytes: &[u8], run: &str) -> String {
 }
 
 fn text(bytes: &[u8]) -> String {
-    if bytes.len() > LONG_TEXT {
+    if bytes.len() > MAX_TEXT {
         return format!("<{} bytes>", bytes.len());
     }
     bytes.escape_ascii().to_string()
 }
 
-fn mask(text: &str, run: &str) -> String {
+fn mask(text: &str, run_id: &str) -> String {
     let digits = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
     // Milliseconds, or the seconds in `workers`.
     let is_time = |word: &str| matches!(word.len(), 10 | 13) && digits(word);
     let word = |word: &str| match word {
-        word if word == run => "RUN".to_owned(),
+        word if word == run_id => "RUN".to_owned(),
         word if is_time(word) => "TIME".to_owned(),
         word => word.to_owned(),
     };

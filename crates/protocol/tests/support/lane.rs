@@ -1,4 +1,4 @@
-//! One lane of a worker, in short words.
+//! One lane of a worker, with short calls.
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use baton_protocol::{Pack, Range};
 
 use super::LONG;
 
-/// For those who stage nothing.
+/// No effects.
 pub(crate) static NO_EFFECTS: LazyLock<Effects> = LazyLock::new(Effects::default);
 
 /// A worker's store and its slot.
@@ -53,23 +53,23 @@ impl Lane {
         claim.unwrap()
     }
 
-    /// A claim that must succeed, as the texts it brought: `m1 m2`, and `m3 (2)` for one that
-    /// came back twice.
+    /// Claims, which must succeed, and returns the texts: `m1 m2`, or `m3 (2)` for a message that was
+    /// reclaimed twice.
     pub(crate) async fn take(&self, number: u64, want: u64) -> String {
         taken(&self.claim(number, want).await)
     }
 
-    /// The same with a deadline that has passed when it returns.
+    /// Like [`Lane::take`], with a deadline that has passed when it returns.
     pub(crate) async fn take_and_stall(&self, number: u64, want: u64) -> String {
-        taken(&self.claim_for(number, want, super::OVER).await)
+        taken(&self.claim_for(number, want, super::EXPIRED).await)
     }
 
-    /// All of them went well.
+    /// Commits messages that all ended well.
     pub(crate) async fn commit(&self, number: u64, ended: RangeInclusive<u64>) -> Commit {
         self.commit_with(number, ended, &[], &NO_EFFECTS).await
     }
 
-    /// Some went wrong, or changed something.
+    /// Commits messages, some of which failed or staged effects.
     pub(crate) async fn commit_with(
         &self,
         number: u64,
@@ -93,12 +93,12 @@ impl Lane {
         commit.unwrap()
     }
 
-    /// Takes the oldest error records into its hands, of at most so many bytes.
+    /// Claims the oldest records, of about so many bytes.
     pub(crate) async fn drain(&self, number: u64, max: u64, bytes: u64) -> ErrorsClaim {
         self.drain_for(number, max, bytes, LONG).await
     }
 
-    /// The same for so long.
+    /// Like [`Lane::drain`], with this time to live.
     pub(crate) async fn drain_for(
         &self,
         number: u64,

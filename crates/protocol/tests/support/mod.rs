@@ -1,5 +1,4 @@
-//! What every test of the protocol needs: a real server, a fleet of its own on it, nodes, and
-//! the whole state of that fleet as text.
+//! A real server, a fleet for each test, its nodes and lanes, and the fleet's whole state as text.
 
 mod dump;
 mod lane;
@@ -18,22 +17,22 @@ use redis::{AsyncConnectionConfig, FromRedisValue};
 pub(crate) use dump::Dump;
 pub(crate) use lane::{Lane, NO_EFFECTS, failed, text_of};
 
-/// A time to live that no test outlives.
+/// A time to live that is longer than any test.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
-/// A time to live that is over at once.
-pub(crate) const OVER: Duration = Duration::ZERO;
-/// How long a condition may take to come true.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A time to live that expires at once.
+pub(crate) const EXPIRED: Duration = Duration::ZERO;
+/// Timeout of an answer, and of a condition.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One server for all tests that do not change its settings; each has a fleet of its own.
+/// One server for all tests that do not change its settings. Each test has its own fleet.
 static SERVER: LazyLock<PrivateServer> = LazyLock::new(start);
 
-/// A server for a test that changes settings, restarts it, or looks at every key.
+/// A server for a test that changes its settings, restarts it, or reads every key.
 pub(crate) fn start() -> PrivateServer {
     PrivateServer::builder().unix_socket().start().unwrap()
 }
 
-/// A fleet that no other test knows.
+/// A fleet that no other test uses.
 pub(crate) struct Fleet {
     pub(crate) name: FleetName,
     pub(crate) keys: Keys,
@@ -42,12 +41,12 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// On the server that all tests share.
+    /// A fleet on the server that all tests share.
     pub(crate) async fn new() -> Self {
         Self::on(&SERVER.url()).await
     }
 
-    /// On another server.
+    /// A fleet on another server.
     pub(crate) async fn on(url: &str) -> Self {
         static FLEETS: AtomicU64 = AtomicU64::new(1);
         let number = FLEETS.fetch_add(1, Ordering::Relaxed);
@@ -104,7 +103,7 @@ impl Fleet {
         (generator, self.lane("w").await)
     }
 
-    /// A raw command, as an operator (or a vandal) would send it.
+    /// Sends a raw command, like an operator or a vandal.
     pub(crate) async fn raw<T: FromRedisValue>(&self, words: &[&str]) -> T {
         let mut command = redis::cmd(words[0]);
         words[1..].iter().for_each(|word| {
@@ -113,13 +112,13 @@ impl Fleet {
         command.query_async(&mut self.raw.clone()).await.unwrap()
     }
 
-    /// The same for a command with bytes in it.
+    /// Sends a raw command that has bytes in it.
     pub(crate) async fn send(&self, command: &redis::Cmd) {
         let mut raw = self.raw.clone();
         let _: redis::Value = command.query_async(&mut raw).await.unwrap();
     }
 
-    /// Appends error records, as the scripts would.
+    /// Appends records, like the scripts.
     pub(crate) async fn fail(&self, records: &[impl AsRef<[u8]>]) {
         let last: Option<u64> = self.raw(&["HGET", &self.keys.errors_ids, "last"]).await;
         let last = last.unwrap_or_default();
@@ -135,12 +134,12 @@ impl Fleet {
             .await;
     }
 
-    /// The run of the server, as claims carry it.
-    pub(crate) async fn run(&self) -> String {
+    /// The server's run id, in the short form that claims carry.
+    pub(crate) async fn run_id(&self) -> String {
         let info: String = self.raw(&["INFO", "server"]).await;
         let mut lines = info.lines();
-        let run = lines.find_map(|line| line.strip_prefix("run_id:"));
-        run.unwrap()[..8].to_owned()
+        let run_id = lines.find_map(|line| line.strip_prefix("run_id:"));
+        run_id.unwrap()[..8].to_owned()
     }
 
     /// A key of the application, in the fleet's slot.
@@ -154,13 +153,13 @@ impl Fleet {
         dump::dump(&mut self.raw.clone(), &pattern, &self.name).await
     }
 
-    /// Every key of the server, whoever's it is.
+    /// Every key of the server.
     pub(crate) async fn dump_all(&self) -> Dump {
         dump::dump(&mut self.raw.clone(), "*", &self.name).await
     }
 
-    /// A worker of this name takes messages and dies with them; a survivor puts them back.
-    /// Returns what it took.
+    /// A worker of this name claims messages and dies; `survivor` reclaims them. Returns the claimed
+    /// messages.
     pub(crate) async fn death(&self, name: &str, want: u64, survivor: &Store) -> String {
         let lane = self.lane(name).await;
         let texts = lane.take(1, want).await;
@@ -170,20 +169,20 @@ impl Fleet {
         texts
     }
 
-    /// Makes the suspicions of all that waits so old that a verdict is due.
-    pub(crate) async fn age_suspicions(&self) {
+    /// Makes the suspects of all waiting messages so old that a verdict is due.
+    pub(crate) async fn age_suspects(&self) {
         self.rewrite_suspects(|words| match words {
-            [_, _, _, _, _, time, run, names] => {
+            [_, _, _, _, _, time, run_id, names] => {
                 let time: u64 = time.parse().unwrap();
-                Some(format!("{} {run} {names}", time - 5000))
+                Some(format!("{} {run_id} {names}", time - 5000))
             }
             _ => None,
         })
         .await;
     }
 
-    /// Changes time, run and names of the suspects of all that waits; given are the words of a
-    /// range.
+    /// Replaces the suspects of all waiting ranges: their time, run id and names. `rewrite` gets the
+    /// words of a range.
     pub(crate) async fn rewrite_suspects(&self, rewrite: impl Fn(&[&str]) -> Option<String>) {
         let queue = &self.keys.queue;
         let ranges: Vec<String> = self.raw(&["LRANGE", queue, "0", "-1"]).await;
@@ -196,7 +195,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until the server has seen the end of a node's connection.
+    /// Waits until the server has noticed the end of a node's connection.
     pub(crate) async fn wait_absent(&self, node: &str) {
         let channel = format!("{}{node}", self.keys.presence);
         eventually("the node is absent", async || {
@@ -209,16 +208,16 @@ impl Fleet {
 
 async fn connect(url: &str) -> MultiplexedConnection {
     let client = redis::Client::open(url).unwrap();
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT));
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     connection.await.unwrap()
 }
 
 /// Waits for a condition, with a deadline.
 pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !condition().await {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+        assert!(Instant::now() < deadline, "timeout: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -238,8 +237,8 @@ pub(crate) fn pack_of(texts: &[impl AsRef<[u8]>]) -> Vec<u8> {
     builder.finish(1)
 }
 
-/// What a generator of epoch 1 with a wide queue publishes.
-pub(crate) fn call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'_> {
+/// The publish of a generator with epoch 1 and room in the queue.
+pub(crate) fn publish_call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'_> {
     PublishCall {
         epoch: 1,
         first,
@@ -257,10 +256,13 @@ pub(crate) fn call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'_> {
 /// Publishes `count` messages from `first` on, as epoch 1.
 pub(crate) async fn publish(generator: &Store, first: u64, count: u64) -> Publish {
     let pack = pack(first, count);
-    generator.publish(call(first, count, &pack)).await.unwrap()
+    generator
+        .publish(publish_call(first, count, &pack))
+        .await
+        .unwrap()
 }
 
-/// A beat with a lease that no test outlives.
+/// A beat with a lease that is longer than any test.
 pub(crate) async fn beat(store: &Store) -> Beat {
     store.beat(LONG, "{}", 0).await.unwrap()
 }

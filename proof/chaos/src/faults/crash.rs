@@ -7,7 +7,7 @@ use baton_protocol::crash::POINTS;
 
 use super::{Fault, Note};
 use crate::dice::Dice;
-use crate::record::End;
+use crate::history::End;
 use crate::stage::Stage;
 
 /// Longest wait for the point to be reached.

@@ -1,159 +1,204 @@
-//! The picture: a run as strips of time, one row per life, faults above and across.
+//! A run laid out for drawing: the row of each life, the strikes, the handovers, the messages.
 
-use std::fmt::Write as _;
+use baton_report::rows;
+use baton_report::stats::{quantile, sorted};
+use baton_report::text::{millis, shorten};
 
-use super::density::Density;
-use super::frame::{Frame, MARGIN, WIDTH};
-use super::lives;
-use super::overview::overview;
-use super::rows::{Rows, pack};
-use super::strikes::Strikes;
-use super::words::at;
-use crate::record::Record;
+use crate::history::{End, Fault, History, Life, Reign, Role};
 
-/// No strip is shorter than this many seconds, unless the run is.
-const SHORTEST: f64 = 30.0;
-/// Nor longer than this.
-const LONGEST: f64 = 60.0;
-/// Faults that a strip has room for, names and all.
-const FAULTS: f64 = 18.0;
-/// The least width of a message mark, in SVG units.
-const MARK: f64 = 4.0;
-/// What a life leaves free behind the one before it in its row, in SVG units.
-const GAP: f64 = 14.0;
-/// With more strips than these, the run is shown as a whole as well.
-const FEW: usize = 3;
+/// The max letters of a process's name in a bar.
+const LETTERS: usize = 24;
 
-/// The strips of a run. Its faults are numbered from `first`.
-pub(super) fn timeline(record: &Record, first: usize) -> String {
-    let whole = length(record);
-    if whole <= 0.0 {
-        return "<p>Nothing happened.</p>\n".to_owned();
-    }
-    let count = strips(whole, record.faults.len());
-    let each = whole / count as f64;
-    let per_unit = each / (WIDTH - 2.0 * MARGIN);
-    let rows = pack(&record.lanes, GAP * per_unit);
-    let density = Density::new(&record.lanes, MARK * per_unit);
-    let mut html = String::new();
-    if count > FEW {
-        html.push_str(&overview(record, &rows, whole, count));
-    }
-    html.push_str("<div class=\"strips\">\n");
-    for index in 0..count {
-        let from = index as f64 * each;
-        let frame = Frame {
-            from,
-            to: from + each,
-            rows: rows.count,
-            levels: 0,
-            last: index + 1 == count,
+/// A run and its layout. Indices into `lives` name processes.
+pub(super) struct Timeline<'a> {
+    pub(super) lives: &'a [Life],
+    /// The row of each life.
+    pub(super) row_of: Vec<usize>,
+    /// How many rows there are.
+    pub(super) rows: usize,
+    /// What each life was when, life by life.
+    pub(super) bars: Vec<Bar>,
+    /// Every fault, in the order in which they began.
+    pub(super) strikes: Vec<Strike<'a>>,
+    /// Every change of the generator.
+    pub(super) handovers: Vec<(Reign, Reign)>,
+    /// The usual time from one tick of messages to the next.
+    pub(super) tick_s: f64,
+    /// A count of messages that few ticks exceed.
+    high: f64,
+}
+
+/// A life as a whole, or some time of it in one role.
+pub(super) struct Bar {
+    pub(super) life: usize,
+    pub(super) from_s: f64,
+    pub(super) to_s: f64,
+    /// The class of its style.
+    pub(super) class: &'static str,
+    pub(super) title: String,
+    /// Texts for it, the best first, and whether each has the name of the process.
+    pub(super) texts: Vec<(String, bool)>,
+}
+
+/// A fault and the lives that it hit.
+pub(super) struct Strike<'a> {
+    /// Its number on the page.
+    pub(super) number: usize,
+    pub(super) fault: &'a Fault,
+    pub(super) hits: Vec<usize>,
+}
+
+impl<'a> Timeline<'a> {
+    /// Lays out a run. Lives in one row keep `gap_s` apart where they can.
+    pub(super) fn new(run: &'a History, gap_s: f64) -> Self {
+        let lives = &run.lives;
+        let (row_of, rows) = pack(lives, gap_s);
+        let hit = |label: &String| lives.iter().position(|life| life.label == *label);
+        let strike = |(number, fault): (usize, &'a Fault)| Strike {
+            number,
+            fault,
+            hits: fault.targets.iter().filter_map(hit).collect(),
         };
-        html.push_str(&strip(record, first, frame, &rows, &density));
+        let mut strikes: Vec<Strike<'_>> = (1..).zip(&run.faults).map(strike).collect();
+        strikes.sort_by(|a, b| a.fault.from_s.total_cmp(&b.fault.from_s));
+        let pairs = lives.iter().flat_map(|life| life.ticks.windows(2));
+        let gaps = sorted(pairs.map(|pair| pair[1].at_s - pair[0].at_s));
+        let ticks = lives.iter().flat_map(|life| &life.ticks);
+        let counts = sorted(ticks.map(|tick| tick.count as f64));
+        Self {
+            lives,
+            row_of,
+            rows,
+            bars: lives.iter().enumerate().flat_map(bars).collect(),
+            strikes,
+            handovers: run.handovers(),
+            tick_s: quantile(&gaps, 0.5).unwrap_or(0.0),
+            high: quantile(&counts, 0.95).unwrap_or(1.0).max(1.0),
+        }
     }
-    html + "</div>\n"
-}
 
-/// When the last thing happened.
-fn length(record: &Record) -> f64 {
-    let lives = record.lanes.iter().map(|lane| lane.to_s);
-    let faults = record.faults.iter().map(|fault| fault.to_s);
-    lives.chain(faults).fold(record.seconds, f64::max)
-}
-
-/// How many strips of equal length keep the flags readable.
-fn strips(seconds: f64, faults: usize) -> usize {
-    let roomy = FAULTS * seconds / faults.max(1) as f64;
-    let longest = roomy.clamp(SHORTEST, LONGEST);
-    (seconds / longest).ceil().max(1.0) as usize
-}
-
-fn strip(
-    record: &Record,
-    first: usize,
-    mut frame: Frame,
-    rows: &Rows,
-    density: &Density,
-) -> String {
-    frame.rows = lives::height(&frame, &record.lanes, rows);
-    let strikes = Strikes::new(&mut frame, &record.faults, first);
-    let mut svg = String::new();
-    axis(&mut svg, &frame);
-    strikes.bands(&mut svg, &frame);
-    svg.push_str(&lives::draw(&frame, &record.lanes, rows, density));
-    strikes.poles(&mut svg, &frame, &record.lanes, rows);
-    strikes.flags(&mut svg, &frame);
-    let (height, from, to) = (frame.height(), at(frame.from), at(frame.to));
-    format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"From {from} to {to}\">\n\
-         {svg}</svg>\n"
-    )
-}
-
-/// Seconds below, and thin lines to read them off.
-fn axis(svg: &mut String, frame: &Frame) {
-    let step = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .find(|step| step * frame.scale() >= 52.0)
-        .unwrap_or(20.0);
-    let (top, bottom, below) = (frame.track(), frame.bottom(), frame.height() - 6.0);
-    let mut index = (frame.from / step).ceil();
-    while index * step <= frame.to + 1e-9 {
-        let seconds = index * step;
-        let x = frame.x(seconds);
-        let label = (seconds * 10.0).round() / 10.0;
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            svg,
-            r#"<line class="grid" x1="{x:.1}" x2="{x:.1}" y1="{top}" y2="{bottom}"/><text class="axis" x="{x:.1}" y="{below}" text-anchor="middle">{label} s</text>"#
-        );
-        index += 1.0;
+    /// The length of a mark for this count, at most 1. The square root lets a reader see a worker's
+    /// few messages beside a generator's many. The largest count is no measure: after a jump of
+    /// the clock it may be a thousand times the others.
+    pub(super) fn depth(&self, count: u64) -> f64 {
+        (count as f64 / self.high).sqrt().min(1.0)
     }
 }
 
-/// What the marks of the picture mean.
-pub(super) fn legend() -> String {
-    let bar = |class: &str, words: &str| {
-        format!(
-            r#"<span class="key"><svg viewBox="0 0 26 14" width="26" height="14"><rect class="{class}" x="1" y="1" width="24" height="12" rx="2"/></svg>{words}</span>"#
-        )
+/// The bars of a life: the whole one, then one for each span.
+fn bars((life, at): (usize, &Life)) -> Vec<Bar> {
+    let bar = |from_s: f64, to_s: f64, class, words: &str, texts| Bar {
+        life,
+        from_s,
+        to_s,
+        class,
+        title: format!("{}: {words}, {from_s:.2} to {to_s:.2} s", at.name()),
+        texts,
     };
-    let mark = |shape: &str, words: &str| {
-        format!(
-            r#"<span class="key"><svg viewBox="0 0 26 14" width="26" height="14">{shape}</svg>{words}</span>"#
-        )
+    let label = shorten(&at.label, LETTERS);
+    let whole = match at.end {
+        End::Killed => "lived and was killed",
+        End::Stopped => "lived and stopped",
+        End::Alive => "lived",
     };
-    let keys = [
-        bar("generator", "generator, with its epoch"),
-        mark(
-            r#"<g class="handover"><path d="M3 3C20 3 6 11 23 11"/><circle cx="22" cy="11" r="3"/></g>"#,
-            "the baton passes on",
-        ),
-        bar("worker", "worker"),
-        bar("paused", "stopped in its tracks"),
-        bar("drain", "takes failed messages"),
-        mark(
-            r#"<g class="kill"><path d="M8 2L18 12M8 12L18 2"/></g>"#,
-            "killed with -9",
-        ),
-        mark(
-            r#"<circle class="stop" cx="13" cy="7" r="4"/>"#,
-            "stopped in good order",
-        ),
-        mark(
-            r#"<g class="hit"><path d="M8 3L18 3L13 11Z"/></g>"#,
-            "fault on a process",
-        ),
-        bar("band", "fault on the server"),
-        bar("settling", "until all was well again"),
-        mark(
-            r#"<path class="ended" stroke-width="3" d="M5 1V8M9 1V11M13 1V6M17 1V12M21 1V9"/>"#,
-            "messages",
-        ),
-        mark(
-            r#"<path class="ended" stroke-width="3" d="M9 1V11M13 1V9M17 1V12"/><path class="failed" stroke-width="3" d="M13 1V5"/>"#,
-            "some of them failed",
-        ),
-    ];
-    format!("<p class=\"legend\">{}</p>\n", keys.concat())
+    let mut bars = vec![bar(at.from_s, at.to_s, "life", whole, Vec::new())];
+    for span in &at.spans {
+        let named = |text: &str| vec![(text.to_owned(), true)];
+        let (class, words, texts) = match span.role {
+            Role::Generator { epoch } => {
+                let mut texts = named(&format!("{label} · epoch {epoch}"));
+                texts.extend([
+                    (format!("epoch {epoch}"), false),
+                    (epoch.to_string(), false),
+                ]);
+                ("generator", "generator", texts)
+            }
+            Role::Worker => ("worker", "worker", named(&label)),
+            Role::Drain => ("drain", "takes failed messages", named(&label)),
+            Role::Paused => ("paused", "stopped in its tracks", Vec::new()),
+        };
+        bars.push(bar(span.from_s, span.to_s, class, words, texts));
+    }
+    bars
+}
+
+impl Strike<'_> {
+    /// The whole fault, for a tooltip.
+    pub(super) fn title(&self) -> String {
+        let (number, fault) = (self.number, self.fault);
+        let (name, from_s, to_s) = (&fault.name, fault.from_s, fault.to_s);
+        let targets = match fault.targets.is_empty() {
+            true => String::new(),
+            false => format!(" → {}", fault.targets.join(", ")),
+        };
+        let settled = match fault.settled_ms {
+            Some(ms) => format!("all well {} later", millis(ms)),
+            None => "did not settle".to_owned(),
+        };
+        let text = format!("{number}: {name}{targets}, {from_s:.2} to {to_s:.2} s, {settled}");
+        [text.as_str(), &fault.note]
+            .join("; ")
+            .trim_end_matches("; ")
+            .to_owned()
+    }
+}
+
+/// The row of each life, and how many rows there are. Sixty processes, five at a time, fill about
+/// five rows; drains come below all nodes.
+pub(super) fn pack(lives: &[Life], gap_s: f64) -> (Vec<usize>, usize) {
+    let is_drain = |life: &Life| life.spans.iter().any(|span| span.role == Role::Drain);
+    let (mut row_of, mut rows) = (vec![0; lives.len()], 0);
+    for (drains, spare) in [(false, 1), (true, 0)] {
+        let chosen = (0..lives.len()).filter(|index| is_drain(&lives[*index]) == drains);
+        let chosen: Vec<usize> = chosen.collect();
+        let time = |index: &usize| (lives[*index].from_s, lives[*index].to_s);
+        let times: Vec<(f64, f64)> = chosen.iter().map(time).collect();
+        let (packed, count) = rows::pack(&times, gap_s, spare);
+        for (index, row) in chosen.into_iter().zip(packed) {
+            row_of[index] = rows + row;
+        }
+        rows += count;
+    }
+    (row_of, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Span, Tick};
+
+    fn life(from_s: f64, to_s: f64, role: Role) -> Life {
+        Life {
+            from_s,
+            to_s,
+            spans: vec![Span { from_s, to_s, role }],
+            ..Life::default()
+        }
+    }
+
+    #[test]
+    fn drains_have_rows_of_their_own_below_the_nodes() {
+        let lives = [
+            life(0.0, 1.0, Role::Drain),
+            life(2.0, 9.0, Role::Worker),
+            life(3.0, 9.0, Role::Worker),
+        ];
+        assert_eq!(pack(&lives, 0.1), (vec![2, 0, 1], 3));
+    }
+
+    #[test]
+    fn one_tick_out_of_all_proportion_does_not_flatten_the_others() {
+        let ticks = (0..90).map(|index| Tick {
+            at_s: f64::from(index) * 0.5,
+            count: if index == 45 { 6000 } else { 2 },
+            failed: 0,
+        });
+        let mut run = History::default();
+        run.lives.push(Life::default());
+        run.lives[0].ticks = ticks.collect();
+        let timeline = Timeline::new(&run, 0.1);
+        assert_eq!(timeline.tick_s, 0.5);
+        let depths = [0, 2, 6000].map(|count| timeline.depth(count));
+        assert_eq!(depths, [0.0, 1.0, 1.0]);
+    }
 }

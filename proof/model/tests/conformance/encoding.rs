@@ -2,13 +2,12 @@
 
 use baton::FailedMessage;
 use baton_model::state::{Node, Range, Reason, Record, RunId, Seq, Slot, Suspects, Text};
+use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::record;
 use baton_protocol::{Digest, Pack, PackBuilder};
 
 /// The time in the packs and records that this test makes.
 const MADE_MS: u64 = 5;
-/// The first number that scripts do not count to.
-const TOO_LARGE: u64 = 1 << 53;
 /// The reason of rejected messages.
 const REJECTED: &str = "bad";
 /// Some texts are so long that a few of them make a large pack.
@@ -55,7 +54,7 @@ pub(crate) fn foreign(text: Text) -> String {
         3 => format!("{text} 1 {text} {after} 0"),
         4 => format!("0 {text} 0 0 0"),
         5 => format!("{text} 1 {text} {text} {}", "0".repeat(90)),
-        6 => format!("{text} {TOO_LARGE} {text} {TOO_LARGE} 0"),
+        6 => format!("{text} {MAX_EXACT} {text} {MAX_EXACT} 0"),
         7 => format!("{text} 1001 {text} {text} 0"),
         8 => format!("{text} 1 {text} {text} 0 9"),
         9 => format!("{text} 1 {text} {text} 0 9 n1 n2"),

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use baton_model::flaw::Flaw;
+use baton_print::thousands;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -265,11 +266,4 @@ fn print(line: &str) {
     let mut out = std::io::stderr();
     let _ = out.write_all(line.as_bytes());
     let _ = out.flush();
-}
-
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev();
-    let groups = groups.map(|group| String::from_utf8_lossy(group));
-    groups.collect::<Vec<_>>().join(",")
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use baton_print::outln;
+use baton_report::stats::{quantile, sorted};
 
 /// Collects figures, prints each as it comes, and knows at the end whether all goals are met.
 pub(crate) struct Report {
@@ -64,21 +65,14 @@ pub(crate) fn ms(time: Duration) -> f64 {
 }
 
 /// The smallest value that `percent` of all do not exceed.
-pub(crate) fn percentile(times: &[Duration], percent: usize) -> Duration {
+pub(crate) fn percentile(times: &[Duration], percent: u8) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).copied().unwrap_or_default()
+    quantile(&sorted, f64::from(percent) / 100.0).unwrap_or_default()
 }
 
 /// The value that a quarter, a half and three quarters of all do not exceed.
 pub(crate) fn quartiles(values: &[f64]) -> [f64; 3] {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    [1, 2, 3].map(|quarter| {
-        sorted
-            .get(sorted.len() * quarter / 4)
-            .copied()
-            .unwrap_or(f64::NAN)
-    })
+    let sorted = sorted(values.iter().copied());
+    [0.25, 0.5, 0.75].map(|share| quantile(&sorted, share).unwrap_or(f64::NAN))
 }

@@ -1,8 +1,10 @@
 //! docs/peers.svg: a bar for every peer and one for ours, on a logarithmic scale.
 
-use std::fmt::Write as _;
+use baton_print::thousands;
+use baton_report::scale::LogScale;
+use baton_report::{Anchor, Svg};
 
-use crate::report::{number, our_rate, thousands};
+use crate::report::{number, our_rate};
 use crate::result::Row;
 
 const WIDTH: f64 = 760.0;
@@ -12,6 +14,7 @@ const RIGHT: f64 = 670.0;
 const TOP: f64 = 80.0;
 const STEP: f64 = 26.0;
 const BAR: f64 = 17.0;
+const TITLE: &str = "Messages per second, one producer and two workers (logarithmic scale)";
 
 /// Colours that are readable on white and on black, and better ones where the viewer tells.
 const STYLE: &str = "\
@@ -20,8 +23,8 @@ text { font: 13px system-ui, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #57
 .small { font-size: 11px }
 .ours { font-weight: 600; fill: #24292f }
 .grid { stroke: #d0d7de; stroke-width: 1 }
-.bar { fill: #8c959f }
-.our-bar { fill: #1f883d }
+.bar { fill: #8c959f; rx: 2px }
+.our-bar { fill: #1f883d; rx: 2px }
 @media (prefers-color-scheme: dark) {
   text { fill: #9198a1 }
   .title, .ours { fill: #f0f6fc }
@@ -41,79 +44,60 @@ struct Bar {
 /// The whole file.
 pub(crate) fn draw(rows: &[Row]) -> String {
     let bars = bars(rows);
-    let scale = Scale::of(&bars);
+    let slowest = bars.last().map_or(100.0, |bar| bar.rate.max(1.0));
+    let fastest = bars.first().map_or(1000.0, |bar| bar.rate.max(1.0));
+    let scale = LogScale::new(slowest, fastest, (LEFT, RIGHT));
     let height = TOP + STEP * bars.len() as f64 + 14.0;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-         width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
-         aria-label=\"Messages per second of Baton and its peers\">\n<style>\n{STYLE}\n</style>\n\
-         <text class=\"title\" x=\"14\" y=\"24\">Messages per second, one producer and two \
-         workers (logarithmic scale)</text>\n\
-         <text class=\"small\" x=\"14\" y=\"43\">{}</text>\n",
-        counts(&bars)
-    );
-    for power in scale.first..=scale.last {
-        let x = scale.x(10f64.powi(power));
-        let label = number(10f64.powi(power));
-        let _ = writeln!(
-            svg,
-            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{}\"/>\n\
-             <text class=\"small\" text-anchor=\"middle\" x=\"{x:.1}\" y=\"{}\">{label}</text>",
-            height - 12.0,
-            TOP - 7.0
-        );
+    let mut svg = Svg::default();
+    svg.text("title", (14.0, 24.0), Anchor::Start, TITLE);
+    svg.text("small", (14.0, 43.0), Anchor::Start, &counts(&bars));
+    for power in scale.marks(&[1.0]) {
+        let x = scale.at(power);
+        svg.line("grid", [x, TOP, x, height - 12.0], "");
+        let place = (x, TOP - 7.0);
+        svg.text("small", place, Anchor::Middle, &number(power));
     }
     for (index, bar) in bars.iter().enumerate() {
         draw_bar(&mut svg, &scale, TOP + 6.0 + STEP * index as f64, bar);
     }
-    svg.push_str("</svg>\n");
-    svg
+    // A file of its own needs the name space, a size and its style.
+    let attributes =
+        format!("xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" ");
+    let label = "Messages per second of Baton and its peers";
+    let picture = svg.picture((WIDTH, height), &attributes, label);
+    let (head, body) = picture.split_once('\n').unwrap_or_default();
+    format!("{head}\n<style>\n{STYLE}\n</style>\n{body}")
 }
 
 /// How many messages a run had, which is not the same for all.
 fn counts(bars: &[Bar]) -> String {
-    let most = bars
-        .iter()
-        .map(|bar| bar.messages)
-        .max()
-        .unwrap_or_default();
-    let least = bars
-        .iter()
-        .map(|bar| bar.messages)
-        .min()
-        .unwrap_or_default();
-    if most == least {
-        return format!("{} messages a run", thousands(most));
+    let counts = || bars.iter().map(|bar| bar.messages);
+    let max = counts().max().unwrap_or_default();
+    let min = counts().min().unwrap_or_default();
+    if max == min {
+        return format!("{} messages a run", thousands(max));
     }
-    let long = bars.iter().filter(|bar| bar.messages == most);
+    let long = bars.iter().filter(|bar| bar.messages == max);
     let names: Vec<&str> = long.map(|bar| bar.name.as_str()).collect();
     format!(
         "{} messages a run: {}; {} the others",
-        thousands(most),
+        thousands(max),
         names.join(", "),
-        thousands(least)
+        thousands(min)
     )
 }
 
-fn draw_bar(svg: &mut String, scale: &Scale, y: f64, bar: &Bar) {
+fn draw_bar(svg: &mut Svg, scale: &LogScale, y: f64, bar: &Bar) {
     let (class, text) = if bar.ours {
         ("our-bar", "ours")
     } else {
         ("bar", "peer")
     };
-    // Even the slowest is to be seen.
-    let (end, base) = (scale.x(bar.rate).max(LEFT + 2.0), y + BAR - 4.0);
-    let _ = writeln!(
-        svg,
-        "<text class=\"{text}\" text-anchor=\"end\" x=\"{}\" y=\"{base}\">{}</text>\n\
-         <rect class=\"{class}\" x=\"{LEFT}\" y=\"{y}\" width=\"{:.1}\" height=\"{BAR}\" rx=\"2\"/>\n\
-         <text class=\"{text}\" x=\"{:.1}\" y=\"{base}\">{}</text>",
-        LEFT - 9.0,
-        bar.name,
-        end - LEFT,
-        end + 7.0,
-        number(bar.rate),
-    );
+    // The slowest has a visible bar, too.
+    let (end, base) = (scale.at(bar.rate).max(LEFT + 2.0), y + BAR - 4.0);
+    svg.text(text, (LEFT - 9.0, base), Anchor::End, &bar.name);
+    svg.rect(class, [LEFT, y, end - LEFT, BAR], "");
+    svg.text(text, (end + 7.0, base), Anchor::Start, &number(bar.rate));
 }
 
 /// Ours, at the largest number of messages, and every peer that ran; the fastest first.
@@ -121,44 +105,22 @@ fn bars(rows: &[Row]) -> Vec<Bar> {
     let peer = |row: &Row| {
         Some(Bar {
             name: format!("{} ({})", row.peer.name, row.peer.language()),
-            rate: row.rate()?.0.value,
+            rate: row.rate()?.0.median,
             messages: row.messages,
             ours: false,
         })
     };
     let mut bars: Vec<Bar> = rows.iter().filter_map(peer).collect();
-    let most = rows.iter().filter(|row| row.rate().is_some());
-    let most = most.map(|row| row.messages).max().unwrap_or_default();
-    bars.extend(our_rate(rows, most).map(|rate| Bar {
+    let measured = rows.iter().filter(|row| row.rate().is_some());
+    let messages = measured.map(|row| row.messages).max().unwrap_or_default();
+    bars.extend(our_rate(rows, messages).map(|rate| Bar {
         name: "Baton".to_owned(),
-        rate: rate.value,
-        messages: most,
+        rate: rate.median,
+        messages,
         ours: true,
     }));
     bars.sort_by(|a, b| b.rate.total_cmp(&a.rate));
     bars
-}
-
-/// From rates to places, with whole powers of ten at both ends.
-struct Scale {
-    first: i32,
-    last: i32,
-}
-
-impl Scale {
-    fn of(bars: &[Bar]) -> Self {
-        let least = bars.last().map_or(100.0, |bar| bar.rate.max(1.0));
-        let most = bars.first().map_or(1000.0, |bar| bar.rate.max(1.0));
-        let first = least.log10().floor() as i32;
-        let last = (most.log10().ceil() as i32).max(first + 1);
-        Self { first, last }
-    }
-
-    fn x(&self, rate: f64) -> f64 {
-        let part =
-            (rate.max(1.0).log10() - f64::from(self.first)) / f64::from(self.last - self.first);
-        LEFT + part * (RIGHT - LEFT)
-    }
 }
 
 #[cfg(test)]

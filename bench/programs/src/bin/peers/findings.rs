@@ -24,9 +24,9 @@ fn wins(row: &Row, recovery: Duration) -> Vec<String> {
     let name = row.peer.name;
     let mut lines = Vec::new();
     if let Some((theirs, ours)) = row.rate()
-        && theirs.value > ours.value
+        && theirs.median > ours.median
     {
-        let by = theirs.value / ours.value;
+        let by = theirs.median / ours.median;
         lines.push(format!("{name} wins messages/s by {by:.1} ×."));
     }
     let costs = [
@@ -35,13 +35,13 @@ fn wins(row: &Row, recovery: Duration) -> Vec<String> {
     ];
     for (what, unit, values) in costs {
         if let Some((theirs, ours)) = values
-            && theirs.value < ours.value
+            && theirs.median < ours.median
         {
             lines.push(format!(
                 "{name} wins {what} by {:.1} × ({} against {} {unit}).",
-                ours.value / theirs.value,
-                number(theirs.value),
-                number(ours.value),
+                ours.median / theirs.median,
+                number(theirs.median),
+                number(ours.median),
             ));
         }
     }
@@ -69,8 +69,8 @@ fn repeats(row: &Row) -> Option<String> {
 /// Whether ours is as much faster than the fastest as it is meant to be.
 fn fastest(rows: &[Row]) -> Option<String> {
     let rates = rows.iter().filter_map(|row| Some((row, row.rate()?)));
-    let (row, (theirs, ours)) = rates.max_by(|a, b| a.1.0.value.total_cmp(&b.1.0.value))?;
-    let times = ours.value / theirs.value;
+    let (row, (theirs, ours)) = rates.max_by(|a, b| a.1.0.median.total_cmp(&b.1.0.median))?;
+    let times = ours.median / theirs.median;
     let verdict = if times >= GOAL {
         "holds"
     } else {

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use baton_print::thousands;
+use baton_report::stats::Spread;
 
 use crate::findings;
-use crate::result::{Median, Row};
+use crate::result::Row;
 use crate::speed::SIZE;
 
 const BEGIN: &str = "<!-- peers:begin -->";
@@ -50,16 +52,16 @@ fn line(row: &Row) -> String {
         let why = why.replace(['|', '\n'], " ");
         return format!("| {name} | {version} | {language} | | {why} | | | | | | |");
     }
-    let pair = |values: Option<(Median, Median)>| {
+    let pair = |values: Option<(Spread, Spread)>| {
         values.map_or((String::new(), String::new()), |(theirs, ours)| {
-            (number(theirs.value), number(ours.value))
+            (number(theirs.median), number(ours.median))
         })
     };
     let (rate, ratio) = row
         .rate()
         .map_or((String::new(), String::new()), |(theirs, ours)| {
-            let ratio = format!("{} ×", number(ours.value / theirs.value));
-            (spread(theirs), ratio)
+            let ratio = format!("{} ×", number(ours.median / theirs.median));
+            (words(theirs), ratio)
         });
     let ((redis, our_redis), (rss, our_rss)) = (pair(row.redis_us()), pair(row.rss_mb()));
     let recovery = row
@@ -80,7 +82,7 @@ fn ours(rows: &[Row], recovery: Duration) -> String {
     let rates: Vec<String> = counts
         .into_iter()
         .filter_map(|count| {
-            let rate = spread(our_rate(rows, count)?);
+            let rate = words(our_rate(rows, count)?);
             Some(format!(
                 "{rate} messages/s at {} messages",
                 thousands(count)
@@ -95,21 +97,17 @@ fn ours(rows: &[Row], recovery: Duration) -> String {
 }
 
 /// Our rate over all runs of so many messages.
-pub(crate) fn our_rate(rows: &[Row], messages: u64) -> Option<Median> {
+pub(crate) fn our_rate(rows: &[Row], messages: u64) -> Option<Spread> {
     let rows = rows.iter().filter(|row| row.messages == messages);
-    Median::of(
-        rows.flat_map(|row| &row.ours)
-            .map(|speed| speed.rate)
-            .collect(),
-    )
+    Spread::of(rows.flat_map(|row| &row.ours).map(|speed| speed.rate))
 }
 
-fn spread(median: Median) -> String {
-    let [value, least, most] = [median.value, median.least, median.most].map(number);
-    if least == most {
-        return value;
+fn words(spread: Spread) -> String {
+    let [median, min, max] = [spread.median, spread.min, spread.max].map(number);
+    if min == max {
+        return median;
     }
-    format!("{value} ({least}–{most})")
+    format!("{median} ({min}–{max})")
 }
 
 /// About three digits: more would not be the same in the next run.
@@ -119,19 +117,6 @@ pub(crate) fn number(value: f64) -> String {
     }
     let unit = 10f64.powi(value.log10() as i32 - 2).max(1.0);
     thousands(((value / unit).round() * unit) as u64)
-}
-
-/// Digits in threes.
-pub(crate) fn thousands(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Fails unless the page has its markers.

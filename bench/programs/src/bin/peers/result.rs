@@ -7,6 +7,7 @@ use crate::Effort;
 use crate::peer::{Peer, Place};
 use crate::speed::Speed;
 use baton_print::errln;
+use baton_report::stats::Spread;
 
 /// When the message of a killed worker ran again.
 #[derive(Clone, Copy)]
@@ -73,58 +74,22 @@ impl Row {
     }
 
     /// Messages a second: theirs and ours.
-    pub(crate) fn rate(&self) -> Option<(Median, Median)> {
+    pub(crate) fn rate(&self) -> Option<(Spread, Spread)> {
         self.both(|speed| Some(speed.rate))
     }
 
     /// µs of Redis for each message: theirs and ours.
-    pub(crate) fn redis_us(&self) -> Option<(Median, Median)> {
+    pub(crate) fn redis_us(&self) -> Option<(Spread, Spread)> {
         self.both(|speed| Some(speed.redis_us))
     }
 
     /// MB of a worker: theirs and ours.
-    pub(crate) fn rss_mb(&self) -> Option<(Median, Median)> {
+    pub(crate) fn rss_mb(&self) -> Option<(Spread, Spread)> {
         self.both(|speed| speed.rss_mb)
     }
 
-    fn both(&self, value: impl Fn(&Speed) -> Option<f64>) -> Option<(Median, Median)> {
-        let median = |speeds: &[Speed]| Median::of(speeds.iter().filter_map(&value).collect());
-        median(&self.theirs).zip(median(&self.ours))
-    }
-}
-
-/// The middle of some values, and how far they are apart.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Median {
-    pub(crate) value: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
-}
-
-impl Median {
-    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
-        values.sort_unstable_by(f64::total_cmp);
-        Some(Self {
-            value: values.get(values.len() / 2).copied()?,
-            least: values.first().copied()?,
-            most: values.last().copied()?,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_median_knows_the_middle_and_the_ends() {
-        let median = Median::of(vec![3.0, 1.0, 2.0]);
-        let expected = Median {
-            value: 2.0,
-            least: 1.0,
-            most: 3.0,
-        };
-        assert_eq!(median, Some(expected));
-        assert_eq!(Median::of(Vec::new()), None);
+    fn both(&self, value: impl Fn(&Speed) -> Option<f64>) -> Option<(Spread, Spread)> {
+        let spread = |speeds: &[Speed]| Spread::of(speeds.iter().filter_map(&value));
+        spread(&self.theirs).zip(spread(&self.ours))
     }
 }

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Somebody who signs certificates, and the file with which others trust it.
+/// An authority that signs certificates, and the file with which clients trust it.
 pub(super) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,

@@ -1,4 +1,4 @@
-//! The books that are kept about the actors: what must hold after each step, and at the end.
+//! What must hold after each step, and at the end.
 
 use baton::FailedMessage;
 use baton_protocol::record;
@@ -16,7 +16,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends whatever is left and compares the outcomes with the numbers.
+    /// Ends the messages that are left, and compares all outcomes with the numbers.
     pub(super) async fn finish(&mut self) -> Result<(), TestCaseError> {
         let keys = &self.fleet.keys;
         let late: Vec<String> = self

@@ -1,4 +1,4 @@
-//! The actors, and what each of them believes.
+//! The actors, and what each of them knows.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -11,11 +11,11 @@ use baton_protocol::{
 };
 
 use super::Step;
-use crate::support::{Fleet, Lane, call, failed, pack, text_of};
+use crate::support::{Fleet, Lane, failed, pack, publish_call, text_of};
 
-/// Few enough that backpressure is met.
+/// So few that a publish is sometimes refused.
 const MAX_PENDING: u64 = 15;
-/// Few enough that the errors store is full at times.
+/// So few that the errors store is sometimes full.
 const MAX_ERRORS: u64 = 5;
 
 struct Generator {
@@ -25,7 +25,7 @@ struct Generator {
     last: Option<(u64, u64, u64)>,
 }
 
-/// A commit as it was sent, to be repeated.
+/// A commit that was sent, and may be repeated.
 #[derive(Clone)]
 pub(super) struct Sent {
     number: u64,
@@ -190,7 +190,7 @@ impl World {
             epoch,
             max_pending: MAX_PENDING,
             digest: None,
-            ..call(first, count, &pack)
+            ..publish_call(first, count, &pack)
         };
         self.seen
             .insert(match generator.store.publish(call).await.unwrap() {
@@ -244,8 +244,8 @@ impl World {
         self.seen.insert(answer);
     }
 
-    /// What a commit of these messages carries: a record for each that failed, and one effect
-    /// for each that went well.
+    /// The contents of a commit: a record for each message that failed, and an effect for each that
+    /// ended well.
     pub(super) fn outcomes(&self, number: u64, ended: RangeInclusive<u64>, failures: u8) -> Sent {
         let (mut records, mut effects) = (Vec::new(), Effects::default());
         for (place, seq) in ended.clone().enumerate() {
@@ -319,8 +319,8 @@ impl World {
 
     async fn reclaim(&mut self) {
         let reclaimed = self.drain.store.reclaim().await.unwrap();
-        // The workers of this world only stall; here they have died, and long ago.
-        let run = self.fleet.run().await;
+        // The workers of this test never die, so it writes the suspects of dead ones.
+        let run = self.fleet.run_id().await;
         self.fleet
             .rewrite_suspects(|words| {
                 let deaths: u64 = words.get(4)?.parse().ok()?;

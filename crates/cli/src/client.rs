@@ -1,0 +1,66 @@
+//! The client of a command: an open connection to a fleet.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use baton::{Error, FleetName, Inspector, Target};
+use baton_print::errln;
+use baton_protocol::{Store, new_name};
+
+/// How long a command waits for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(4500);
+/// How long a command waits for a connection before it tells the user that it waits.
+const NOTICE_AFTER: Duration = Duration::from_millis(1500);
+/// How long a command that runs until the user ends it waits for a refusal.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Connects to read and to act.
+pub(crate) async fn inspector(target: &Target, fleet: &FleetName) -> anyhow::Result<Inspector> {
+    in_time(target, Inspector::connect(target, fleet)).await
+}
+
+/// Connects to read.
+pub(crate) async fn reader(target: &Target, fleet: &FleetName) -> anyhow::Result<Inspector> {
+    in_time(target, Inspector::connect_read_only(target, fleet)).await
+}
+
+/// Connects to read and to act by calls that the [`Inspector`] does not have.
+pub(crate) async fn store(target: &Target, fleet: &FleetName) -> anyhow::Result<Store> {
+    let name = new_name();
+    in_time(target, Store::open(target, fleet, &name, |_| {})).await
+}
+
+/// Connects to read by calls that the [`Inspector`] does not have.
+pub(crate) async fn store_reader(target: &Target, fleet: &FleetName) -> anyhow::Result<Store> {
+    in_time(target, Store::view(target, fleet)).await
+}
+
+async fn in_time<T>(
+    target: &Target,
+    client: impl Future<Output = Result<T, Error>>,
+) -> anyhow::Result<T> {
+    let mut client = std::pin::pin!(tokio::time::timeout(CONNECT_TIMEOUT, client));
+    let client = tokio::select! {
+        client = &mut client => client,
+        () = tokio::time::sleep(NOTICE_AFTER) => {
+            errln!("baton: no answer from {target} yet; waiting for it");
+            client.await
+        }
+    };
+    match client {
+        Ok(client) => client.with_context(|| format!("cannot use {target}")),
+        Err(_) => bail!("cannot use {target}: no answer within {CONNECT_TIMEOUT:?}"),
+    }
+}
+
+/// Fails if the server will never let this program in, for instance because it is in cluster mode
+/// or wants another password. A server that does not answer may come back, so that is no failure.
+pub(crate) async fn check_access(target: &Target, fleet: &FleetName) -> anyhow::Result<()> {
+    let reader = Inspector::connect_read_only(target, fleet);
+    match tokio::time::timeout(REFUSAL_TIMEOUT, reader).await {
+        Ok(Err(error)) if !error.is_transient() => {
+            Err(error).with_context(|| format!("cannot use {target}"))
+        }
+        _ => Ok(()),
+    }
+}

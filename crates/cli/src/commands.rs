@@ -1,0 +1,41 @@
+//! The commands: one file or folder each.
+
+pub(crate) mod bench;
+mod clean;
+mod completions;
+pub(crate) mod demo;
+mod errors;
+mod get_errors;
+mod man;
+pub(crate) mod run;
+mod server;
+pub(crate) mod status;
+mod top;
+mod web;
+
+use std::process::ExitCode;
+
+use crate::args::{Args, Command};
+
+/// Runs the command that the command line names.
+pub(crate) fn execute(args: &Args) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "chaos")]
+    baton_protocol::crash::check().map_err(crate::usage_error::UsageError)?;
+    let connection = &args.connection;
+    match &args.command {
+        Command::Run(args) => run::run(connection, args),
+        Command::GetErrors(format) => get_errors::run(connection, format),
+        Command::Errors(format) => errors::run(connection, format),
+        Command::Status(args) => status::run(connection, args),
+        Command::Top => top::run(connection),
+        Command::Web(args) => web::run(connection, args),
+        Command::Clean => clean::run(connection),
+        Command::Server(command) => server::run(connection, command),
+        Command::Demo(args) => demo::run(args),
+        Command::Bench(args) => bench::run(connection, args),
+        Command::BenchNode(args) => bench::node::run(connection, args),
+        Command::BenchFloor(args) => bench::floor::run(connection, args),
+        Command::Completions { shell } => completions::run(*shell),
+        Command::Man => man::run(),
+    }
+}

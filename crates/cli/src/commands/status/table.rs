@@ -1,0 +1,235 @@
+//! The table that `baton status` prints for people.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use baton::inspect::{How, NodeStatus, Snapshot};
+use baton_protocol::text::{self, Escaped, Shortened};
+
+/// Max characters of a text in the table of nodes.
+const CELL_CHARS: usize = 64;
+
+/// The columns of the table of nodes.
+const COLUMNS: [&str; 9] = [
+    "node",
+    "role",
+    "host",
+    "pid",
+    "version",
+    "published",
+    "processed",
+    "in hand",
+    "last seen",
+];
+
+/// The whole table: the fleet, then its nodes, then warnings.
+pub(crate) fn table(snapshot: &Snapshot, target: &str) -> String {
+    let mut table = rows(snapshot, target);
+    if !snapshot.nodes.is_empty() {
+        table.push('\n');
+        table.push_str(&nodes(&snapshot.nodes, snapshot.now_ms));
+    }
+    // Writing to a string cannot fail.
+    for warning in &snapshot.warnings {
+        let _ = write!(table, "\nwarning: {}", escaped(warning));
+    }
+    if !snapshot.warnings.is_empty() {
+        table.push('\n');
+    }
+    table
+}
+
+fn rows(snapshot: &Snapshot, target: &str) -> String {
+    let place = format!(
+        "{} on {}, {}",
+        snapshot.fleet,
+        escaped(target),
+        escaped(&snapshot.server.version)
+    );
+    let mut rows = vec![
+        ("fleet", place),
+        ("generator", generator(snapshot)),
+        ("messages", books(snapshot)),
+        ("errors", errors(snapshot.errors)),
+    ];
+    if snapshot.foreign > 0 {
+        let foreign = format!(
+            "{} entries of the queue were no messages; they went to errors",
+            snapshot.foreign
+        );
+        rows.push(("foreign", foreign));
+    }
+    rows.push(("server", durability(snapshot)));
+    if snapshot.nodes.is_empty() {
+        rows.push(("nodes", "none".to_owned()));
+    }
+    rows.iter()
+        .map(|(name, text)| format!("{name:<11}{text}\n"))
+        .collect()
+}
+
+fn errors(waiting: u64) -> String {
+    match waiting {
+        0 => "no failed message waits".to_owned(),
+        1 => "1 failed message waits for `baton getErrors`".to_owned(),
+        waiting => format!("{waiting} failed messages wait for `baton getErrors`"),
+    }
+}
+
+fn generator(snapshot: &Snapshot) -> String {
+    let generator = &snapshot.generator;
+    match &generator.node {
+        Some(node) => format!(
+            "{}, epoch {}, since {}{}",
+            escaped(node),
+            generator.epoch,
+            generator
+                .since_ms
+                .and_then(text::moment)
+                .as_deref()
+                .unwrap_or("-"),
+            takeover(snapshot),
+        ),
+        None => {
+            let epoch = generator.epoch;
+            match &generator.holder {
+                Some(holder) => format!(
+                    "none at this moment: {} has the lease (epoch {epoch}) and is not connected; \
+                     {}",
+                    escaped(holder),
+                    lease_end(snapshot)
+                ),
+                None => format!("none at this moment (last epoch {epoch})"),
+            }
+        }
+    }
+}
+
+/// When the lease of a disconnected holder ends, in words.
+fn lease_end(snapshot: &Snapshot) -> String {
+    let until = text::moment(snapshot.generator.until_ms).unwrap_or_else(|| "-".to_owned());
+    match () {
+        () if snapshot.lease_is_ahead() => format!(
+            "it ends at {until}, which a clock that was ahead wrote: it counts as over, and the \
+             next node takes it"
+        ),
+        () if snapshot.generator.until_ms > snapshot.now_ms => {
+            format!("it ends at {until}, or at once with `baton clean`")
+        }
+        () => format!("it ended at {until}"),
+    }
+}
+
+/// How the generator took over, in words.
+fn takeover(snapshot: &Snapshot) -> String {
+    let newest = snapshot.takeovers.first();
+    let Some(takeover) = newest.filter(|newest| newest.epoch == snapshot.generator.epoch) else {
+        return String::new();
+    };
+    let from = takeover.from.as_deref().map(escaped).unwrap_or_default();
+    let gap = takeover.gap_ms;
+    match takeover.how {
+        How::First | How::Raised => String::new(),
+        How::Resigned => format!(", {gap} ms after the last one resigned"),
+        How::Gone => format!(", at most {gap} ms after {from} was gone"),
+        How::Expired => format!(", {gap} ms after {from} was last heard"),
+        _ => format!(", {gap} ms after {from}"),
+    }
+}
+
+/// Whether the counters balance, in words.
+fn books(snapshot: &Snapshot) -> String {
+    let Snapshot {
+        published,
+        retried,
+        done,
+        failed,
+        pending,
+        claimed,
+        ..
+    } = snapshot;
+    let (verdict, sign) = match snapshot.balanced {
+        true => ("balanced", "="),
+        false => ("NOT BALANCED", "≠"),
+    };
+    let counted = match snapshot.counted {
+        true => "",
+        false => " (pending from the counters: the queue is too long to count)",
+    };
+    let retried = match retried {
+        0 => String::new(),
+        _ => format!(" + retried {retried}"),
+    };
+    format!(
+        "{verdict}: published {published}{retried} {sign} done {done} + failed {failed} + \
+         pending {pending} + claimed {claimed}{counted}"
+    )
+}
+
+fn durability(snapshot: &Snapshot) -> String {
+    let server = &snapshot.server;
+    let aof = match (server.aof, &server.appendfsync) {
+        (false, _) => "appendonly no".to_owned(),
+        (true, Some(policy)) => format!("appendonly yes, appendfsync {}", escaped(policy)),
+        (true, None) => "appendonly yes, appendfsync unknown".to_owned(),
+    };
+    let memory = match server.maxmemory {
+        0 => "no maxmemory".to_owned(),
+        bytes => format!("maxmemory {bytes}"),
+    };
+    format!(
+        "{aof}; {memory}, {}; {} replicas",
+        escaped(&server.maxmemory_policy),
+        server.replicas
+    )
+}
+
+fn nodes(nodes: &[NodeStatus], now_ms: u64) -> String {
+    let mut rows = vec![COLUMNS.map(str::to_owned)];
+    rows.extend(nodes.iter().map(|node| row(node, now_ms)));
+    let width = |column: usize| {
+        let widths = rows.iter().map(|row| row[column].chars().count());
+        widths.max().unwrap_or_default()
+    };
+    let widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
+    let mut table = String::new();
+    for row in &rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        table.push_str(cells.join("  ").trim_end());
+        table.push('\n');
+    }
+    table
+}
+
+fn row(node: &NodeStatus, now_ms: u64) -> [String; COLUMNS.len()] {
+    let ago = Duration::from_millis(now_ms.saturating_sub(node.seen_ms));
+    [
+        cell(&node.node),
+        node.role.to_string(),
+        cell(&node.host),
+        node.pid.to_string(),
+        cell(&node.version),
+        node.published.to_string(),
+        node.processed.to_string(),
+        node.claimed.to_string(),
+        format!("{:.1} s ago", ago.as_secs_f64()),
+    ]
+}
+
+/// A text from Redis as a cell. It is cut, because one long name would make every row long.
+fn cell(text: &str) -> String {
+    let cell = Shortened {
+        bytes: text.as_bytes(),
+        max_chars: CELL_CHARS,
+    };
+    cell.to_string()
+}
+
+/// A text from Redis, safe to print.
+pub(super) fn escaped(text: &str) -> String {
+    Escaped(text.as_bytes()).to_string()
+}

@@ -1,0 +1,92 @@
+//! A failed message as one line of output.
+
+use std::io::Write as _;
+
+use baton::FailedMessage;
+use baton_protocol::text::{self, Escaped};
+
+use crate::args::FormatArgs;
+use crate::json;
+
+/// The line of a failed message, with its line break.
+pub(crate) fn line(failed: &FailedMessage, format: &FormatArgs) -> anyhow::Result<Vec<u8>> {
+    let mut line = Vec::with_capacity(failed.text.len() + failed.reason.len() + 64);
+    match format.json {
+        true => json::write_line(&mut line, failed)?,
+        false => text(&mut line, failed)?,
+    }
+    Ok(line)
+}
+
+/// Time, sequence number, node, reason and text, separated by tabs. Tabs and line breaks inside
+/// a field are escaped. A dash stands for an unknown value.
+fn text(line: &mut Vec<u8>, failed: &FailedMessage) -> std::io::Result<()> {
+    let at = text::moment(failed.at_ms).unwrap_or_else(|| "-".to_owned());
+    let seq = match failed.seq {
+        0 => "-".to_owned(),
+        seq => format!("#{seq}"),
+    };
+    let node = match failed.node.as_str() {
+        "" => "-",
+        node => node,
+    };
+    writeln!(
+        line,
+        "{at}\t{seq}\t{}\t{}\t{}",
+        Escaped(node.as_bytes()),
+        Escaped(failed.reason.as_bytes()),
+        Escaped(&failed.text)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(text: &[u8]) -> FailedMessage {
+        let mut made = FailedMessage::default();
+        made.seq = 17;
+        made.at_ms = 1_700_000_000_123;
+        made.node = "k3v9x0a7qm".to_owned();
+        made.reason = "no\tsuch \u{1b}[1mcustomer".to_owned();
+        made.attempt = 2;
+        made.text = text.to_vec();
+        made
+    }
+
+    fn printed(failed: &FailedMessage, json: bool) -> String {
+        String::from_utf8(line(failed, &FormatArgs { json }).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_line_has_five_fields_whatever_is_in_them() {
+        assert_eq!(
+            printed(&failed(b"a\tb\nc\xff\\"), false),
+            "2023-11-14T22:13:20.123Z\t#17\tk3v9x0a7qm\tno\\tsuch \\x1b[1mcustomer\t\
+             a\\tb\\nc\\xff\\\\\n"
+        );
+        let foreign = baton_protocol::record::decode(b"garbage");
+        assert_eq!(
+            printed(&foreign, false),
+            "-\t-\t-\tnot an error record of this fleet\tgarbage\n"
+        );
+    }
+
+    #[test]
+    fn json_keeps_every_byte_of_the_text() {
+        assert_eq!(
+            printed(&failed(b"valid"), true),
+            concat!(
+                r#"{"seq":17,"at":"2023-11-14T22:13:20.123Z","node":"k3v9x0a7qm","#,
+                r#""reason":"no\tsuch \u001b[1mcustomer","attempt":2,"text":"valid"}"#,
+                "\n"
+            )
+        );
+        let line: serde_json::Value =
+            serde_json::from_str(&printed(&failed(b"\xff\x00a"), true)).unwrap();
+        assert_eq!(line["text"], "\u{fffd}\u{0}a");
+        assert_eq!(line["text_hex"], "ff0061");
+        let foreign = baton_protocol::record::decode(b"garbage");
+        assert!(printed(&foreign, true).starts_with(r#"{"seq":0,"at":null,"node":"","#));
+    }
+}

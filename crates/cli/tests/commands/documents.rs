@@ -1,0 +1,128 @@
+//! The documents: their links lead somewhere, and the files they name are there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders with documents, from the root of the source.
+const FOLDERS: [&str; 3] = ["", "docs", "bench/peers"];
+/// A word in backticks is a path if it begins with one of these.
+const PARTS: [&str; 6] = [
+    "bench/", "contrib/", "crates/", "docs/", "proof/", "scripts/",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn documents() -> Vec<PathBuf> {
+    let entries = FOLDERS.map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let paths = entries
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path());
+    let documents: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    assert!(documents.len() > 8, "{documents:?}");
+    documents
+}
+
+/// What stands between each `open` and the next `close`.
+fn between<'a>(text: &'a str, open: &'a str, close: char) -> impl Iterator<Item = &'a str> {
+    let parts = text.split(open).skip(1);
+    parts.filter_map(move |part| part.split_once(close).map(|(inside, _)| inside))
+}
+
+/// The names by which a link can lead to a heading of the document.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = words
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let mut links = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in between(&text, "](", ')').filter(|link| !link.contains("://")) {
+            links += 1;
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => document.clone(),
+                path => document.parent().unwrap().join(path),
+            };
+            assert!(target.exists(), "{}: {link}", document.display());
+            if !anchor.is_empty() {
+                let headings = anchors(&fs::read_to_string(&target).unwrap());
+                assert!(headings.contains(anchor), "{}: {link}", document.display());
+            }
+        }
+    }
+    assert!(links > 40, "{links}");
+}
+
+#[test]
+fn every_path_that_a_document_names_is_there() {
+    let mut paths = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        // Every second piece is code; a block of code begins with a line break or a language.
+        let words = text.split('`').skip(1).step_by(2);
+        for path in words.filter(|word| PARTS.iter().any(|part| word.starts_with(part))) {
+            // `NAME` stands for any name.
+            if path.contains(['*', '{', ' ']) || path.contains("NAME") {
+                continue;
+            }
+            paths += 1;
+            assert!(root().join(path).exists(), "{}: {path}", document.display());
+        }
+    }
+    assert!(paths > 20, "{paths}");
+}
+
+/// The folders with source below a folder, each from the root.
+fn source_folders(folder: &str, found: &mut BTreeSet<String>) {
+    const NO_MODULES: [&str; 5] = ["examples", "fuzz", "peers", "tests", "vendor"];
+    for entry in fs::read_dir(root().join(folder)).unwrap() {
+        let (name, kind) = {
+            let entry = entry.unwrap();
+            (
+                entry.file_name().into_string().unwrap(),
+                entry.file_type().unwrap(),
+            )
+        };
+        let extension = Path::new(&name).extension();
+        if kind.is_dir() && !NO_MODULES.contains(&name.as_str()) {
+            source_folders(&format!("{folder}/{name}"), found);
+        } else if extension.is_some_and(|known| ["rs", "lua", "js"].iter().any(|e| known == *e)) {
+            found.insert(folder.to_owned());
+        }
+    }
+}
+
+#[test]
+fn the_map_of_the_architecture_has_every_folder() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, map) = text.split_once("## Where things are").unwrap();
+    let (map, _) = map.split_once("\n## ").unwrap();
+    let rows: BTreeSet<&str> = between(map, "\n| `", '`').collect();
+    let mut folders = BTreeSet::new();
+    for part in ["crates", "bench", "proof"] {
+        source_folders(part, &mut folders);
+    }
+    assert!(folders.len() > 30, "{folders:?}");
+    for folder in &folders {
+        // The parts of a module belong to the row of the module.
+        let mut above = Path::new(folder).ancestors();
+        let has_row = above.any(|above| rows.contains(above.to_str().unwrap()));
+        assert!(has_row, "{folder} is in no row of the map");
+    }
+}

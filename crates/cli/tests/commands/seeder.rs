@@ -1,0 +1,166 @@
+//! A client of the tests that publishes, claims and fails messages by hand.
+
+use std::time::Duration;
+
+use baton::{Effects, FailedMessage, FleetName, Target};
+use baton_protocol::PackBuilder;
+use baton_protocol::record;
+use baton_protocol::{
+    Claim, ClaimCall, Commit, CommitCall, Publish, PublishCall, Seal, Slot, Store,
+};
+use baton_server::PrivateServer;
+use tokio::runtime::Runtime;
+
+/// When seeded messages fail.
+pub(crate) const AT_MS: u64 = 1_700_000_000_123;
+/// The same in words.
+pub(crate) const AT: &str = "2023-11-14T22:13:20.123Z";
+/// Longer than any test.
+const TTL: Duration = Duration::from_secs(600);
+/// Max messages in a pack.
+const PACK: usize = 500;
+
+/// Generates and works in a fleet, but only when a test says so.
+pub(crate) struct Seeder {
+    runtime: Runtime,
+    pub(crate) store: Store,
+    next: u64,
+    claim: u64,
+}
+
+impl Seeder {
+    /// In the fleet `default` of a server.
+    pub(crate) fn new(server: &PrivateServer) -> Self {
+        Self::at(&server.url_with_password())
+    }
+
+    /// The same by its URL.
+    pub(crate) fn at(url: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let store = runtime.block_on(async {
+            let (target, fleet) = (
+                Target::parse(url).unwrap(),
+                FleetName::new("default").unwrap(),
+            );
+            let store = Store::open(&target, &fleet, "seeder", |_| {})
+                .await
+                .unwrap();
+            assert!(matches!(
+                store.seal(1).await.unwrap(),
+                Seal::Sealed { last: 0, .. }
+            ));
+            store
+        });
+        Self {
+            runtime,
+            store,
+            next: 1,
+            claim: 0,
+        }
+    }
+
+    /// Publishes these texts; they wait.
+    pub(crate) fn publish(&mut self, texts: &[impl AsRef<[u8]>]) {
+        let mut builder = PackBuilder::default();
+        texts.iter().for_each(|text| builder.push(text.as_ref()));
+        let pack = builder.finish(AT_MS);
+        let publish = self.store.publish(PublishCall {
+            epoch: 1,
+            first: self.next,
+            count: builder.count(),
+            cursor: baton_protocol::Cursor::default(),
+            max_pending: u64::MAX >> 12,
+            digest: None,
+            pack: &pack,
+        });
+        assert_eq!(self.runtime.block_on(publish).unwrap(), Publish::Ok);
+        self.next += builder.count();
+    }
+
+    /// Claims the oldest waiting messages.
+    pub(crate) fn claim(&mut self, want: u64) -> (u64, u64) {
+        self.claim += 1;
+        let slot = self.slot();
+        let claim = self.store.claim(ClaimCall {
+            slot: &slot,
+            number: self.claim,
+            want,
+            ttl: TTL,
+        });
+        match self.runtime.block_on(claim).unwrap() {
+            Claim::Claimed { range, .. } => (range.first, range.last),
+            other => panic!("nothing to claim: {other:?}"),
+        }
+    }
+
+    /// Publishes these texts, handles and rejects every one of them.
+    pub(crate) fn fail(&mut self, texts: &[impl AsRef<[u8]>]) {
+        for texts in texts.chunks(PACK) {
+            self.publish(texts);
+            let (first, last) = self.claim(texts.len() as u64);
+            let failed: Vec<Vec<u8>> = texts
+                .iter()
+                .zip(first..)
+                .map(|(text, seq)| baton_protocol::record::encode(&record(seq, text.as_ref())))
+                .collect();
+            let (slot, effects) = (self.slot(), Effects::default());
+            let commit = self.store.commit(
+                &slot,
+                self.claim,
+                CommitCall {
+                    first,
+                    last,
+                    failed: &failed,
+                    effects: &effects,
+                    max_errors: 1_000_000,
+                    digest: None,
+                },
+            );
+            assert_eq!(self.runtime.block_on(commit).unwrap(), Commit::Done);
+        }
+    }
+
+    /// The texts of all failed messages that wait, in their order.
+    pub(crate) fn waiting(&self) -> Vec<String> {
+        let (mut texts, mut after) = (Vec::new(), Some(0));
+        while let Some(id) = after {
+            let page = self.store.errors_after(id, 500);
+            let page = self.runtime.block_on(page).unwrap();
+            let failures = page.failures.iter();
+            let failed = failures.map(|failure| record::decode(&failure.record));
+            texts.extend(failed.map(|failed| String::from_utf8(failed.text).unwrap()));
+            after = page.next;
+        }
+        texts
+    }
+
+    fn slot(&self) -> Slot {
+        Slot::new(self.store.node(), 0)
+    }
+}
+
+/// A failed message as seeded.
+pub(crate) fn record(seq: u64, text: &[u8]) -> FailedMessage {
+    let mut made = FailedMessage::default();
+    made.seq = seq;
+    made.at_ms = AT_MS;
+    made.node = "seeder".to_owned();
+    made.reason = "no such customer".to_owned();
+    made.attempt = 1;
+    made.text = text.to_vec();
+    made
+}
+
+/// Texts `m1`, `m2` and so on.
+pub(crate) fn texts(numbers: std::ops::RangeInclusive<u64>) -> Vec<String> {
+    numbers.map(|number| format!("m{number}")).collect()
+}
+
+/// The line that `getErrors` prints for a seeded message.
+pub(crate) fn line(seq: u64, text: &str) -> String {
+    format!("{AT}\t#{seq}\tseeder\tno such customer\t{text}")
+}

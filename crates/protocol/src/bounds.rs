@@ -1,0 +1,37 @@
+//! Numbers on which the nodes and the scripts agree. Each is written here and nowhere else: a
+//! script has its name, and `scripts` puts the number in its place.
+
+/// Scripts count in doubles, which hold every whole number up to this one. Scripts count only
+/// below it, because a sum that reaches it may have been rounded.
+pub const MAX_EXACT: u64 = 1 << 53;
+
+/// The longest time to live of a lease or a claim. A time further ahead was written while Redis's
+/// clock was wrong, and counts as past.
+pub const MAX_TTL_MS: u64 = 3_600_000;
+
+/// Messages of the largest pack. A range of a larger one is none of ours.
+pub const MAX_PACK_MESSAGES: u64 = 1000;
+
+/// Bytes of the longest range, its suspects included.
+pub(crate) const MAX_RANGE_BYTES: usize = 400;
+/// Bytes of the longest five numbers of a range.
+pub(crate) const MAX_RANGE_NUMBER_BYTES: usize = 90;
+
+/// The longest time between two beats of a node in a small fleet.
+pub const MAX_BEAT_MS: u64 = 2000;
+/// In a large fleet a node beats once in this time for each node, so the server's load is bounded.
+pub const BEAT_MS_PER_NODE: u64 = 2;
+/// A node that missed so many beats counts as dead.
+pub const SILENT_BEATS: u64 = 3;
+
+/// All of them, by the names that the scripts use.
+pub(crate) const NAMED: [(&str, u64); 8] = [
+    ("MAX_EXACT", MAX_EXACT),
+    ("MAX_TTL_MS", MAX_TTL_MS),
+    ("MAX_PACK_MESSAGES", MAX_PACK_MESSAGES),
+    ("MAX_RANGE_BYTES", MAX_RANGE_BYTES as u64),
+    ("MAX_RANGE_NUMBER_BYTES", MAX_RANGE_NUMBER_BYTES as u64),
+    ("MAX_BEAT_MS", MAX_BEAT_MS),
+    ("BEAT_MS_PER_NODE", BEAT_MS_PER_NODE),
+    ("SILENT_BEATS", SILENT_BEATS),
+];

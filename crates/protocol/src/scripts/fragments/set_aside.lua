@@ -1,0 +1,58 @@
+-- Fragment: heads of the queue that go to the errors store without a worker. Needs counts, range,
+-- errors_append and ledger.
+--
+-- Parameters of both functions
+--   keys  {queue, packs, left, errors, errors_ids, stats, ledger}, by name
+--   slot  that found the head; its name is in the record
+--   now   in ms
+
+-- Stores a record such as a worker writes, behind the id `last_error`.
+local function append_record(keys, last_error, record)
+  append_records(keys.errors, keys.errors_ids, last_error, {cmsgpack.pack(record)}, 1, 1)
+end
+
+-- Moves a head that is no message of ours to the errors store, byte for byte.
+local function discard_head(keys, slot, now, head, reason)
+  local last_error = last_id(keys.errors, keys.errors_ids)
+  read_count(keys.stats, 'foreign')
+
+  redis.call('LPOP', keys.queue)
+  append_record(keys, last_error, {0, now, slot, reason, 1, head})
+  redis.call('HINCRBY', keys.stats, 'foreign', 1)
+end
+
+-- Ends the first message of the head as failed: too many workers died with it.
+--   range   {pack, count, first, last, returns, field, tail}, by name
+--   deaths  how many
+local function fail_first(keys, slot, now, range, deaths)
+  local field, first = range.field, range.first
+  local last_error = last_id(keys.errors, keys.errors_ids)
+  read_count(keys.stats, 'failed')
+  local left = (read_count(keys.left, field) or range.count) - 1
+  local is_audited = redis.call('LLEN', keys.ledger) > 0
+  local pack = redis.call('HGET', keys.packs, field)
+  local is_msgpack, body = pcall(cmsgpack.unpack, pack)
+  local texts = is_msgpack and type(body) == 'table' and body[2]
+  local text = type(texts) == 'table' and texts[first - range.pack + 1] or pack
+
+  redis.call('LPOP', keys.queue)
+  if first < range.last then
+    redis.call('LPUSH', keys.queue,
+      format_range(range.pack, range.count, first + 1, range.last, range.returns, range.tail))
+  end
+  local reason = 'its worker died ' .. string.format('%.0f', deaths) .. ' times'
+  append_record(keys, last_error, {first, now, slot, reason, range.returns, text})
+  redis.call('HINCRBY', keys.stats, 'failed', 1)
+  if is_audited then
+    local seq = string.format('%.0f', first)
+    local entry = 'c ' .. slot .. ' ' .. seq .. ' ' .. seq .. ' 1 -'
+    append_entry(keys.ledger, entry, redis.call('TIME'))
+  end
+  if left <= 0 then
+    redis.call('HDEL', keys.packs, field)
+    redis.call('HDEL', keys.left, field)
+  else
+    redis.call('HSET', keys.left, field, string.format('%.0f', left))
+  end
+end
+

@@ -1,0 +1,180 @@
+//! The line of standbys, and the roster.
+
+use std::time::Duration;
+
+use baton_protocol::{Beat, Store};
+
+use crate::support::{Fleet, LONG, beat};
+
+async fn first_in_line(store: &Store) -> bool {
+    match beat(store).await {
+        Beat::Worker { place, .. } => place > 0,
+        Beat::Generator { .. } => panic!("{} is the generator", store.node()),
+    }
+}
+
+/// Nodes that have beaten once, in this order; the first is the generator.
+async fn joined(fleet: &Fleet, names: &[&str]) -> Vec<Store> {
+    let mut nodes = Vec::new();
+    for name in names {
+        let node = fleet.node(name).await;
+        let _ = beat(&node).await;
+        nodes.push(node);
+    }
+    // Two may have joined in the same millisecond; the tests want the order of their names.
+    for (place, name) in names.iter().enumerate() {
+        let place = (place + 1).to_string();
+        let _: () = fleet.raw(&["ZADD", &fleet.keys.joined, &place, name]).await;
+    }
+    nodes
+}
+
+#[tokio::test]
+async fn only_two_standbys_are_first_in_line() {
+    let fleet = Fleet::new().await;
+    let nodes = joined(&fleet, &["a", "b", "c", "d", "e"]).await;
+    let mut first = Vec::new();
+    for node in &nodes[1..] {
+        first.push(first_in_line(node).await);
+    }
+    assert_eq!(first, [true, true, false, false]);
+}
+
+#[tokio::test]
+async fn a_standby_knows_from_its_first_beat_that_it_is_first_in_line() {
+    let fleet = Fleet::new().await;
+    let mut first = Vec::new();
+    let nodes = joined(&fleet, &["a"]).await;
+    for name in ["b", "c", "d"] {
+        let node = fleet.node(name).await;
+        first.push((first_in_line(&node).await, node));
+    }
+    let first: Vec<bool> = first.iter().map(|(first, _)| *first).collect();
+    assert_eq!(first, [true, true, false]);
+    drop(nodes);
+}
+
+#[tokio::test]
+async fn the_first_standbys_beat_often_and_the_others_as_often_as_the_lease_needs() {
+    let fleet = Fleet::new().await;
+    let nodes = joined(&fleet, &["a", "b", "c", "d"]).await;
+    let mut pauses = Vec::new();
+    for node in &nodes {
+        let ttl = Duration::from_millis(1500);
+        let (Beat::Generator { next, .. } | Beat::Worker { next, .. }) =
+            node.beat(ttl, "{}", 0).await.unwrap();
+        pauses.push(next.as_millis());
+    }
+    assert_eq!(pauses, [500, 50, 50, 1500]);
+}
+
+#[tokio::test]
+async fn a_later_node_moves_up_when_those_before_it_die() {
+    let fleet = Fleet::new().await;
+    let mut nodes = joined(&fleet, &["a", "b", "c", "d", "e"]).await;
+    assert!(!first_in_line(&nodes[3]).await);
+    nodes.drain(1..3);
+    fleet.wait_absent("b").await;
+    fleet.wait_absent("c").await;
+    assert!(first_in_line(&nodes[1]).await, "d");
+    assert!(first_in_line(&nodes[2]).await, "e");
+    assert_eq!(
+        fleet.dump().await.only(&["joined"]),
+        ["joined: {a=1, d=4, e=5}"]
+    );
+}
+
+#[tokio::test]
+async fn a_silent_standby_loses_its_place_though_it_is_connected() {
+    let fleet = Fleet::new().await;
+    let nodes = joined(&fleet, &["a", "b", "c", "d"]).await;
+    let (now, _): (u64, u64) = fleet.raw(&["TIME"]).await;
+    let minute_ago = ((now - 60) * 1000).to_string();
+    let _: () = fleet
+        .raw(&["ZADD", &fleet.keys.seen, &minute_ago, "b"])
+        .await;
+    let ttl = Duration::from_millis(1500);
+    let Beat::Worker { place, .. } = nodes[3].beat(ttl, "{}", 0).await.unwrap() else {
+        panic!("d is the generator");
+    };
+    assert_eq!(place, 2);
+    assert_eq!(
+        fleet.dump().await.only(&["joined"]),
+        ["joined: {a=1, c=3, d=4}"]
+    );
+    // Its next beat puts it at the end of the line.
+    let _ = nodes[1].beat(ttl, "{}", 0).await.unwrap();
+    assert_eq!(
+        fleet.dump().await.only(&["joined"]),
+        ["joined: {a=1, b=TIME, c=3, d=4}"]
+    );
+}
+
+#[tokio::test]
+async fn a_node_that_was_silent_for_ten_minutes_is_forgotten() {
+    let fleet = Fleet::new().await;
+    let nodes = joined(&fleet, &["a", "b", "c"]).await;
+    let _: () = fleet.raw(&["ZADD", &fleet.keys.seen, "1", "b"]).await;
+    let _ = beat(&nodes[2]).await;
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "generator: {epoch=1, node=a, run=RUN, since=TIME, until=TIME}",
+            "joined: {a=1, c=3}",
+            "meta: {protocol=1}",
+            "nodes: {a=RUN {}, c=RUN {}}",
+            "seen: {a=TIME, c=TIME}",
+            "takeovers: [1 a TIME GAP first ]",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn forget_removes_only_absent_nodes() {
+    let fleet = Fleet::new().await;
+    let mut nodes = joined(&fleet, &["a", "b", "c"]).await;
+    drop(nodes.remove(1));
+    fleet.wait_absent("b").await;
+    assert_eq!(nodes[0].forget().await.unwrap(), ["b"]);
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "generator: {epoch=1, node=a, run=RUN, since=TIME, until=TIME}",
+            "joined: {a=1, c=3}",
+            "meta: {protocol=1}",
+            "nodes: {a=RUN {}, c=RUN {}}",
+            "seen: {a=TIME, c=TIME}",
+            "takeovers: [1 a TIME GAP first ]",
+        ]
+    );
+    assert_eq!(nodes[0].forget().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_roster_has_the_nodes_and_the_lease() {
+    let fleet = Fleet::new().await;
+    let a = fleet.node("a").await;
+    let empty = a.roster().await.unwrap();
+    assert_eq!((empty.lease.node, empty.lease.epoch), (None, 0));
+    assert_eq!(empty.nodes, []);
+
+    let b = fleet.node("b").await;
+    let _ = a.beat(LONG, r#"{"host":"x y"}"#, 0).await.unwrap();
+    let _ = beat(&b).await;
+    drop(b);
+    fleet.wait_absent("b").await;
+    let mut roster = a.roster().await.unwrap();
+    assert_eq!(roster.lease.node.as_deref(), Some("a"));
+    assert_eq!(roster.lease.epoch, 1);
+    assert!(roster.lease.since_ms <= roster.now_ms && roster.now_ms < roster.lease.until_ms);
+    roster.nodes.sort_by(|one, other| one.node.cmp(&other.node));
+    let nodes: Vec<_> = roster
+        .nodes
+        .iter()
+        .map(|node| (node.node.as_str(), node.about.as_str(), node.present))
+        .collect();
+    assert_eq!(
+        nodes,
+        [("a", r#"{"host":"x y"}"#, true), ("b", "{}", false)]
+    );
+}

@@ -1,0 +1,242 @@
+//! The settings of a private server.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::PrivateServer;
+use crate::probe::Address;
+use crate::program::{find_program, require};
+use crate::watchdog::Watchdog;
+use crate::{Error, free_port, password};
+
+/// How many ports a start tries before it gives up.
+const PORT_ATTEMPTS: usize = 10;
+/// Max bytes of the socket's path: `sun_path` has 104 bytes on macOS and 108 on Linux.
+const MAX_SOCKET_PATH: usize = 100;
+
+/// How often the append-only file is forced to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fsync {
+    /// Before every answer.
+    Always,
+    /// Once a second.
+    EverySec,
+    /// When the operating system sees fit.
+    No,
+}
+
+impl Fsync {
+    fn as_str(self) -> &'static str {
+        match self {
+            Fsync::Always => "always",
+            Fsync::EverySec => "everysec",
+            Fsync::No => "no",
+        }
+    }
+}
+
+/// The settings of a [`PrivateServer`].
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct PrivateServerBuilder {
+    unix_socket: bool,
+    appendonly: Option<Fsync>,
+    pub(super) password: Option<String>,
+    config: Vec<(String, String)>,
+    program: Option<PathBuf>,
+}
+
+impl PrivateServerBuilder {
+    /// Listens on a free port of 127.0.0.1. This is the default.
+    pub fn tcp(mut self) -> Self {
+        self.unix_socket = false;
+        self
+    }
+
+    /// Listens on a socket in the server's folder, and on no port.
+    pub fn unix_socket(mut self) -> Self {
+        self.unix_socket = true;
+        self
+    }
+
+    /// Keeps an append-only file, so that the data survives [`PrivateServer::restart`]. By default
+    /// the server keeps nothing.
+    pub fn appendonly(mut self, fsync: Fsync) -> Self {
+        self.appendonly = Some(fsync);
+        self
+    }
+
+    /// Wants this password from every client. By default there is none.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Wants a password that only the holder of [`PrivateServer::url_with_password`] knows: other
+    /// users of the machine reach the port too.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no random numbers.
+    pub fn random_password(mut self) -> Result<Self, Error> {
+        self.password = Some(password::random().map_err(Error::io("make a password"))?);
+        Ok(self)
+    }
+
+    /// Adds a line to the server's configuration file, after those of the other methods. The value
+    /// is written as it is, so it may be several words, and words with spaces need quotes.
+    pub fn config(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.config.push((name.into(), value.into()));
+        self
+    }
+
+    /// Runs this program instead of the one that [`find_program`] finds.
+    pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.program = Some(program.into());
+        self
+    }
+
+    /// Starts the server and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// If there is no program, if it ends at once (the error holds the end of its log), or if it
+    /// does not answer within 10 seconds.
+    pub fn start(self) -> Result<PrivateServer, Error> {
+        let program = match &self.program {
+            Some(program) => require("PrivateServerBuilder::program", program)?,
+            None => find_program()?,
+        };
+        let folder = create_folder()?;
+        let watchdog = Watchdog::start(folder.path()).map_err(Error::io("start a watchdog"))?;
+        let address = Address::Unix(folder.path().join("server.sock"));
+        let mut server = PrivateServer {
+            program,
+            settings: self,
+            address,
+            process: None,
+            watchdog,
+            folder,
+        };
+        if server.settings.unix_socket {
+            server.launch()?;
+            return Ok(server);
+        }
+        let mut attempt = 1;
+        loop {
+            server.address = Address::Tcp(free_port()?);
+            match server.launch() {
+                // Another program took the port after we found it free.
+                Err(Error::PortTaken { .. }) if attempt < PORT_ATTEMPTS => attempt += 1,
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(server),
+            }
+        }
+    }
+
+    /// The configuration file's text.
+    pub(super) fn render(&self, address: &Address, folder: &Path) -> String {
+        let mut lines = vec![
+            ("dir", quote(&folder.to_string_lossy())),
+            ("daemonize", "no".to_owned()),
+            // An RDB file would be written at a moment that no test has chosen.
+            ("save", quote("")),
+        ];
+        match address {
+            Address::Tcp(port) => {
+                lines.push(("bind", "127.0.0.1".to_owned()));
+                lines.push(("port", port.to_string()));
+            }
+            Address::Unix(path) => {
+                lines.push(("port", "0".to_owned()));
+                lines.push(("unixsocket", quote(&path.to_string_lossy())));
+                lines.push(("unixsocketperm", "700".to_owned()));
+            }
+        }
+        if let Some(fsync) = self.appendonly {
+            lines.push(("appendonly", "yes".to_owned()));
+            lines.push(("appendfsync", fsync.as_str().to_owned()));
+        }
+        if let Some(password) = &self.password {
+            lines.push(("requirepass", quote(password)));
+        }
+        for (name, value) in &self.config {
+            let value = if value.is_empty() {
+                quote("")
+            } else {
+                value.clone()
+            };
+            lines.push((name, value));
+        }
+        let mut text = String::new();
+        for (name, value) in lines {
+            let _ = writeln!(text, "{name} {value}");
+        }
+        text
+    }
+}
+
+fn create_folder() -> Result<TempDir, Error> {
+    let create = |parent: &Path| {
+        tempfile::Builder::new()
+            .prefix("baton-server-")
+            .tempdir_in(parent)
+            .map_err(Error::io(format!(
+                "create a folder in {}",
+                parent.display()
+            )))
+    };
+    let folder = create(&std::env::temp_dir())?;
+    if folder.path().join("server.sock").as_os_str().len() <= MAX_SOCKET_PATH {
+        return Ok(folder);
+    }
+    create(Path::new("/tmp"))
+}
+
+/// A value as one quoted word of the configuration file.
+fn quote(value: &str) -> String {
+    let mut quoted = String::from('"');
+    for byte in value.bytes() {
+        match byte {
+            b'"' | b'\\' => {
+                quoted.push('\\');
+                quoted.push(char::from(byte));
+            }
+            b' '..=b'~' => quoted.push(char::from(byte)),
+            _ => {
+                let _ = write!(quoted, "\\x{byte:02x}");
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_file_holds_every_setting_in_its_place() {
+        let settings = PrivateServer::builder()
+            .appendonly(Fsync::EverySec)
+            .password("a \"b\" \\ é")
+            .config("client-output-buffer-limit", "normal 0 0 0")
+            .config("notify-keyspace-events", "");
+        assert_eq!(
+            settings.render(&Address::Tcp(7000), Path::new("/tmp/with space")),
+            "dir \"/tmp/with space\"\n\
+             daemonize no\n\
+             save \"\"\n\
+             bind 127.0.0.1\n\
+             port 7000\n\
+             appendonly yes\n\
+             appendfsync everysec\n\
+             requirepass \"a \\\"b\\\" \\\\ \\xc3\\xa9\"\n\
+             client-output-buffer-limit normal 0 0 0\n\
+             notify-keyspace-events \"\"\n"
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! What a run leaves behind: who lived when in which role, which faults hit whom, and what
+//! became of every message. The verdict is read off it, the report drawn from it.
+//!
+//! All times are seconds since the run began.
+
+use serde::{Deserialize, Serialize};
+
+/// A whole run.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct History {
+    /// The seed that repeats the plan.
+    pub seed: u64,
+    /// How to run it again.
+    pub command: String,
+    /// Name and version of the server program.
+    pub server: String,
+    /// How the server kept its data: `appendfsync always`, for one.
+    pub durability: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// Every process that was part of it, in the order they were started.
+    #[serde(rename = "lanes")]
+    pub lives: Vec<Life>,
+    /// Every fault, in order.
+    pub faults: Vec<Fault>,
+    /// What became of the messages.
+    pub verdict: Verdict,
+    /// From the death of a generator to its successor's seal, in ms.
+    pub takeovers_ms: Vec<f64>,
+    /// From the death of a worker that held messages to their return to the queue, in ms.
+    pub recoveries_ms: Vec<f64>,
+}
+
+impl History {
+    /// Every change of the generator: the last reign before it and the first after.
+    pub fn handovers(&self) -> Vec<(Reign, Reign)> {
+        let spans = self.lives.iter().enumerate();
+        let spans = spans.flat_map(|(life, at)| at.spans.iter().map(move |span| (life, span)));
+        let mut all: Vec<Reign> = spans
+            .filter_map(|(life, span)| match span.role {
+                Role::Generator { epoch } => Some(Reign {
+                    life,
+                    from_s: span.from_s,
+                    to_s: span.to_s,
+                    epoch,
+                }),
+                _ => None,
+            })
+            .collect();
+        all.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+        let mut reigns: Vec<Reign> = Vec::new();
+        for reign in all {
+            let same = |other: &Reign| (other.life, other.epoch) == (reign.life, reign.epoch);
+            match reigns.iter().rposition(same) {
+                None => reigns.push(reign),
+                // No other node generated meanwhile: the generator was paused for a moment only.
+                Some(index) if index + 1 == reigns.len() => reigns[index].to_s = reign.to_s,
+                // A generator that wakes up believes in its old epoch until the fence stops it.
+                Some(_) => {}
+            }
+        }
+        let pairs = reigns.windows(2).map(|pair| (pair[0], pair[1]));
+        pairs.filter(|(old, new)| old.life != new.life).collect()
+    }
+}
+
+/// The time of one generator.
+#[derive(Debug, Clone, Copy)]
+pub struct Reign {
+    /// Which of the lives.
+    pub life: usize,
+    /// From when.
+    pub from_s: f64,
+    /// Until when.
+    pub to_s: f64,
+    /// Under this epoch.
+    pub epoch: u64,
+}
+
+/// The life of one process.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Life {
+    /// Its name in the picture: `node 3`, `getErrors 1`.
+    pub label: String,
+    /// Its name in Redis and in the logs, once it has told one.
+    pub node: String,
+    /// When it was started.
+    pub from_s: f64,
+    /// When it was gone, or the run ended.
+    pub to_s: f64,
+    /// How it ended.
+    pub end: End,
+    /// What it was, from when to when; in order, without overlap, with holes while unknown.
+    pub spans: Vec<Span>,
+    /// When it ended (or, as a generator, published) messages.
+    pub ticks: Vec<Tick>,
+}
+
+impl Life {
+    /// The name of the process, with the one that it has in Redis.
+    pub fn name(&self) -> String {
+        match self.node.as_str() {
+            "" => self.label.clone(),
+            node => format!("{} ({node})", self.label),
+        }
+    }
+
+    /// Whether it generated at this moment.
+    pub fn is_generator_at(&self, at_s: f64) -> bool {
+        self.spans.iter().any(|span| {
+            let generates = matches!(span.role, Role::Generator { .. });
+            generates && span.from_s <= at_s && at_s < span.to_s
+        })
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// Killed with -9, by the run or at a crash point.
+    Killed,
+    /// By itself, in good order.
+    Stopped,
+    /// It lived to the end of the run.
+    #[default]
+    Alive,
+}
+
+/// A time in one role.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Span {
+    /// From when.
+    pub from_s: f64,
+    /// Until when.
+    pub to_s: f64,
+    /// As what.
+    pub role: Role,
+}
+
+/// What a process was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It generated.
+    Generator {
+        /// Under this epoch.
+        epoch: u64,
+    },
+    /// It worked.
+    Worker,
+    /// It took failed messages out of the errors store.
+    Drain,
+    /// It was stopped in its tracks.
+    Paused,
+}
+
+/// Messages published or ended at about one moment by one process.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Tick {
+    /// When.
+    pub at_s: f64,
+    /// How many.
+    pub count: u64,
+    /// How many of them failed.
+    pub failed: u64,
+}
+
+/// One fault and what came of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Fault {
+    /// Its kind: `kill -9 the generator`.
+    pub name: String,
+    /// Labels of the processes that it hit; empty if it hit the server.
+    pub targets: Vec<String>,
+    /// When it began.
+    pub from_s: f64,
+    /// When it was lifted.
+    pub to_s: f64,
+    /// How long after that the fleet had caught up, with balanced books, in ms.
+    pub settled_ms: Option<f64>,
+    /// Anything worth a word: `accepted 3 messages meanwhile`.
+    pub note: String,
+}
+
+/// What became of the messages.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Messages that Redis accepted.
+    pub published: u64,
+    /// Ended well, once.
+    pub done: u64,
+    /// Ended as failed, once.
+    pub failed: u64,
+    /// Failed messages that were printed by a drain and are gone.
+    pub drained: u64,
+    /// Accepted, never ended.
+    pub lost: u64,
+    /// Ended more than once.
+    pub duplicated: u64,
+    /// Ended, never accepted.
+    pub phantom: u64,
+    /// Everything that must not be, each with its story; empty if all is well.
+    pub findings: Vec<String>,
+}
+
+impl Verdict {
+    /// Whether every message ended exactly once and nothing else is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.lost == 0 && self.duplicated == 0 && self.phantom == 0 && self.findings.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_wakes_up_in_an_old_epoch_has_not_got_the_baton_back() {
+        let mut run = History::default();
+        for reigns in [
+            &[(0.0, 1.0, 1), (1.2, 2.0, 1), (4.0, 4.1, 1)][..],
+            &[(3.0, 6.0, 2)],
+            &[(6.5, 7.0, 3), (7.0, 9.0, 4)],
+        ] {
+            let span = |(from_s, to_s, epoch): &(f64, f64, u64)| Span {
+                from_s: *from_s,
+                to_s: *to_s,
+                role: Role::Generator { epoch: *epoch },
+            };
+            run.lives.push(Life {
+                spans: reigns.iter().map(span).collect(),
+                ..Life::default()
+            });
+        }
+        let handovers = run.handovers().into_iter();
+        let seen = handovers.map(|(old, new)| (old.epoch, old.to_s, new.epoch, new.from_s));
+        assert_eq!(
+            seen.collect::<Vec<_>>(),
+            [(1, 2.0, 2, 3.0), (2, 6.0, 3, 6.5)]
+        );
+    }
+}
