@@ -7,7 +7,7 @@ mod copies;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton::inspect::{How, NodeRole, Point, View, Watch};
+use baton::inspect::{NodeRole, Point, TakeoverCause, View, Watch};
 use baton::{Effects, Handler, Message, Rejected};
 use baton_server::PrivateServer;
 
@@ -212,7 +212,7 @@ async fn without_a_standby_a_killed_generator_is_dead_and_the_fleet_unhealthy_un
     let takeover = &well.snapshot.as_ref().unwrap().takeovers[0];
     assert_eq!((takeover.epoch, &takeover.node), (2, &next.name));
     assert!(
-        matches!(takeover.how, How::Gone | How::Expired),
+        matches!(takeover.how, TakeoverCause::Gone | TakeoverCause::Expired),
         "{takeover:?}"
     );
     // No node recorded its death, so the gap counts from the last renewal of the lease.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton::inspect::{FailedGlance, NodeRole, NodeStatus, Snapshot, View};
+use baton::inspect::{FailedPreview, NodeRole, NodeStatus, Snapshot, View};
 
 use crate::Keys;
 use crate::palette::Palette;
@@ -74,7 +74,7 @@ pub(crate) struct App {
     pub(crate) node: Selection<String>,
     /// The listed failed messages, as indices into the snapshot.
     pub(crate) failed: Vec<usize>,
-    pub(crate) message: Selection<FailedGlance>,
+    pub(crate) message: Selection<FailedPreview>,
     pub(crate) open: Option<OpenWindow>,
     /// A counter that advances while the generator publishes.
     pub(crate) beat: usize,
@@ -177,7 +177,7 @@ impl App {
     }
 
     /// The failed message of a row.
-    pub(crate) fn message_at(&self, row: usize) -> Option<&FailedGlance> {
+    pub(crate) fn message_at(&self, row: usize) -> Option<&FailedPreview> {
         self.snapshot()?.newest.get(*self.failed.get(row)?)
     }
 

@@ -1,6 +1,6 @@
 //! Numbers, times and takeovers, as a person reads them.
 
-use baton::inspect::{How, Takeover};
+use baton::inspect::{Takeover, TakeoverCause};
 pub(crate) use baton_print::thousands;
 
 use crate::text::escape;
@@ -39,13 +39,13 @@ pub(crate) fn latency(s: Option<f64>) -> String {
 }
 
 /// Why the lease changed hands, in one word.
-pub(crate) fn cause(how: How) -> &'static str {
+pub(crate) fn cause(how: TakeoverCause) -> &'static str {
     match how {
-        How::First => "first",
-        How::Resigned => "resigned",
-        How::Gone => "killed",
-        How::Expired => "silent",
-        How::Raised => "raised",
+        TakeoverCause::First => "first",
+        TakeoverCause::Resigned => "resigned",
+        TakeoverCause::Gone => "killed",
+        TakeoverCause::Expired => "silent",
+        TakeoverCause::Raised => "raised",
         _ => "changed",
     }
 }
@@ -54,8 +54,8 @@ pub(crate) fn cause(how: How) -> &'static str {
 pub(crate) fn sentence(takeover: &Takeover) -> String {
     let node = escape(&takeover.node);
     match takeover.how {
-        How::First => format!("{node} was the first to take the baton"),
-        How::Raised => format!(
+        TakeoverCause::First => format!("{node} was the first to take the baton"),
+        TakeoverCause::Raised => format!(
             "{node} went on with the baton under epoch {}",
             takeover.epoch
         ),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton::inspect::FailedGlance;
+use baton::inspect::FailedPreview;
 use baton::{Error, FailedMessage, Inspector};
 
 /// The search reads so many messages at a time, and so many in all. It begins with the newest,
@@ -25,11 +25,11 @@ pub(crate) enum FullText {
 }
 
 /// Reads the text; fails without a connection.
-pub(crate) async fn read(inspector: Option<Inspector>, glance: &FailedGlance) -> FullText {
+pub(crate) async fn read(inspector: Option<Inspector>, preview: &FailedPreview) -> FullText {
     let Some(inspector) = inspector else {
         return FullText::Trouble("not connected".to_owned());
     };
-    match tokio::time::timeout(TIMEOUT, find(&inspector, glance)).await {
+    match tokio::time::timeout(TIMEOUT, find(&inspector, preview)).await {
         Ok(Ok(Some(text))) => FullText::Text(text),
         Ok(Ok(None)) => FullText::Gone,
         Ok(Err(error)) => FullText::Trouble(error.to_string()),
@@ -37,12 +37,12 @@ pub(crate) async fn read(inspector: Option<Inspector>, glance: &FailedGlance) ->
     }
 }
 
-async fn find(inspector: &Inspector, glance: &FailedGlance) -> Result<Option<Vec<u8>>, Error> {
+async fn find(inspector: &Inspector, preview: &FailedPreview) -> Result<Option<Vec<u8>>, Error> {
     let (mut before, mut searched) = (None, 0);
     while searched < MAX_SEARCHED {
         let page = inspector.failed_messages(before, PAGE).await?;
         for failed in page.messages {
-            if is_same(&failed.message, glance) {
+            if is_same(&failed.message, preview) {
                 return Ok(Some(failed.message.text));
             }
             searched += 1;
@@ -57,8 +57,8 @@ async fn find(inspector: &Inspector, glance: &FailedGlance) -> Result<Option<Vec
 
 /// Whether this is the message of the preview. Bytes that never were a message have no number, so
 /// this compares the texts, too.
-fn is_same(failed: &FailedMessage, glance: &FailedGlance) -> bool {
+fn is_same(failed: &FailedMessage, preview: &FailedPreview) -> bool {
     let text = String::from_utf8_lossy(&failed.text);
-    (failed.seq, failed.at_ms, &failed.node) == (glance.seq, glance.at_ms, &glance.node)
-        && (glance.seq > 0 || text.starts_with(glance.text.trim_end_matches('\u{fffd}')))
+    (failed.seq, failed.at_ms, &failed.node) == (preview.seq, preview.at_ms, &preview.node)
+        && (preview.seq > 0 || text.starts_with(preview.text.trim_end_matches('\u{fffd}')))
 }

@@ -1,6 +1,6 @@
 //! What each key does.
 
-use baton::inspect::FailedGlance;
+use baton::inspect::FailedPreview;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::app::{App, List};
@@ -34,7 +34,7 @@ pub(crate) const HELP: [(&str, &str); 11] = [
 pub(crate) enum Action {
     Quit,
     /// Read the whole text of this failed message.
-    Read(FailedGlance),
+    Read(FailedPreview),
 }
 
 impl App {
@@ -156,9 +156,9 @@ impl App {
                 None
             }
             List::Failed => {
-                let glance = self.message.key()?.clone();
-                self.open_window(Window::Failed(glance.clone(), None));
-                Some(Action::Read(glance))
+                let preview = self.message.key()?.clone();
+                self.open_window(Window::Failed(preview.clone(), None));
+                Some(Action::Read(preview))
             }
         }
     }

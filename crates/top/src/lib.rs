@@ -20,7 +20,7 @@ mod window;
 use std::io;
 use std::time::{Duration, Instant};
 
-use baton::inspect::{FailedGlance, Watch};
+use baton::inspect::{FailedPreview, Watch};
 use ratatui::crossterm::event::Event;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -68,25 +68,25 @@ async fn event_loop(
     let mut views = watch.views();
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut reads: JoinSet<(FailedGlance, FullText)> = JoinSet::new();
+    let mut reads: JoinSet<(FailedPreview, FullText)> = JoinSet::new();
     loop {
         draw(&mut app)?;
         tokio::select! {
             Some(view) = views.next() => app.update(view, Instant::now()),
             now = ticks.tick() => app.tick(now.into_std()),
-            Some(Ok((glance, text))) = reads.join_next() => {
+            Some(Ok((preview, text))) = reads.join_next() => {
                 if let Some(open) = &mut app.open {
-                    open.set_full_text(&glance, text);
+                    open.set_full_text(&preview, text);
                 }
             }
             event = events.recv() => match event {
                 Some(Ok(Event::Key(key))) => match app.press(key) {
                     Some(Action::Quit) => return Ok(()),
-                    Some(Action::Read(glance)) => {
+                    Some(Action::Read(preview)) => {
                         let inspector = watch.inspector();
                         reads.spawn(async move {
-                            let text = full_text::read(inspector, &glance).await;
-                            (glance, text)
+                            let text = full_text::read(inspector, &preview).await;
+                            (preview, text)
                         });
                     }
                     None => {}

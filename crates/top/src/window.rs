@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton::inspect::{FailedGlance, NodeRole, NodeStatus, View};
+use baton::inspect::{FailedPreview, NodeRole, NodeStatus, View};
 use baton_protocol::text::{Escaped, moment};
 
 use crate::app::App;
@@ -18,7 +18,7 @@ pub(crate) enum Window {
     /// The node of this name.
     Node(String),
     /// This failed message, and its whole text once it has been read.
-    Failed(FailedGlance, Option<FullText>),
+    Failed(FailedPreview, Option<FullText>),
     /// The fleet's troubles, and the server's settings that can lose messages.
     Troubles,
     /// A text of the program that runs the fleet.
@@ -56,9 +56,9 @@ impl OpenWindow {
     }
 
     /// Takes the text of a failed message, if the window still has that message.
-    pub(crate) fn set_full_text(&mut self, glance: &FailedGlance, text: FullText) {
+    pub(crate) fn set_full_text(&mut self, preview: &FailedPreview, text: FullText) {
         if let Window::Failed(open, full) = &mut self.window
-            && open == glance
+            && open == preview
         {
             *full = Some(text);
             self.refresh();
@@ -69,7 +69,7 @@ impl OpenWindow {
         match &self.window {
             Window::Help => "Help".to_owned(),
             Window::Node(name) => format!("Node {}", escape(name)),
-            Window::Failed(glance, _) => match glance.seq {
+            Window::Failed(preview, _) => match preview.seq {
                 0 => "Not a message of this fleet".to_owned(),
                 seq => format!("Failed message {}", thousands(seq)),
             },
@@ -106,7 +106,7 @@ impl App {
                     None => vec!["This node is gone: the fleet has forgotten it.".to_owned()],
                 }
             }
-            Window::Failed(glance, full) => failed(glance, full.as_ref()),
+            Window::Failed(preview, full) => failed(preview, full.as_ref()),
             Window::Troubles => troubles(&self.view),
             Window::Report { lines, .. } => lines.iter().map(|line| escape(line)).collect(),
         }
@@ -205,17 +205,20 @@ fn role(role: NodeRole) -> &'static str {
     }
 }
 
-fn failed(glance: &FailedGlance, full: Option<&FullText>) -> Vec<String> {
+fn failed(preview: &FailedPreview, full: Option<&FullText>) -> Vec<String> {
     let field = |name: &str, text: String| format!("{name:<9}{text}");
     let mut lines = vec![
-        field("at", moment(glance.at_ms).unwrap_or("not known".to_owned())),
-        field("node", escape(&glance.node)),
-        field("attempt", glance.attempt.to_string()),
+        field(
+            "at",
+            moment(preview.at_ms).unwrap_or("not known".to_owned()),
+        ),
+        field("node", escape(&preview.node)),
+        field("attempt", preview.attempt.to_string()),
     ];
-    let mut reason = escaped_lines(glance.reason.as_bytes()).into_iter();
+    let mut reason = escaped_lines(preview.reason.as_bytes()).into_iter();
     lines.push(field("reason", reason.next().unwrap_or_default()));
     lines.extend(reason);
-    let state = match (full, glance.cut) {
+    let state = match (full, preview.cut) {
         (Some(FullText::Text(text)), _) => format!("{} bytes", thousands(text.len() as u64)),
         (None, _) => "being read …".to_owned(),
         (Some(FullText::Gone), true) => {
@@ -229,7 +232,7 @@ fn failed(glance: &FailedGlance, full: Option<&FullText>) -> Vec<String> {
     lines.extend([field("text", state), String::new()]);
     lines.extend(match full {
         Some(FullText::Text(text)) => escaped_lines(text),
-        _ => escaped_lines(glance.text.as_bytes()),
+        _ => escaped_lines(preview.text.as_bytes()),
     });
     lines
 }

@@ -14,7 +14,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use baton::inspect::{Counters, Histogram, How, NodeRole, NodeStatus, Snapshot, Takeover, View};
+use baton::inspect::{
+    Counters, Histogram, NodeRole, NodeStatus, Snapshot, Takeover, TakeoverCause, View,
+};
 use baton_protocol::text::Escaped;
 use baton_server::PrivateServer;
 use baton_web::prometheus::exposition;
@@ -252,7 +254,7 @@ fn hostile(names: &[&str]) -> View {
     takeover.node = "n".to_owned();
     takeover.at_ms = 1;
     takeover.gap_ms = 1500;
-    takeover.how = How::Gone;
+    takeover.how = TakeoverCause::Gone;
     let mut snapshot = Snapshot::default();
     snapshot.fleet = "f".to_owned();
     snapshot.nodes = nodes;

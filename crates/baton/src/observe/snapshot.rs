@@ -7,7 +7,7 @@ use crate::node::meter::Histogram;
 use crate::{Error, FleetName};
 use baton_protocol::bounds::MAX_TTL_MS;
 use baton_protocol::{Census, FleetState, Roster, Store};
-use baton_protocol::{FailedGlance, How, ServerInfo, Takeover};
+use baton_protocol::{FailedPreview, ServerInfo, Takeover, TakeoverCause};
 
 /// How long a snapshot lists a dead node that has claimed nothing.
 const DEAD_LISTED_MS: u64 = 60_000;
@@ -59,7 +59,7 @@ pub struct Snapshot {
     /// The latest changes of the lease's holder, newest first.
     pub takeovers: Vec<Takeover>,
     /// The beginnings of the newest failed messages, newest first.
-    pub newest: Vec<FailedGlance>,
+    pub newest: Vec<FailedPreview>,
     /// The server's version and settings.
     pub server: ServerInfo,
     /// Settings of the server that can lose messages, one sentence each.
@@ -208,7 +208,7 @@ impl Snapshot {
 /// of the takeover before.
 fn with_resigned_holders(mut takeovers: Vec<Takeover>) -> Vec<Takeover> {
     for newer in 0..takeovers.len().saturating_sub(1) {
-        if takeovers[newer].how == How::Resigned {
+        if takeovers[newer].how == TakeoverCause::Resigned {
             takeovers[newer].from = Some(takeovers[newer + 1].node.clone());
         }
     }

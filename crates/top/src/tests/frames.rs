@@ -100,7 +100,7 @@ fn a_takeover_is_highlighted_for_three_seconds() {
     next.nodes.remove(0);
     next.nodes[0].role = NodeRole::Dead;
     next.nodes[2].role = NodeRole::Generator;
-    let silent = takeover(8, "n3", NOW_MS + 900, 1_520, How::Expired);
+    let silent = takeover(8, "n3", NOW_MS + 900, 1_520, TakeoverCause::Expired);
     next.takeovers.insert(0, from(silent, "n1"));
     let now = later(&app, 1000);
     let mut next = view(next);
@@ -229,7 +229,7 @@ fn hostile_texts_stay_texts() {
     hostile.nodes[2].host = evil.to_owned();
     hostile.nodes[2].version = evil.to_owned();
     hostile.takeovers[0].from = Some(evil.to_owned());
-    let mut failed = glance(12_001, evil, evil);
+    let mut failed = preview(12_001, evil, evil);
     failed.node = evil.to_owned();
     failed.cut = true;
     hostile.newest = vec![failed];
@@ -238,18 +238,18 @@ fn hostile_texts_stay_texts() {
     let mut app = app_of(view(hostile));
     assert_frame("hostile", &mut app, 80, 24);
     press(&mut app, KeyCode::Tab);
-    let Some(Action::Read(glance)) = press(&mut app, KeyCode::Enter) else {
+    let Some(Action::Read(preview)) = press(&mut app, KeyCode::Enter) else {
         panic!("a failed message is to be read in full");
     };
     assert_frame("hostile_being_read", &mut app, 80, 24);
     let text = [evil.as_bytes(), b"\nand \xff\xfe the end"].concat();
     let open = app.open.as_mut().unwrap();
-    open.set_full_text(&glance, FullText::Text(text));
+    open.set_full_text(&preview, FullText::Text(text));
     assert_frame("hostile_in_full", &mut app, 80, 24);
     app.open
         .as_mut()
         .unwrap()
-        .set_full_text(&glance, FullText::Gone);
+        .set_full_text(&preview, FullText::Gone);
     assert_frame("hostile_gone", &mut app, 80, 24);
 }
 
@@ -257,12 +257,12 @@ fn hostile_texts_stay_texts() {
 fn a_long_message_scrolls_to_its_end() {
     let mut app = app_of(view(snapshot()));
     press(&mut app, KeyCode::Tab);
-    let Some(Action::Read(glance)) = press(&mut app, KeyCode::Enter) else {
+    let Some(Action::Read(preview)) = press(&mut app, KeyCode::Enter) else {
         panic!("a failed message is to be read in full");
     };
     let text: String = (0..2_000).map(|word| format!("word{word} ")).collect();
     let open = app.open.as_mut().unwrap();
-    open.set_full_text(&glance, FullText::Text(text.into_bytes()));
+    open.set_full_text(&preview, FullText::Text(text.into_bytes()));
     drawn(&mut app, 80, 24);
     press(&mut app, KeyCode::End);
     assert_frame("long_message", &mut app, 80, 24);

@@ -108,14 +108,14 @@ fn a_filter_is_typed_kept_and_cleared() {
 fn the_newest_failed_message_is_selected_until_the_user_selects_another() {
     let mut app = app_of(view(snapshot()));
     let now = app.now;
-    let seq = |app: &App| app.message.key().map(|glance| glance.seq);
+    let seq = |app: &App| app.message.key().map(|preview| preview.seq);
     let mut next = snapshot();
-    next.newest.insert(0, glance(12_100, "late", "order 18"));
+    next.newest.insert(0, preview(12_100, "late", "order 18"));
     app.update(Arc::new(view(next.clone())), now);
     assert_eq!(seq(&app), Some(12_100));
     press(&mut app, KeyCode::Tab);
     assert_eq!(app.focus, List::Failed);
-    next.newest.insert(0, glance(12_200, "late", "order 19"));
+    next.newest.insert(0, preview(12_200, "late", "order 19"));
     app.update(Arc::new(view(next)), now);
     assert_eq!((seq(&app), app.message.at()), (Some(12_100), 1));
 }

@@ -64,22 +64,22 @@ async fn a_failed_message_is_read_in_full_as_long_as_it_is_there() {
         &[record(7, &long), foreign.clone(), another.clone(), short],
     );
     let snapshot = inspector.snapshot().await.unwrap();
-    let cut: Vec<bool> = snapshot.newest.iter().map(|glance| glance.cut).collect();
+    let cut: Vec<bool> = snapshot.newest.iter().map(|preview| preview.cut).collect();
     assert_eq!(cut, [false, true, true, true]);
     // Others fail meanwhile.
     let others: Vec<Vec<u8>> = (9..200).map(|seq| record(seq, b"later")).collect();
     push(&server, &others);
-    for (glance, whole) in snapshot
+    for (preview, whole) in snapshot
         .newest
         .iter()
         .zip([&b"short"[..], &another, &foreign, &long])
     {
-        match full_text::read(Some(inspector.clone()), glance).await {
-            FullText::Text(text) => assert!(text == whole, "another text of {glance:?}"),
-            other => panic!("{other:?} of {glance:?}"),
+        match full_text::read(Some(inspector.clone()), preview).await {
+            FullText::Text(text) => assert!(text == whole, "another text of {preview:?}"),
+            other => panic!("{other:?} of {preview:?}"),
         }
     }
-    let other = glance(7, "", "");
+    let other = preview(7, "", "");
     assert!(matches!(
         full_text::read(Some(inspector), &other).await,
         FullText::Gone

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton::inspect::{
-    FailedGlance, Histogram, How, NodeRole, NodeStatus, Snapshot, Takeover, Trend, View,
+    FailedPreview, Histogram, NodeRole, NodeStatus, Snapshot, Takeover, TakeoverCause, Trend, View,
 };
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -40,18 +40,18 @@ fn latency() -> Histogram {
     serde_json::from_str(r#"{"counts":[10,500,400,80,10],"sum_s":3.5}"#).unwrap()
 }
 
-fn glance(seq: u64, reason: &str, text: &str) -> FailedGlance {
-    let mut glance = FailedGlance::default();
-    glance.seq = seq;
-    glance.at_ms = NOW_MS - 5_000;
-    glance.node = "n2".to_owned();
-    glance.reason = reason.to_owned();
-    glance.attempt = 1;
-    glance.text = text.to_owned();
-    glance
+fn preview(seq: u64, reason: &str, text: &str) -> FailedPreview {
+    let mut preview = FailedPreview::default();
+    preview.seq = seq;
+    preview.at_ms = NOW_MS - 5_000;
+    preview.node = "n2".to_owned();
+    preview.reason = reason.to_owned();
+    preview.attempt = 1;
+    preview.text = text.to_owned();
+    preview
 }
 
-fn takeover(epoch: u64, node: &str, at_ms: u64, gap_ms: u64, how: How) -> Takeover {
+fn takeover(epoch: u64, node: &str, at_ms: u64, gap_ms: u64, how: TakeoverCause) -> Takeover {
     let mut takeover = Takeover::default();
     takeover.epoch = epoch;
     takeover.node = node.to_owned();
@@ -93,12 +93,15 @@ fn snapshot() -> Snapshot {
     snapshot.counted = true;
     snapshot.now_ms = NOW_MS;
     snapshot.takeovers = vec![
-        from(takeover(7, "n1", NOW_MS - 133_000, 31, How::Gone), "n0"),
-        takeover(6, "n0", NOW_MS - 1_000_000, 0, How::First),
+        from(
+            takeover(7, "n1", NOW_MS - 133_000, 31, TakeoverCause::Gone),
+            "n0",
+        ),
+        takeover(6, "n0", NOW_MS - 1_000_000, 0, TakeoverCause::First),
     ];
     snapshot.newest = vec![
-        glance(12_001, "no such customer", "order 17 of customer 寿司"),
-        glance(11_950, "too long", "order 16"),
+        preview(12_001, "no such customer", "order 17 of customer 寿司"),
+        preview(11_950, "too long", "order 16"),
     ];
     snapshot.server.version = "Valkey 9.1.2".to_owned();
     snapshot
