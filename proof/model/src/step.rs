@@ -15,12 +15,12 @@ pub(crate) use claim::{POISON_DEATHS, VERDICT_MS};
 
 use crate::call::{Call, Reply};
 use crate::flaw::Flaw;
-use crate::state::{Body, Entry, LedgerEntry, Ms, Node, Range, RunId, Slot, State, Suspects};
+use crate::state::{Body, Entry, Ms, Node, Range, RunId, Slot, State, Suspects};
 
 /// Max time to live of a lease or a claim.
 const MAX_TTL_MS: Ms = 3_600_000;
 
-/// Runs one call at a time of Redis's clock, with or without a flaw.
+/// Runs one call at a time of Redis's clock, with or without a flaw. Only unpacks the call.
 pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Reply {
     let mut script = Script { state, now, flaw };
     match call {
@@ -42,18 +42,17 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             max_open,
             audited,
         } => {
-            if let Some(refusal) = script.refuse_publish(*node, *epoch, *first, texts, *max_open) {
-                return refusal;
-            }
-            script.publish(*first, texts, *bytes, *cursor);
-            if *audited {
-                script.state.ledger.push(LedgerEntry::Published {
-                    epoch: *epoch,
-                    first: *first,
-                    last: *first + texts.len() as u64 - 1,
-                });
-            }
-            Reply::Published
+            let publish = queue::Publish {
+                node: *node,
+                epoch: *epoch,
+                first: *first,
+                texts,
+                bytes: *bytes,
+                cursor: *cursor,
+                max_open: *max_open,
+                audited: *audited,
+            };
+            script.publish(&publish)
         }
         Call::Claim {
             slot,

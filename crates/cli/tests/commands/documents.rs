@@ -87,3 +87,48 @@ fn every_path_that_a_document_names_is_there() {
     }
     assert!(paths > 20, "{paths}");
 }
+
+/// The folders with source below a folder, each from the root.
+fn source_folders(folder: &str, found: &mut BTreeSet<String>) {
+    const NO_MODULES: [&str; 6] = ["bin", "examples", "fuzz", "peers", "tests", "vendor"];
+    for entry in fs::read_dir(root().join(folder)).unwrap() {
+        let (name, kind) = {
+            let entry = entry.unwrap();
+            (
+                entry.file_name().into_string().unwrap(),
+                entry.file_type().unwrap(),
+            )
+        };
+        let extension = Path::new(&name).extension();
+        if kind.is_dir() && !NO_MODULES.contains(&name.as_str()) {
+            source_folders(&format!("{folder}/{name}"), found);
+        } else if extension.is_some_and(|known| ["rs", "lua", "js"].iter().any(|e| known == *e)) {
+            found.insert(folder.to_owned());
+        }
+    }
+}
+
+#[test]
+fn the_map_of_the_architecture_has_every_folder() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, map) = text.split_once("## Where things are").unwrap();
+    let (map, _) = map.split_once("\n## ").unwrap();
+    let rows: BTreeSet<&str> = between(map, "\n| `", '`').collect();
+    let mut folders = BTreeSet::new();
+    for part in ["crates", "bench", "proof"] {
+        source_folders(part, &mut folders);
+    }
+    assert!(folders.len() > 30, "{folders:?}");
+    for folder in &folders {
+        // A crate has a row, and so has each folder right below its `src`; the parts of a module
+        // belong to the row of the module.
+        let parts: Vec<&str> = folder.split('/').collect();
+        for depth in [2, 4].into_iter().filter(|depth| *depth <= parts.len()) {
+            let above = parts[..depth].join("/");
+            assert!(
+                rows.contains(above.as_str()),
+                "{above} has no row in the map"
+            );
+        }
+    }
+}

@@ -12,7 +12,7 @@ use super::{
     Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, Fence, GiveBack, PROTOCOL,
     Publish, Reclaimed, Seal, Settled,
 };
-use crate::FailedGlance;
+use crate::FailedPreview;
 use crate::encoding::pack::Range;
 use crate::error::says_not_executed;
 use crate::keys::FleetName;
@@ -266,13 +266,13 @@ pub fn errors_settle(answer: &Value) -> Result<Vec<Settled>, Error> {
 }
 
 /// Decodes the answer to `newest`.
-pub fn newest(answer: &Value) -> Result<Vec<FailedGlance>, Error> {
+pub fn newest(answer: &Value) -> Result<Vec<FailedPreview>, Error> {
     let call = scripts::NEWEST.name;
     let pairs = array(call, answer)?.as_chunks::<2>().0.iter();
     pairs
         .map(|[length, record]| {
             let (length, record) = (number(call, length)?, bytes(call, record)?);
-            Ok(record::glance(record, length))
+            Ok(record::preview(record, length))
         })
         .collect()
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::{Store, command, decode};
 use crate::{Error, scripts};
-use crate::{FailedGlance, Takeover};
+use crate::{FailedPreview, Takeover};
 
 /// Max ranges of a queue that a census counts one by one.
 const CENSUS_RANGES: u64 = 100_000;
@@ -106,7 +106,7 @@ pub struct FleetState {
     /// Takeovers of the lease, newest first.
     pub takeovers: Vec<Takeover>,
     /// The newest failed messages, newest first.
-    pub newest: Vec<FailedGlance>,
+    pub newest: Vec<FailedPreview>,
 }
 
 impl Store {

@@ -27,20 +27,8 @@ impl Script<'_> {
         want: u64,
         ttl: Ms,
     ) -> Reply {
-        if let Some(held) = self.state.claims.get(&slot) {
-            return match held.body {
-                Body::Messages(range) if held.number == number => {
-                    self.state.deadlines.insert(slot, self.now + ttl);
-                    self.claimed(range)
-                }
-                _ => Reply::Held {
-                    number: held.number,
-                },
-            };
-        }
-        let ended = self.state.workers.get(&slot);
-        if ended.is_some_and(|ended| number <= ended.number) {
-            return Reply::Stale;
+        if let Some(reply) = self.known_claim(slot, number, ttl) {
+            return reply;
         }
         let mut postponed = None;
         for _ in 0..MAX_ENTRIES {
@@ -67,13 +55,11 @@ impl Script<'_> {
                 self.poison(slot, range, gone.count(), &texts);
             } else if is_poison {
                 // Absence proves nothing across a restart of the server: the time begins anew.
-                let waits = match same_run_id {
-                    true => head,
-                    false => Entry::Range(Range {
-                        suspects: Suspects::new(gone.nodes, self.now, run_id),
-                        ..range
-                    }),
+                let suspects = match same_run_id {
+                    true => range.suspects,
+                    false => Suspects::new(gone.nodes, self.now, run_id),
                 };
+                let waits = Entry::Range(Range { suspects, ..range });
                 postponed = postponed.or(Some(waits));
                 self.state.queue.remove(0);
                 self.state.queue.push(waits);
@@ -90,6 +76,23 @@ impl Script<'_> {
         }
         self.state.bell = true;
         Reply::Empty
+    }
+
+    /// The answer if the slot has a claim, or has ended one of this number.
+    fn known_claim(&mut self, slot: Slot, number: u64, ttl: Ms) -> Option<Reply> {
+        let Some(held) = self.state.claims.get(&slot) else {
+            let ended = self.state.workers.get(&slot)?;
+            return (number <= ended.number).then_some(Reply::Stale);
+        };
+        Some(match held.body {
+            Body::Messages(range) if held.number == number => {
+                self.state.deadlines.insert(slot, self.now + ttl);
+                self.claimed(range)
+            }
+            _ => Reply::Held {
+                number: held.number,
+            },
+        })
     }
 
     /// The slot claims the first messages of the head of the queue.

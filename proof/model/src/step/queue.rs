@@ -8,6 +8,18 @@ use crate::state::{
     Suspects, Text,
 };
 
+/// The arguments of a publish.
+pub(super) struct Publish<'a> {
+    pub(super) node: Node,
+    pub(super) epoch: u64,
+    pub(super) first: Seq,
+    pub(super) texts: &'a [Text],
+    pub(super) bytes: u64,
+    pub(super) cursor: u64,
+    pub(super) max_open: u64,
+    pub(super) audited: bool,
+}
+
 /// The arguments of a commit.
 pub(super) struct Commit<'a> {
     pub(super) slot: Slot,
@@ -21,53 +33,60 @@ pub(super) struct Commit<'a> {
 }
 
 impl Script<'_> {
+    pub(super) fn publish(&mut self, call: &Publish<'_>) -> Reply {
+        if let Some(refusal) = self.refuse_publish(call) {
+            return refusal;
+        }
+        let (first, count) = (call.first, call.texts.len() as u64);
+        let last = first + count - 1;
+        let keeps_cursor = !self.has(Flaw::CursorNotKept);
+        let state = &mut self.state;
+        let pack = Pack {
+            texts: call.texts.to_vec(),
+            bytes: call.bytes,
+        };
+        state.packs.insert(first, pack);
+        state.queue.push(Entry::Range(Range {
+            pack: first,
+            count,
+            first,
+            last,
+            returns: 0,
+            suspects: Suspects::default(),
+        }));
+        state.fence.last = last;
+        if keeps_cursor {
+            state.fence.cursor = call.cursor;
+        }
+        state.bell = true;
+        if call.audited {
+            let epoch = call.epoch;
+            state
+                .ledger
+                .push(LedgerEntry::Published { epoch, first, last });
+        }
+        Reply::Published
+    }
+
     /// The answer to a publish that writes nothing.
-    pub(super) fn refuse_publish(
-        &self,
-        node: Node,
-        epoch: u64,
-        first: Seq,
-        texts: &[Text],
-        max_open: u64,
-    ) -> Option<Reply> {
-        let (fence, count) = (&self.state.fence, texts.len() as u64);
-        let same_node = fence.node == Some(node) || self.has(Flaw::EpochOnlyFence);
-        if (!same_node || fence.epoch != epoch) && !self.has(Flaw::NoFence) {
+    fn refuse_publish(&self, call: &Publish<'_>) -> Option<Reply> {
+        let (fence, count) = (&self.state.fence, call.texts.len() as u64);
+        let same_node = fence.node == Some(call.node) || self.has(Flaw::EpochOnlyFence);
+        if (!same_node || fence.epoch != call.epoch) && !self.has(Flaw::NoFence) {
             return Some(Reply::Fenced {
                 node: fence.node,
                 epoch: fence.epoch,
             });
         }
-        if first + count - 1 <= fence.last {
+        if call.first + count - 1 <= fence.last {
             return Some(Reply::AlreadyPublished { last: fence.last });
         }
-        if first != fence.last + 1 && !self.has(Flaw::NumbersWithHoles) {
+        if call.first != fence.last + 1 && !self.has(Flaw::NumbersWithHoles) {
             return Some(Reply::Gap { last: fence.last });
         }
         let accepted = fence.last + self.state.retried;
         let open = accepted.saturating_sub(self.state.done + self.state.failed);
-        (open + count > max_open).then_some(Reply::Full { count: open })
-    }
-
-    pub(super) fn publish(&mut self, first: Seq, texts: &[Text], bytes: u64, cursor: u64) {
-        let count = texts.len() as u64;
-        let keeps_cursor = !self.has(Flaw::CursorNotKept);
-        let state = &mut self.state;
-        let texts = texts.to_vec();
-        state.packs.insert(first, Pack { texts, bytes });
-        state.queue.push(Entry::Range(Range {
-            pack: first,
-            count,
-            first,
-            last: first + count - 1,
-            returns: 0,
-            suspects: Suspects::default(),
-        }));
-        state.fence.last = first + count - 1;
-        if keeps_cursor {
-            state.fence.cursor = cursor;
-        }
-        state.bell = true;
+        (open + count > call.max_open).then_some(Reply::Full { count: open })
     }
 
     /// Some messages of a pack have ended; with the last of them the pack is deleted.

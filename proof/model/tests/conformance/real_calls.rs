@@ -78,33 +78,7 @@ impl RealFleet {
             }
             Call::Reclaim { run_id: 0, .. } => reclaimed(store.reclaim_absent().await?)?,
             Call::Reclaim { .. } => reclaimed(store.reclaim().await?)?,
-            Call::ErrorsClaim {
-                slot,
-                number,
-                ids,
-                max,
-                ttl: hold,
-                ..
-            } => {
-                let slot = encoding::slot(*slot);
-                let wanted = match ids {
-                    Some(ids) => Wanted::Exactly(ids),
-                    None => Wanted::Oldest {
-                        max: *max,
-                        bytes: DRAIN_BYTES,
-                        last: u64::from(u32::MAX),
-                    },
-                };
-                loop {
-                    let claim = store.errors_claim(&slot, *number, wanted, ttl(*hold));
-                    break match claim.await? {
-                        ErrorsClaim::Claimed(ids) => records_of(store, &ids).await?,
-                        ErrorsClaim::Again => continue,
-                        ErrorsClaim::Empty => Reply::Empty,
-                        ErrorsClaim::Stale => Reply::Stale,
-                    };
-                }
-            }
+            Call::ErrorsClaim { .. } => errors_claim(store, call).await?,
             Call::ErrorsCommit {
                 slot,
                 number,
@@ -275,6 +249,38 @@ async fn claim(store: &Store, claim: Claim) -> Result<Reply, SequenceError> {
         Claim::Stale => Reply::Stale,
         Claim::Held { number } => Reply::Held { number },
     })
+}
+
+async fn errors_claim(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
+    let Call::ErrorsClaim {
+        slot,
+        number,
+        ids,
+        max,
+        ttl,
+        ..
+    } = call
+    else {
+        return Err(strange(call));
+    };
+    let slot = encoding::slot(*slot);
+    let ttl = Duration::from_millis(*ttl as u64);
+    let wanted = match ids {
+        Some(ids) => Wanted::Exactly(ids),
+        None => Wanted::Oldest {
+            max: *max,
+            bytes: DRAIN_BYTES,
+            last: u64::from(u32::MAX),
+        },
+    };
+    loop {
+        return match store.errors_claim(&slot, *number, wanted, ttl).await? {
+            ErrorsClaim::Claimed(ids) => records_of(store, &ids).await,
+            ErrorsClaim::Again => continue,
+            ErrorsClaim::Empty => Ok(Reply::Empty),
+            ErrorsClaim::Stale => Ok(Reply::Stale),
+        };
+    }
 }
 
 fn reclaimed(reclaimed: Reclaimed) -> Result<Reply, SequenceError> {

@@ -221,9 +221,15 @@ impl RealFleet {
 
     /// Replaces all stored times and run ids by those of the model.
     fn rewrite(&mut self, model: &State) -> Result<(), SequenceError> {
-        let keys = &self.keys;
         let mut pipe = redis::pipe();
-        let hex = |run_id: RunId| format!("{run_id:08x}");
+        self.rewrite_control(model, &mut pipe);
+        self.rewrite_partition(model, &mut pipe);
+        self.connection.ask(&Request::from(&pipe))?;
+        Ok(())
+    }
+
+    fn rewrite_control(&self, model: &State, pipe: &mut redis::Pipeline) {
+        let keys = &self.keys;
         if let Some(since) = model.lease.since {
             pipe.cmd("HSET")
                 .arg(&keys.generator)
@@ -253,6 +259,10 @@ impl RealFleet {
                     .arg(encoding::node(*node));
             }
         }
+    }
+
+    fn rewrite_partition(&self, model: &State, pipe: &mut redis::Pipeline) {
+        let keys = &self.keys;
         for (slot, at) in &model.deadlines {
             let slot = encoding::slot(*slot);
             pipe.cmd("ZADD")
@@ -292,7 +302,10 @@ impl RealFleet {
                 pipe.cmd("LSET").arg(&keys.queue).arg(at).arg(range);
             }
         }
-        self.connection.ask(&Request::from(&pipe))?;
-        Ok(())
     }
+}
+
+/// A run id as scripts store it.
+fn hex(run_id: RunId) -> String {
+    format!("{run_id:08x}")
 }
