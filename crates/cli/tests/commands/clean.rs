@@ -6,14 +6,12 @@ use baton::Inspector;
 use baton::{FleetName, Target};
 use baton_protocol::{Claim, ClaimCall, Slot, Store};
 
-use crate::seeder::{Seeder, texts};
+use crate::seeder::{texts, with_failures};
 use crate::support::{on, server};
 
 #[test]
 fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=1));
+    let (server, mut seed) = with_failures(1);
     seed.publish(&texts(2..=6));
     // The living keep what they hold.
     let runtime = tokio::runtime::Runtime::new().unwrap();

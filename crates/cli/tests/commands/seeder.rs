@@ -11,6 +11,8 @@ use baton_protocol::{
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;
 
+use crate::shared::server;
+
 /// When seeded messages fail.
 pub(crate) const AT_MS: u64 = 1_700_000_000_123;
 /// The same in words.
@@ -141,6 +143,14 @@ impl Seeder {
     fn slot(&self) -> Slot {
         Slot::new(self.store.node(), 0)
     }
+}
+
+/// A server on which the messages `m1` to `m{count}` have failed, and their seeder.
+pub(crate) fn with_failures(count: u64) -> (PrivateServer, Seeder) {
+    let server = server();
+    let mut seeder = Seeder::new(&server);
+    seeder.fail(&texts(1..=count));
+    (server, seeder)
 }
 
 /// A failed message as seeded.

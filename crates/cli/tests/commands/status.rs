@@ -2,14 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::seeder::{Seeder, texts};
+use crate::seeder::{Seeder, texts, with_failures};
 use crate::support::{on, send, server};
 
 #[test]
 fn status_says_where_every_message_is() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=6));
+    let (server, mut seed) = with_failures(6);
     seed.publish(&texts(7..=10));
     seed.claim(1);
     let status = on(&server, &["status"]);
