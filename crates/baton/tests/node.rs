@@ -7,14 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use baton::Inspector;
 use baton::inspect::Snapshot;
 use baton::{
-    Effects, Event, FailedMessage, FleetName, Handler, Message, Node, Rejected, Source, Target,
+    Effects, Event, FailedMessage, FleetName, Handler, Inspector, Message, Node, Rejected, Source,
+    Target,
 };
-use baton_protocol::Store;
-use baton_protocol::new_name;
-use baton_protocol::record;
+use baton_protocol::{Store, new_name, record};
 use baton_server::PrivateServer;
 use redis::Commands;
 use tokio::sync::Notify;

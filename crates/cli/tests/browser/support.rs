@@ -9,11 +9,10 @@ use baton_protocol::record;
 use baton_server::PrivateServer;
 
 use crate::devtools::Browser;
-use crate::shared::{keys, redis};
-use crate::tab::Tab;
-
 pub(crate) use crate::shared::page::Page;
 pub(crate) use crate::shared::{TIMEOUT, server};
+use crate::shared::{keys, redis};
+use crate::tab::Tab;
 
 /// A fleet on that server with `count` copies that know their roles. On a busy machine none of
 /// them loses its lease because it is slow. A killed one keeps it no longer than usual.

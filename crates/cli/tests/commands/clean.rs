@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use baton::Inspector;
-use baton::{FleetName, Target};
+use baton::{FleetName, Inspector, Target};
 use baton_protocol::{Claim, ClaimCall, Slot, Store};
 
 use crate::seeder::{Seeder, texts};

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use baton::{Effects, FailedMessage, FleetName, Target};
-use baton_protocol::PackBuilder;
-use baton_protocol::record;
 use baton_protocol::{
-    Claim, ClaimCall, Commit, CommitCall, Publish, PublishCall, Seal, Slot, Store,
+    Claim, ClaimCall, Commit, CommitCall, PackBuilder, Publish, PublishCall, Seal, Slot, Store,
+    record,
 };
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;

@@ -1,8 +1,8 @@
 //! Exactly one generator, and another one when it is gone.
 
-use baton::inspect::NodeRole;
 use std::time::{Duration, Instant};
 
+use baton::inspect::NodeRole;
 use baton_log::LogEvent;
 use baton_processes::{Told, status, wait_status};
 

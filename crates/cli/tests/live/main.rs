@@ -3,8 +3,7 @@
 
 mod terminal;
 
-use baton::inspect::NodeRole;
-use baton::inspect::Snapshot;
+use baton::inspect::{NodeRole, Snapshot};
 use baton::{FailedMessage, FleetName};
 use baton_processes::command;
 use baton_protocol::Keys;

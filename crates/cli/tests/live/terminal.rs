@@ -1,6 +1,5 @@
 //! Runs the demo in a terminal that a test holds the other end of.
 
-use baton::inspect::NodeRole;
 use std::fs::File;
 use std::io::Read;
 use std::num::NonZeroU16;
@@ -12,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use baton::inspect::Snapshot;
+use baton::inspect::{NodeRole, Snapshot};
 use baton_processes::{command, status};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};

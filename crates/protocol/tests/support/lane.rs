@@ -7,9 +7,8 @@ use std::time::Duration;
 use baton::{Effects, FailedMessage};
 use baton_protocol::{
     Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim, Extend, Failure, GiveBack,
-    Slot, Store, Wanted,
+    Pack, Range, Slot, Store, Wanted,
 };
-use baton_protocol::{Pack, Range};
 
 use super::LONG;
 

@@ -3,8 +3,7 @@
 use baton::FailedMessage;
 use baton_model::state::{Node, Range, Reason, Record, RunId, Seq, Slot, Suspects, Text};
 use baton_protocol::bounds::MAX_EXACT;
-use baton_protocol::record;
-use baton_protocol::{Digest, Pack, PackBuilder};
+use baton_protocol::{Digest, Pack, PackBuilder, record};
 
 /// The time in the packs and records that this test makes.
 const MADE_MS: u64 = 5;
