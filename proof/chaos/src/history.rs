@@ -1,5 +1,5 @@
-//! What a run leaves behind: who lived when in which role, which faults hit whom, and what
-//! became of every message. The verdict is read off it, the report drawn from it.
+//! The history of a run: the lives of its processes with their roles, the faults, and the fate of
+//! every message. `chaos --json` writes it, and the report is drawn from it.
 //!
 //! All times are seconds since the run began.
 
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 pub struct History {
     /// The seed that repeats the plan.
     pub seed: u64,
-    /// How to run it again.
+    /// The command that runs it again.
     pub command: String,
     /// Name and version of the server program.
     pub server: String,
-    /// How the server kept its data: `appendfsync always`, for one.
+    /// How the server kept its data, as in `appendfsync always`.
     pub durability: String,
     /// How long it took.
     pub seconds: f64,
-    /// Every process that was part of it, in the order they were started.
+    /// Every process, in the order in which they started.
     #[serde(rename = "lanes")]
     pub lives: Vec<Life>,
     /// Every fault, in order.
     pub faults: Vec<Fault>,
-    /// What became of the messages.
+    /// The fate of the messages.
     pub verdict: Verdict,
     /// From the death of a generator to its successor's seal, in ms.
     pub takeovers_ms: Vec<f64>,
@@ -82,7 +82,7 @@ pub struct Reign {
 pub struct Life {
     /// Its name in the picture: `node 3`, `getErrors 1`.
     pub label: String,
-    /// Its name in Redis and in the logs, once it has told one.
+    /// Its name in Redis and in the logs; empty if it never logged.
     pub node: String,
     /// When it was started.
     pub from_s: f64,
@@ -90,7 +90,7 @@ pub struct Life {
     pub to_s: f64,
     /// How it ended.
     pub end: End,
-    /// What it was, from when to when; in order, without overlap, with holes while unknown.
+    /// Its roles, in order, without overlap, with gaps while the role is unknown.
     pub spans: Vec<Span>,
     /// When it ended (or, as a generator, published) messages.
     pub ticks: Vec<Tick>,
@@ -118,9 +118,9 @@ impl Life {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Killed with -9, by the run or at a crash point.
+    /// It was killed with -9, by the run or at a crash point.
     Killed,
-    /// By itself, in good order.
+    /// It stopped in good order.
     Stopped,
     /// It lived to the end of the run.
     #[default]
@@ -138,7 +138,7 @@ pub struct Span {
     pub role: Role,
 }
 
-/// What a process was.
+/// What a process did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -151,7 +151,7 @@ pub enum Role {
     Worker,
     /// It took failed messages out of the errors store.
     Drain,
-    /// It was stopped in its tracks.
+    /// It was paused.
     Paused,
 }
 
@@ -166,7 +166,7 @@ pub struct Tick {
     pub failed: u64,
 }
 
-/// One fault and what came of it.
+/// One fault and how the fleet recovered.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Fault {
     /// Its kind: `kill -9 the generator`.
@@ -179,11 +179,11 @@ pub struct Fault {
     pub to_s: f64,
     /// How long after that the fleet had caught up, with balanced books, in ms.
     pub settled_ms: Option<f64>,
-    /// Anything worth a word: `accepted 3 messages meanwhile`.
+    /// A detail, as in `printed 12 before`.
     pub note: String,
 }
 
-/// What became of the messages.
+/// The fate of the messages.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Verdict {
     /// Messages that Redis accepted.
@@ -192,7 +192,7 @@ pub struct Verdict {
     pub done: u64,
     /// Ended as failed, once.
     pub failed: u64,
-    /// Failed messages that were printed by a drain and are gone.
+    /// Failed messages that a drain printed and removed.
     pub drained: u64,
     /// Accepted, never ended.
     pub lost: u64,
@@ -200,7 +200,7 @@ pub struct Verdict {
     pub duplicated: u64,
     /// Ended, never accepted.
     pub phantom: u64,
-    /// Everything that must not be, each with its story; empty if all is well.
+    /// Every violation in words, the first with the trace of its message; empty if all is well.
     pub findings: Vec<String>,
 }
 

@@ -1,26 +1,28 @@
 //! Chaos: a real server, a fleet of real `baton` processes, and a plan of faults from a seed.
 //!
-//! The tour: [`plan`] draws faults from a seed; [`stage`] starts the server, the nodes and what
-//! lies between them ([`proxy`], [`net`]); [`faults`] hurts them; [`run`] lets the fleet recover
-//! after each fault and finish at the end; [`verdict`] holds the ledger, the logs and what the
-//! drains printed against each other, and [`story`] tells a message that went wrong; [`lanes`]
-//! and [`outcome`] keep it all in a [`record::Record`], from which [`report`] draws a page.
+//! The tour: [`plan`] draws faults from a seed. [`arena`] starts the server, the nodes and what
+//! lies between them: a [`proxy`] for each node, or a network [`namespace`]. [`faults`] hurts them.
+//! [`run`] lets the fleet recover after each fault, and finish at the end; an [`observer`] reads
+//! the fleet meanwhile, and a [`ledger_check`] the ledger. [`verdict`] compares the ledger with the
+//! logs and with what the drains printed; a [`message_trace`] explains the first wrong message.
+//! [`lives`] and [`outcome`] put all of it into a [`history`], from which [`report`] draws a page.
+//! [`points`] lets a copy die at each crash point on purpose.
 
-pub mod books;
-pub mod dice;
-pub mod eye;
+pub mod arena;
 pub mod faults;
 pub mod history;
-pub mod lanes;
-pub mod net;
+pub mod ledger_check;
+pub mod lives;
+pub mod message_trace;
+pub mod namespace;
+pub mod observer;
 pub mod outcome;
 pub mod plan;
 pub mod points;
+pub mod progress;
 pub mod proxy;
 pub mod report;
+pub mod rng;
 pub mod run;
-pub mod show;
-pub mod stage;
 pub mod stop;
-pub mod story;
 pub mod verdict;

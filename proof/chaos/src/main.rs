@@ -1,18 +1,19 @@
-//! Runs a fleet through a plan of faults and tells what became of every message.
+//! The program `chaos`: runs a fleet through a plan of faults and judges every message.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use baton_chaos::arena::{Settings, clock};
 use baton_chaos::history::History;
 use baton_chaos::plan::{KINDS, Kind, Plan};
+use baton_chaos::progress::Progress;
 use baton_chaos::run::{self, Length};
-use baton_chaos::show::Show;
-use baton_chaos::stage::{Settings, clock};
 use baton_chaos::stop::Stop;
-use baton_chaos::{dice::Dice, faults, net};
+use baton_chaos::{faults, namespace, rng::Rng};
 use baton_print::{errln as eprintln, outln as println};
+use baton_report::stats::{quantile, sorted};
 use clap::Parser;
 
 /// Exit code of a run that was interrupted before anything was found.
@@ -122,9 +123,9 @@ fn chaos(args: &Args) -> Result<ExitCode> {
         settings,
         stop.clone(),
         args.logs.as_deref(),
-        &mut Show::new(),
+        &mut Progress::new(),
     );
-    let record = match ran {
+    let run = match ran {
         Err(_) if stop.asked() => return Ok(ExitCode::from(INTERRUPTED)),
         ran => History {
             seed,
@@ -132,14 +133,14 @@ fn chaos(args: &Args) -> Result<ExitCode> {
             ..ran?
         },
     };
-    print(&record);
+    print(&run);
     if let Some(path) = &args.json {
-        write(path, &serde_json::to_string(&record)?)?;
+        write(path, &serde_json::to_string(&run)?)?;
     }
     if let Some(path) = &args.out {
-        write(path, &baton_chaos::report::page(&record))?;
+        write(path, &baton_chaos::report::page(&run))?;
     }
-    Ok(match (record.verdict.is_clean(), stop.asked()) {
+    Ok(match (run.verdict.is_clean(), stop.asked()) {
         (false, _) => ExitCode::FAILURE,
         (true, false) => ExitCode::SUCCESS,
         (true, true) => ExitCode::from(INTERRUPTED),
@@ -177,8 +178,8 @@ fn settings(args: &Args, seed: u64) -> Result<Settings> {
     );
     let always = match args.durability.as_deref() {
         Some(how) => how == "always",
-        // Not the plan's own dice: the plan is the same either way.
-        None => Dice::new(!seed).chance(50),
+        // Another generator than the plan's: the plan is the same either way.
+        None => Rng::new(!seed).chance(50),
     };
     let server_program = match &args.server_program {
         Some(program) => program.clone(),
@@ -193,12 +194,12 @@ fn settings(args: &Args, seed: u64) -> Result<Settings> {
         nodes: usize::from(args.nodes),
         always,
         faketime,
-        namespaces: net::why_not().is_none(),
-        patience: Duration::from_secs(args.patience),
+        namespaces: namespace::why_not().is_none(),
+        timeout: Duration::from_secs(args.patience),
     })
 }
 
-/// Where `scripts/setup-chaos` puts the library, seen from the folders above this program.
+/// The library where `scripts/setup-chaos` puts it, in a folder above this program.
 fn faketime(exe: &Path) -> Option<PathBuf> {
     let tools = exe.ancestors().skip(1);
     let mut files = tools.map(|folder| folder.join("tools/libfaketime.so.1"));
@@ -209,17 +210,17 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn print(record: &History) {
-    let verdict = &record.verdict;
+fn print(run: &History) {
+    let verdict = &run.verdict;
     println!(
         "\n{} faults in {:.0} s on {}, {}",
-        record.faults.len(),
-        record.seconds,
-        record.server,
-        record.durability
+        run.faults.len(),
+        run.seconds,
+        run.server,
+        run.durability
     );
     let idle = |note: &str| note.starts_with("not done") || note.ends_with("not reached");
-    let idle = record.faults.iter().filter(|fault| idle(&fault.note));
+    let idle = run.faults.iter().filter(|fault| idle(&fault.note));
     match idle.count() {
         0 => {}
         idle => println!("  {idle} of them could not be done or found nothing to hit"),
@@ -235,27 +236,23 @@ fn print(record: &History) {
     ] {
         println!("  {name:10} {count:>8}");
     }
-    times("takeover of a killed generator", &record.takeovers_ms);
-    times("messages of a killed worker back", &record.recoveries_ms);
+    times("takeover of a killed generator", &run.takeovers_ms);
+    times("messages of a killed worker back", &run.recoveries_ms);
     if verdict.is_clean() {
         println!("\nEvery message ended exactly once.");
         return;
     }
-    println!("\nNOT WELL, seed {}:", record.seed);
+    println!("\nNOT WELL, seed {}:", run.seed);
     for finding in &verdict.findings {
         println!("- {finding}");
     }
 }
 
 fn times(name: &str, ms: &[f64]) {
-    let mut sorted = ms.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let Some(max) = sorted.last() else { return };
-    let share = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
-    println!(
-        "  {name}: p50 {:.0} ms, p99 {:.0} ms, max {max:.0} ms, {} times",
-        share(0.5),
-        share(0.99),
-        sorted.len()
-    );
+    let sorted = sorted(ms.iter().copied());
+    let quantiles = [0.5, 0.99, 1.0].map(|share| quantile(&sorted, share));
+    if let [Some(p50), Some(p99), Some(max)] = quantiles {
+        let times = sorted.len();
+        println!("  {name}: p50 {p50:.0} ms, p99 {p99:.0} ms, max {max:.0} ms, {times} times");
+    }
 }

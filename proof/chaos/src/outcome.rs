@@ -1,4 +1,4 @@
-//! The end of a run: all evidence is collected, judged, and kept in a record.
+//! The end of a run: collects all evidence, judges it, and puts the result into a history.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,56 +6,54 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use baton::inspect::Snapshot;
 use baton_processes::Told;
-use baton_protocol::Census;
 use baton_protocol::Ledger;
 use serde::Serialize;
 
+use crate::arena::Arena;
 use crate::history::{Fault, History};
-use crate::lanes;
-use crate::stage::Stage;
-use crate::story::Story;
+use crate::lives;
+use crate::message_trace::MessageTrace;
 use crate::verdict::{Evidence, Judgement, Print, judge};
 
-/// Findings that are told in words; the others are counted.
+/// Max findings in words; the others are only counted.
 const NAMED: usize = 20;
 
-/// Judges a fleet that is at rest, with all failed messages taken. `asides` hears what is
-/// allowed and still worth a word.
-pub fn record(
-    stage: &Stage,
+/// Judges a fleet that is at rest and drained. `server` is the server's version; `asides` gets the
+/// judgement, for what is allowed but unusual.
+pub fn history(
+    arena: &Arena,
     faults: Vec<Fault>,
     began: Instant,
-    status: &Snapshot,
+    server: String,
     asides: impl FnOnce(&Judgement),
 ) -> Result<History> {
     let ledger = Ledger {
-        entries: stage.eye.ledger_since(0)?,
+        entries: arena.observer.ledger_since(0)?,
     };
-    let told = stage.fleet.told();
-    let prints = stage.drains.told().into_iter().map(|told| Print {
+    let told = arena.fleet.told();
+    let prints = arena.drains.told().into_iter().map(|told| Print {
         drain: told.copy,
         at: told.at,
         failed: told.line,
     });
     let prints: Vec<Print> = prints.collect();
-    let drains: Vec<bool> = stage.drained.iter().map(|drain| drain.well).collect();
-    let forgetful_deaths = match stage.settings.always {
+    let drains: Vec<bool> = arena.drained.iter().map(|drain| drain.well).collect();
+    let forgetful_deaths = match arena.settings.always {
         true => &[][..],
-        false => &stage.server_deaths,
+        false => &arena.server_deaths,
     };
     let judgement = judge(&Evidence {
         ledger: &ledger,
-        census: &census(status),
+        census: &arena.observer.census()?,
         told: &told,
         prints: &prints,
         drains: &drains,
         forgetful_deaths,
     });
     asides(&judgement);
-    let labels: Vec<String> = stage.nodes.iter().map(|node| node.label.clone()).collect();
-    let story = Story {
+    let labels: Vec<String> = arena.nodes.iter().map(|node| node.label.clone()).collect();
+    let trace = MessageTrace {
         began,
         labels: &labels,
         told: &told,
@@ -64,33 +62,33 @@ pub fn record(
         faults: &faults,
     };
     let mut verdict = judgement.verdict.clone();
-    // What was seen on the way is seen again, and better, at the end.
+    // The judgement repeats findings of the ledger check, with more detail.
     let again = |found: &&String| judgement.findings.iter().any(|(_, text)| text == *found);
-    let on_the_way = stage.findings.iter().filter(|found| !again(found));
+    let on_the_way = arena.findings.iter().filter(|found| !again(found));
     verdict.findings = on_the_way.cloned().collect();
-    verdict.findings.extend(words(&judgement.findings, &story));
+    verdict.findings.extend(words(&judgement.findings, &trace));
     Ok(History {
-        server: status.server.version.clone(),
-        durability: match stage.settings.always {
+        server,
+        durability: match arena.settings.always {
             true => "appendfsync always".to_owned(),
             false => "appendfsync everysec".to_owned(),
         },
         seconds: began.elapsed().as_secs_f64(),
-        lives: lanes::lanes(stage, &told, began),
+        lives: lives::lives(arena, &told, began),
         verdict,
-        takeovers_ms: lanes::takeovers_ms(stage, &told),
-        recoveries_ms: lanes::recoveries_ms(stage, &told),
+        takeovers_ms: lives::takeovers_ms(arena, &told),
+        recoveries_ms: lives::recoveries_ms(arena, &told),
         faults,
         ..History::default()
     })
 }
 
-/// Keeps what everybody logged, a file each: `server.log`, `node-3.log`, `getErrors-1.log`.
-pub fn keep_logs(stage: &Stage, folder: &Path) -> Result<()> {
+/// Writes the log of every process into a file: `server.log`, `node-3.log`, `getErrors-1.log`.
+pub fn keep_logs(arena: &Arena, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
-    fs::write(folder.join("server.log"), stage.server.log())?;
-    write_logs(folder, "node", &stage.fleet.told())?;
-    write_logs(folder, "getErrors", &stage.drains.told())
+    fs::write(folder.join("server.log"), arena.server.log())?;
+    write_logs(folder, "node", &arena.fleet.told())?;
+    write_logs(folder, "getErrors", &arena.drains.told())
 }
 
 /// Writes one file per copy.
@@ -107,8 +105,8 @@ fn write_logs<L: Serialize>(folder: &Path, who: &str, told: &[Told<L>]) -> Resul
     Ok(())
 }
 
-/// The first finding with its message's story, the next by name, the others by number.
-fn words(findings: &[(u64, String)], story: &Story<'_>) -> Vec<String> {
+/// The first finding with the trace of its message, some more in words, the rest as a number.
+fn words(findings: &[(u64, String)], trace: &MessageTrace<'_>) -> Vec<String> {
     let mut words: Vec<String> = findings
         .iter()
         .take(NAMED)
@@ -117,26 +115,10 @@ fn words(findings: &[(u64, String)], story: &Story<'_>) -> Vec<String> {
     if let Some((seq, text)) = findings.first()
         && *seq > 0
     {
-        words[0] = format!("{text}\n{}", story.of(*seq));
+        words[0] = format!("{text}\n{}", trace.of(*seq));
     }
     if findings.len() > NAMED {
         words.push(format!("and {} more", findings.len() - NAMED));
     }
     words
-}
-
-fn census(status: &Snapshot) -> Census {
-    Census {
-        published: status.published,
-        done: status.done,
-        failed: status.failed,
-        pending: status.pending,
-        claimed: status.claimed,
-        errors: status.errors,
-        foreign: status.foreign,
-        retried: status.retried,
-        counted: status.counted,
-        now_ms: status.now_ms,
-        ..Census::default()
-    }
 }

@@ -1,8 +1,8 @@
-//! Which faults come, in which order: all of it follows from the seed.
+//! The plan of a run: which faults come when. All of it follows from the seed.
 
 use std::time::Duration;
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// How often two faults come at once, in a hundred.
 const TWO_AT_ONCE: u64 = 20;
@@ -55,7 +55,7 @@ pub enum Kind {
     ClockCorrected,
 }
 
-/// What is known of a kind before it happens.
+/// The properties of a kind.
 #[derive(Debug)]
 pub struct Facts {
     /// Which.
@@ -68,10 +68,10 @@ pub struct Facts {
     weight: usize,
     /// How long it lasts, in ms: at least, and at most.
     lasts_ms: (u64, u64),
-    /// Whether another may come at the same time. A clock that jumps back leaves deadlines
-    /// that lie a minute ahead: what is held by somebody silent then comes back that late,
-    /// and the run would wait for it. A full disk may end the server at any moment. A fault
-    /// that locks all nodes out, or judges what one of them does, is not mixed with other causes.
+    /// Whether another fault may come at the same time. After a clock has jumped back, deadlines lie a
+    /// minute ahead: the messages of a silent worker would come back that late, and the run would
+    /// wait. A full disk may end the server at any moment. A fault that locks all nodes out, or
+    /// that judges a node's behaviour, is not mixed with other causes.
     with_others: bool,
 }
 
@@ -149,7 +149,7 @@ pub const KINDS: &[Facts] = &[
 ];
 
 impl Kind {
-    /// What is known of it.
+    /// Its properties.
     pub fn facts(self) -> &'static Facts {
         // The table has every kind; a test sees to that.
         KINDS
@@ -176,7 +176,7 @@ pub struct Planned {
     pub after: Duration,
     /// How long until it is lifted.
     pub lasts: Duration,
-    /// What else has to be chosen, the target for one, follows from this.
+    /// All further choices, such as the target, follow from this seed.
     pub seed: u64,
 }
 
@@ -192,7 +192,7 @@ pub struct Step {
 /// All steps that follow from a seed, without end.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    dice: Dice,
+    rng: Rng,
     kinds: Vec<Kind>,
     bag: Vec<Kind>,
 }
@@ -202,7 +202,7 @@ impl Plan {
     pub fn new(seed: u64, only: &[Kind]) -> Self {
         let wanted = |facts: &&Facts| only.is_empty() || only.contains(&facts.kind);
         Self {
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             kinds: KINDS
                 .iter()
                 .filter(wanted)
@@ -212,24 +212,24 @@ impl Plan {
         }
     }
 
-    /// The next kind: from a shuffled bag, so that none is left out for long.
+    /// The next kind, from a shuffled bag: so each kind comes regularly.
     fn draw(&mut self) -> Kind {
         if let Some(kind) = self.bag.pop() {
             return kind;
         }
         let times = |kind: &Kind| std::iter::repeat_n(*kind, kind.facts().weight);
         self.bag = self.kinds.iter().flat_map(times).collect();
-        self.dice.shuffle(&mut self.bag);
+        self.rng.shuffle(&mut self.bag);
         self.bag.pop().unwrap_or(Kind::KillGenerator)
     }
 
     fn planned(&mut self, kind: Kind, after: Duration) -> Planned {
-        let (least, most) = kind.facts().lasts_ms;
+        let (min, max) = kind.facts().lasts_ms;
         Planned {
             kind,
             after,
-            lasts: Duration::from_millis(self.dice.between(least, most)),
-            seed: self.dice.number(),
+            lasts: Duration::from_millis(self.rng.between(min, max)),
+            seed: self.rng.number(),
         }
     }
 }
@@ -238,16 +238,16 @@ impl Iterator for Plan {
     type Item = Step;
 
     fn next(&mut self) -> Option<Step> {
-        let calm = Duration::from_millis(self.dice.between(CALM_MS.0, CALM_MS.1));
+        let calm = Duration::from_millis(self.rng.between(CALM_MS.0, CALM_MS.1));
         let kind = self.draw();
         let first = self.planned(kind, Duration::ZERO);
         let mut faults = vec![first];
-        if kind.facts().with_others && self.dice.chance(TWO_AT_ONCE) {
+        if kind.facts().with_others && self.rng.chance(TWO_AT_ONCE) {
             let other = self.draw();
             if other != kind && other.facts().with_others {
                 // While the first lasts, or right after it.
                 let latest = (faults[0].lasts.as_millis() as u64).max(100);
-                let after = Duration::from_millis(self.dice.between(0, latest));
+                let after = Duration::from_millis(self.rng.between(0, latest));
                 let second = self.planned(other, after);
                 faults.push(second);
             } else {

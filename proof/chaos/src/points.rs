@@ -1,8 +1,7 @@
-//! Every crash point, one by one: a copy that dies exactly there, and a fleet that finishes all
-//! the same.
+//! Every crash point, one by one: a copy dies exactly there, and its fleet finishes all the same.
 //!
-//! A chaos run meets points by chance. Here each is reached on purpose, on a server and in a
-//! fleet of three of its own, so that none can be out of use without anybody noticing.
+//! A chaos run meets crash points by chance. Here a copy reaches each one on purpose, in a fleet of
+//! three on its own server. So a point that the program no longer passes is noticed.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt as _;
@@ -20,13 +19,13 @@ use baton_protocol::{Ledger, new_name};
 use baton_server::PrivateServer;
 
 /// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a process is asked whether it has ended.
-const LOOK: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause between two polls.
+const POLL: Duration = Duration::from_millis(5);
 const VARIABLE: &str = "BATON_CRASH_AT";
 const FLEET: &str = "default";
 
-/// Lets a copy of `program` die at every point in turn. `tell` hears of each that passed.
+/// Lets a copy of `program` die at every point in turn, and reports each point that passed.
 ///
 /// The program must have been built with the feature `chaos`.
 pub fn all(program: &Path, mut tell: impl FnMut(&str, Duration)) -> Result<()> {
@@ -50,7 +49,7 @@ pub fn one(program: &Path, point: &str) -> Result<()> {
         }
         Place::Generator => {
             let victim = scene.start_victim()?;
-            scene.fleet.wait_generator(PATIENCE)?;
+            scene.fleet.wait_generator(TIMEOUT)?;
             scene.start(2)?;
             scene.wait_killed(victim)?;
         }
@@ -65,7 +64,7 @@ pub fn one(program: &Path, point: &str) -> Result<()> {
         }
         Place::Reclaimer => {
             let victim = scene.start_victim()?;
-            scene.fleet.wait_generator(PATIENCE)?;
+            scene.fleet.wait_generator(TIMEOUT)?;
             scene.start(2)?;
             scene.orphan_messages(victim)?;
             scene.wait_killed(victim)?;
@@ -80,7 +79,7 @@ pub fn one(program: &Path, point: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where a copy comes by a point.
+/// The role in which a copy passes a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// On its way to generating.
@@ -89,9 +88,9 @@ enum Place {
     Generator,
     /// While it works.
     Worker,
-    /// When it is asked to stop with messages in its hands.
+    /// When it is asked to stop while it holds messages.
     Leaver,
-    /// When it finds what dead workers held.
+    /// When it reclaims the messages of dead workers.
     Reclaimer,
     /// While it takes failed messages.
     Drain,
@@ -151,7 +150,7 @@ impl Scene {
     }
 
     fn start(&mut self, copies: usize) -> Result<()> {
-        self.fleet.start_many(copies, PATIENCE)
+        self.fleet.start_many(copies, TIMEOUT)
     }
 
     fn start_victim(&mut self) -> Result<usize> {
@@ -169,13 +168,13 @@ impl Scene {
 
     /// Waits for the end of a copy; true if it was killed.
     fn wait_ended(&mut self, copy: usize) -> Result<bool> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.fleet.ended(copy)? {
                 return Ok(status.signal() == Some(9));
             }
-            ensure!(Instant::now() < deadline, "not reached in {PATIENCE:?}");
-            std::thread::sleep(LOOK);
+            ensure!(Instant::now() < deadline, "not reached in {TIMEOUT:?}");
+            std::thread::sleep(POLL);
         }
     }
 
@@ -185,14 +184,14 @@ impl Scene {
         Ok(())
     }
 
-    /// Asks copies to stop until one was at work just then.
+    /// Asks copies to stop until one dies at the point.
     fn kill_a_leaver(&mut self) -> Result<()> {
         for _ in 0..10 {
             let mark = self.fleet.mark();
             let victim = self.start_victim()?;
             // Its next claim is of several messages too, so that there is something to give back.
             self.fleet
-                .wait_for(mark, PATIENCE, "several messages handled", |told| {
+                .wait_for(mark, TIMEOUT, "several messages handled", |told| {
                     let several = matches!(
                         told.event(),
                         LogEvent::Processed { first, last, .. } if last > first
@@ -212,7 +211,7 @@ impl Scene {
         let workers: Vec<usize> = self.fleet.alive();
         let workers = workers.into_iter().filter(|copy| *copy != but);
         let workers: Vec<usize> = workers.collect();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             for worker in &workers {
                 self.fleet.pause(*worker)?;
@@ -224,7 +223,7 @@ impl Scene {
             for worker in &workers {
                 self.fleet.resume(*worker)?;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
         for worker in &workers {
             self.fleet.kill9(*worker)?;
@@ -232,10 +231,10 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits until every message has ended, and holds the ledger against it.
+    /// Waits until every message has ended, and audits the ledger.
     fn finish(&self) -> Result<()> {
         let url = self.server.url();
-        wait_status(&url, FLEET, PATIENCE, "every message's end", |status| {
+        wait_status(&url, FLEET, TIMEOUT, "every message's end", |status| {
             status.balanced && status.done + status.failed == self.messages
         })?;
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -309,7 +308,7 @@ fn numbers(printed: &Output) -> Result<Vec<u64>> {
         .collect()
 }
 
-/// A name that is no point's ends the program, lest it test nothing.
+/// The program refuses the name of a point that does not exist: it would test nothing.
 fn a_typo_is_refused(program: &Path) -> Result<()> {
     let ran = command(program)
         .args(["status", "--redis", "redis://127.0.0.1:1"])

@@ -1,4 +1,4 @@
-//! Bad weather between one node and the server: a TCP proxy that delays, loses and cuts.
+//! A bad network between one node and the server: a TCP proxy that delays, loses and cuts.
 
 mod connection;
 #[cfg(test)]
@@ -17,26 +17,26 @@ use tokio::sync::{oneshot, watch};
 /// Pause after a connection that could not be accepted: this process has too many files open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// What happens to bytes and connections on their way.
+/// What the proxy does to bytes and connections.
 ///
-/// A direction in which a byte was lost passes no other byte of that connection, whatever the
-/// weather: half a stream is worse than none. Such a connection is not closed when the weather
-/// clears; its client has to find out by itself. An end (FIN) that fell into bad weather
-/// arrives when it clears, as TCP would send it again.
+/// After a direction of a connection has lost a byte, it passes no other byte, whatever the mode:
+/// half a stream is worse than none. The proxy does not close such a connection when the mode
+/// changes; its client has to find out. An end (FIN) that a mode holds up arrives when the mode
+/// changes, as TCP would send it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weather {
+pub enum Mode {
     /// Everything passes.
-    Fair,
+    Pass,
     /// Everything passes, late by half to one and a half of this time, both ways, in order.
     Delay(Duration),
     /// Calls reach the server, its replies vanish.
     LoseReplies,
-    /// Calls vanish; what the server says by itself passes. New connections are dead.
+    /// Calls vanish; replies pass. New connections are accepted and dead.
     LoseCalls,
     /// Nothing passes. New connections are accepted and dead.
     Partition,
     /// Of the next bytes from the server the first half passes, then both sides are closed:
-    /// a reply cut in two. Every connection, for as long as the weather lasts.
+    /// a reply cut in two. This happens to every connection while the mode lasts.
     CutReplies,
     /// The same for a call: half a command reaches the server.
     CutCalls,
@@ -44,16 +44,16 @@ pub enum Weather {
     Refuse,
 }
 
-/// What a proxy has done so far.
+/// The counters of a proxy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Connections that clients made.
     pub connections: u64,
     /// Those of them that are open.
     pub open: u64,
-    /// Those of them that were closed at once: in bad weather, or because the server was away.
+    /// Those of them that were closed at once: by the mode, or because the server was away.
     pub refused: u64,
-    /// Connections closed by the proxy: by [`Proxy::cut`] or by the weather.
+    /// Connections that the proxy closed: by [`Proxy::cut`] or by the mode.
     pub cut: u64,
     /// Bytes that passed, both ways.
     pub passed: u64,
@@ -77,7 +77,7 @@ impl Way {
     }
 }
 
-impl Weather {
+impl Mode {
     /// Whether what goes this way vanishes.
     fn loses(self, way: Way) -> bool {
         match self {
@@ -97,7 +97,7 @@ impl Weather {
         }
     }
 
-    /// How late something is that sets out now.
+    /// The delay of bytes that arrive now.
     fn delay(self) -> Duration {
         match self {
             Self::Delay(time) => time.mul_f64(rand::random_range(0.5..1.5)),
@@ -107,9 +107,9 @@ impl Weather {
 }
 
 /// What all connections of a proxy share.
-struct Sky {
+struct Shared {
     upstream: SocketAddr,
-    weather: watch::Sender<Weather>,
+    mode: watch::Sender<Mode>,
     /// How often everything was cut.
     cuts: watch::Sender<u64>,
     tally: Tally,
@@ -130,16 +130,16 @@ fn add(counter: &AtomicU64, more: usize) {
     counter.fetch_add(more as u64, Ordering::Relaxed);
 }
 
-/// A proxy in front of the server, for one node. Dropped, it closes everything.
+/// A proxy in front of the server, for one node. Dropping it closes everything.
 pub struct Proxy {
     addr: SocketAddr,
-    sky: Arc<Sky>,
+    shared: Arc<Shared>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Proxy {
-    /// A proxy on a free port of 127.0.0.1, in fair weather.
+    /// A proxy on a free port of 127.0.0.1, which passes everything.
     pub fn start(upstream: SocketAddr) -> io::Result<Self> {
         Self::start_on(IpAddr::from([127, 0, 0, 1]), upstream)
     }
@@ -149,9 +149,9 @@ impl Proxy {
         let listener = std::net::TcpListener::bind((listen, 0))?;
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
-        let sky = Arc::new(Sky {
+        let shared = Arc::new(Shared {
             upstream,
-            weather: watch::Sender::new(Weather::Fair),
+            mode: watch::Sender::new(Mode::Pass),
             cuts: watch::Sender::new(0),
             tally: Tally::default(),
         });
@@ -163,21 +163,21 @@ impl Proxy {
             TcpListener::from_std(listener)?
         };
         let (stop, stopped) = oneshot::channel();
-        let shared = Arc::clone(&sky);
-        // With the runtime, all its connections go.
+        let accepting = Arc::clone(&shared);
+        // The end of the runtime closes all its connections.
         let thread = std::thread::Builder::new()
             .name("proxy".to_owned())
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
                         _ = stopped => {}
-                        () = accept(&listener, &shared) => {}
+                        () = accept(&listener, &accepting) => {}
                     }
                 });
             })?;
         Ok(Self {
             addr,
-            sky,
+            shared,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -188,19 +188,19 @@ impl Proxy {
         self.addr
     }
 
-    /// Changes the weather, for all bytes and connections from now on.
-    pub fn set(&self, weather: Weather) {
-        self.sky.weather.send_replace(weather);
+    /// Changes the mode, for all bytes and connections from now on.
+    pub fn set(&self, mode: Mode) {
+        self.shared.mode.send_replace(mode);
     }
 
     /// Closes every connection at once, with a reset.
     pub fn cut(&self) {
-        self.sky.cuts.send_modify(|cuts| *cuts += 1);
+        self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// What it has done so far.
+    /// Its counters.
     pub fn counts(&self) -> Counts {
-        let tally = &self.sky.tally;
+        let tally = &self.shared.tally;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
             connections: read(&tally.connections),
@@ -222,15 +222,15 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(listener: &TcpListener, sky: &Arc<Sky>) {
+async fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        add(&sky.tally.connections, 1);
-        // From here on, so that no cut is missed.
-        let cuts = sky.cuts.subscribe();
-        tokio::spawn(connection::carry(client, Arc::clone(sky), cuts));
+        add(&shared.tally.connections, 1);
+        // Subscribed before the connection is handled, so that it misses no cut.
+        let cuts = shared.cuts.subscribe();
+        tokio::spawn(connection::carry(client, Arc::clone(shared), cuts));
     }
 }

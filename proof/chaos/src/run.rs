@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use baton::inspect::{NodeRole, Snapshot};
 
-use crate::books::Books;
+use crate::arena::{Arena, Settings};
 use crate::faults::{self, Fault, Note};
 use crate::history::{self, History};
+use crate::ledger_check::LedgerCheck;
 use crate::outcome;
 use crate::plan::{Kind, Plan, Planned, Step};
-use crate::show::Show;
-use crate::stage::{Settings, Stage};
+use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::verdict::Judgement;
 
-/// Messages that may wait, or be in hand, in a fleet that has caught up.
+/// A fleet with at most this many pending and claimed messages has caught up.
 const BACKLOG: u64 = 40;
 
 /// How long a run goes on.
@@ -24,57 +24,57 @@ const BACKLOG: u64 = 40;
 pub enum Length {
     /// Until this time has passed.
     Time(Duration),
-    /// Until so many faults have been.
+    /// Until there were so many faults.
     Faults(usize),
 }
 
 struct Run<'a> {
-    stage: Stage,
-    books: Books,
+    arena: Arena,
+    ledger_check: LedgerCheck,
     faults: Vec<history::Fault>,
     began: Instant,
-    show: &'a mut Show,
+    progress: &'a mut Progress,
 }
 
-/// Runs a plan to its end and judges. All logs are kept in a folder, if there is one.
+/// Runs a plan to its end and judges the fleet. Keeps all logs in the folder `logs`, if any.
 pub fn run(
     plan: Plan,
     length: Length,
     settings: Settings,
     stop: Stop,
     logs: Option<&Path>,
-    show: &mut Show,
+    progress: &mut Progress,
 ) -> Result<History> {
     let mut run = Run {
-        stage: Stage::new(settings, stop)?,
-        books: Books::default(),
+        arena: Arena::new(settings, stop)?,
+        ledger_check: LedgerCheck::default(),
         faults: Vec::new(),
         began: Instant::now(),
-        show,
+        progress,
     };
     if let Err(error) = run.settle() {
-        run.stage.stop.check()?;
+        run.arena.stop.check()?;
         let finding = format!("the fleet does not come to life: {error:#}");
-        run.stage.findings.push(finding);
+        run.arena.findings.push(finding);
     }
     for step in plan {
         let over = match length {
             Length::Time(time) => run.began.elapsed() >= time,
-            Length::Faults(most) => run.faults.len() >= most,
+            Length::Faults(max) => run.faults.len() >= max,
         };
-        // A fleet that is broken once would only be found broken again.
-        if over || run.stage.stop.asked() || !run.stage.findings.is_empty() {
+        // A broken fleet would only be found broken again.
+        if over || run.arena.stop.asked() || !run.arena.findings.is_empty() {
             break;
         }
         run.step(&step)?;
     }
     let finished = run.finish();
     if let Some(folder) = logs {
-        outcome::keep_logs(&run.stage, folder)?;
+        outcome::keep_logs(&run.arena, folder)?;
     }
-    let status = finished?;
-    let asides = |judgement: &Judgement| run.show.asides(judgement);
-    outcome::record(&run.stage, run.faults, run.began, &status, asides)
+    let server = finished?;
+    let asides = |judgement: &Judgement| run.progress.asides(judgement);
+    outcome::history(&run.arena, run.faults, run.began, server, asides)
 }
 
 impl Run<'_> {
@@ -82,20 +82,21 @@ impl Run<'_> {
         at.saturating_duration_since(self.began).as_secs_f64()
     }
 
-    /// Faults one by one, or two at once, each lifted in its time; then the fleet recovers.
+    /// Injects one fault, or two at once, lifts each in its time, and waits until the fleet has
+    /// recovered.
     fn step(&mut self, step: &Step) -> Result<()> {
         let possible =
-            |planned: &&Planned| faults::why_not(planned.kind, &self.stage.settings).is_none();
+            |planned: &&Planned| faults::why_not(planned.kind, &self.arena.settings).is_none();
         let planned: Vec<&Planned> = step.faults.iter().filter(possible).collect();
         if planned.is_empty() {
             return Ok(());
         }
-        self.show.calm(self.began.elapsed().as_secs_f64());
-        self.stage.stop.wait(step.calm);
-        if self.stage.stop.asked() {
+        self.progress.calm(self.began.elapsed().as_secs_f64());
+        self.arena.stop.wait(step.calm);
+        if self.arena.stop.asked() {
             return Ok(());
         }
-        self.stage.crowded = planned.len() > 1;
+        self.arena.crowded = planned.len() > 1;
         let first = self.faults.len();
         let mut faults: Vec<(Box<dyn Fault>, Note)> = planned
             .iter()
@@ -107,28 +108,28 @@ impl Run<'_> {
             acts.push((planned.after + planned.lasts, number, false));
             self.faults.push(fault(planned.kind));
         }
-        // Lifting what lasts no time comes after hurting: the sort keeps the order.
+        // A fault that lasts no time is injected before it is lifted: the sort is stable.
         acts.sort_by_key(|(at, ..)| *at);
         let began = Instant::now();
         for (at, number, inject) in acts {
             let left = at.saturating_sub(began.elapsed());
-            self.stage.stop.wait(left);
-            self.stage.stop.check()?;
+            self.arena.stop.wait(left);
+            self.arena.stop.check()?;
             let (fault, note) = &mut faults[number];
             let now = self.seconds(Instant::now());
             if inject {
-                self.show.doing(now, planned[number].kind);
+                self.progress.doing(now, planned[number].kind);
                 self.faults[first + number].from_s = now;
-                if let Err(error) = fault.inject(&mut self.stage, note) {
+                if let Err(error) = fault.inject(&mut self.arena, note) {
                     note.text = format!("not done: {error:#}");
                 }
             } else {
-                fault.lift(&mut self.stage, note)?;
+                fault.lift(&mut self.arena, note)?;
                 self.faults[first + number].to_s = self.seconds(Instant::now());
             }
         }
         for (fault, note) in &mut faults {
-            fault.finish(&mut self.stage, note)?;
+            fault.finish(&mut self.arena, note)?;
         }
         for (number, (_, note)) in faults.into_iter().enumerate() {
             self.faults[first + number].targets = note.targets;
@@ -139,40 +140,40 @@ impl Run<'_> {
         }
         let settled = self.settle().map(|()| self.seconds(Instant::now()));
         if let Err(error) = &settled {
-            self.stage.stop.check()?;
-            self.stage.findings.push(format!("{error:#}"));
+            self.arena.stop.check()?;
+            self.arena.findings.push(format!("{error:#}"));
         }
         for fault in &mut self.faults[first..] {
             fault.settled_ms = settled.as_ref().ok().map(|at| (at - fault.to_s) * 1000.0);
-            self.show.done(fault);
+            self.progress.done(fault);
         }
         self.read_ledger()
     }
 
-    /// Replaces the dead and waits until the fleet is well: all are here, one generates, what
-    /// was late is caught up with, every message is in one place.
+    /// Replaces dead nodes and waits until the fleet is well: all nodes are present, one generates,
+    /// the backlog is gone, and every message is in one place.
     fn settle(&mut self) -> Result<()> {
-        self.stage.count_heads()?;
-        self.stage.fill()?;
-        let patience = self.stage.settings.patience;
-        let deadline = Instant::now() + patience;
+        self.arena.count_heads()?;
+        self.arena.fill()?;
+        let timeout = self.arena.settings.timeout;
+        let deadline = Instant::now() + timeout;
         let mut before = None;
         loop {
-            self.stage.count_heads()?;
-            if !self.stage.server.is_running() {
+            self.arena.count_heads()?;
+            if !self.arena.server.is_running() {
                 bail!(
                     "the server ended by itself; its log: {}",
-                    self.stage.server.log()
+                    self.arena.server.log()
                 );
             }
-            let seen = self.stage.eye.status();
+            let seen = self.arena.observer.snapshot();
             let trouble = match &seen {
-                // Counted in one step: not even for a moment may that be.
+                // The snapshot is atomic, so the books must balance at every moment.
                 Ok(status) if !status.balanced => {
                     bail!("the books do not balance: {}", words(status));
                 }
                 Ok(status) => {
-                    self.show
+                    self.progress
                         .messages(status.published, status.done, status.failed);
                     let before = *before.get_or_insert(status.published);
                     self.trouble(status, before)
@@ -185,27 +186,27 @@ impl Run<'_> {
             if Instant::now() > deadline {
                 let status = seen.map_or_else(|error| format!("{error:#}"), |seen| words(&seen));
                 bail!(
-                    "did not settle within {patience:?}: {trouble}; the last status: {status}; {}",
+                    "did not settle within {timeout:?}: {trouble}; the last status: {status}; {}",
                     machine()
                 );
             }
-            self.stage.stop.look_again()?;
+            self.arena.stop.pause_poll()?;
         }
     }
 
-    /// What is not well yet.
+    /// The first thing that is not well yet.
     fn trouble(&mut self, status: &Snapshot, before: u64) -> Option<String> {
-        self.stage.hear();
-        for node in self.stage.fleet.alive() {
-            let node = &self.stage.nodes[node];
+        self.arena.hear();
+        for node in self.arena.fleet.alive() {
+            let node = &self.arena.nodes[node];
             let mut listed = status.nodes.iter();
             if !listed.any(|listed| listed.node == node.name && listed.role != NodeRole::Dead) {
                 return Some(format!("{} is not here", node.label));
             }
         }
         let generator = status.generator.node.as_deref();
-        if generator.and_then(|name| self.stage.named(name)).is_none() {
-            return Some("nobody generates".to_owned());
+        if generator.and_then(|name| self.arena.named(name)).is_none() {
+            return Some("no node generates".to_owned());
         }
         if status.published <= before {
             return Some("nothing is published".to_owned());
@@ -214,34 +215,34 @@ impl Run<'_> {
         (late > BACKLOG).then(|| format!("{late} messages have not ended"))
     }
 
-    /// Looks for what is wrong already.
+    /// Checks the new entries of the ledger.
     fn read_ledger(&mut self) -> Result<()> {
         // A server that died may have forgotten the last entries.
-        if !self.stage.server_deaths.is_empty() && !self.stage.settings.always {
-            self.books = Books::default();
+        if !self.arena.server_deaths.is_empty() && !self.arena.settings.always {
+            self.ledger_check = LedgerCheck::default();
         }
-        let entries = self.stage.eye.ledger_since(self.books.read)?;
-        let findings = self.books.take(&entries);
-        self.stage.findings.extend(findings);
+        let entries = self.arena.observer.ledger_since(self.ledger_check.read)?;
+        let findings = self.ledger_check.take(&entries);
+        self.arena.findings.extend(findings);
         Ok(())
     }
 
-    /// Lets all that was published come to its end: nodes that generate nothing more, then a
-    /// last drain.
-    fn finish(&mut self) -> Result<Snapshot> {
-        self.show
+    /// Lets every published message end, on nodes that publish nothing more, then drains the
+    /// errors store. Returns the server's version.
+    fn finish(&mut self) -> Result<String> {
+        self.progress
             .say("stopping the generator, finishing what is left");
         self.stop_all()?;
-        let published = self.stage.eye.status()?.published;
-        for _ in 0..self.stage.settings.nodes {
-            self.stage
+        let published = self.arena.observer.snapshot()?.published;
+        for _ in 0..self.arena.settings.nodes {
+            self.arena
                 .start_node(&[("BATON_MESSAGES", published.to_string())])?;
         }
-        let patience = self.stage.settings.patience;
-        let deadline = Instant::now() + patience;
+        let timeout = self.arena.settings.timeout;
+        let deadline = Instant::now() + timeout;
         loop {
-            self.stage.count_heads()?;
-            let seen = self.stage.eye.status();
+            self.arena.count_heads()?;
+            let seen = self.arena.observer.snapshot();
             if seen
                 .as_ref()
                 .is_ok_and(|status| status.pending + status.claimed == 0)
@@ -250,38 +251,38 @@ impl Run<'_> {
             }
             if Instant::now() > deadline {
                 let status = seen.map_or_else(|error| format!("{error:#}"), |seen| words(&seen));
-                self.stage.findings.push(format!(
-                    "not all ended within {patience:?}; the last status: {status}"
+                self.arena.findings.push(format!(
+                    "not all ended within {timeout:?}; the last status: {status}"
                 ));
                 break;
             }
-            self.stage.stop.look_again()?;
+            self.arena.stop.pause_poll()?;
         }
         self.stop_all()?;
-        let drain = self.stage.start_drain(&[])?;
-        if !self.stage.wait_drain(drain)? {
-            self.stage
+        let drain = self.arena.start_drain(&[])?;
+        if !self.arena.wait_drain(drain)? {
+            self.arena
                 .findings
                 .push("the last getErrors failed".to_owned());
         }
-        self.stage.eye.status()
+        Ok(self.arena.observer.snapshot()?.server.version)
     }
 
-    /// Asks all nodes to stop, and waits. One that has not said a word yet may not have come
-    /// to listen to signals.
+    /// Asks all nodes to stop, and waits. A node that has not logged a line yet may not listen to
+    /// signals yet, so it is waited for first.
     fn stop_all(&mut self) -> Result<()> {
-        let nodes = self.stage.fleet.alive();
+        let nodes = self.arena.fleet.alive();
         for node in &nodes {
-            self.stage.wait_joined(*node)?;
-            self.stage.terminate(*node)?;
+            self.arena.wait_joined(*node)?;
+            self.arena.terminate(*node)?;
         }
         nodes
             .into_iter()
-            .try_for_each(|node| self.stage.wait_stopped(node))
+            .try_for_each(|node| self.arena.wait_stopped(node))
     }
 }
 
-/// How busy this machine is: what does not settle may be its fault.
+/// The load of this machine, which may be why a fleet does not settle.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -291,7 +292,7 @@ fn machine() -> String {
     }
 }
 
-/// A status in a line.
+/// A snapshot on one line.
 fn words(status: &Snapshot) -> String {
     let nodes: Vec<String> = status
         .nodes

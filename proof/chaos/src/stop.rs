@@ -1,5 +1,5 @@
-//! Ctrl-C: the first ends the plan and still tells what became of every message, the second
-//! ends everything at once.
+//! Ctrl-C: the first signal ends the plan, and the run still judges every message; the second signal
+//! ends the run at once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -16,12 +16,12 @@ struct Shared {
     heard: Condvar,
 }
 
-/// The wish to end the run.
+/// The request to end the run.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<Shared>);
 
 impl Stop {
-    /// From now on SIGINT and SIGTERM are wishes to end the run.
+    /// From now on SIGINT and SIGTERM request the end of the run.
     pub fn on_signals() -> Result<Self> {
         let stop = Self::default();
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
@@ -37,12 +37,12 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Whether somebody asked.
+    /// Whether a signal came.
     pub fn asked(&self) -> bool {
         self.0.signals.load(Ordering::Relaxed) > 0
     }
 
-    /// Fails if somebody asked twice.
+    /// Fails if two signals came.
     pub fn check(&self) -> Result<()> {
         match self.0.signals.load(Ordering::Relaxed) {
             0 | 1 => Ok(()),
@@ -50,7 +50,7 @@ impl Stop {
         }
     }
 
-    /// Waits, but not once somebody has asked.
+    /// Waits for this time, or until a signal comes.
     pub fn wait(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut lock = self.0.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,8 +63,8 @@ impl Stop {
         }
     }
 
-    /// Waits for a moment between two looks; fails if somebody asked twice.
-    pub fn look_again(&self) -> Result<()> {
+    /// Pauses between two polls of a condition; fails if two signals came.
+    pub fn pause_poll(&self) -> Result<()> {
         self.check()?;
         std::thread::sleep(Duration::from_millis(10));
         Ok(())

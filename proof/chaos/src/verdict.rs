@@ -1,5 +1,5 @@
-//! What became of every message: the ledger, the census, the nodes' logs and what the drains
-//! printed, held against each other.
+//! The fate of every message: compares the ledger, the census, the logs of the nodes and the output
+//! of the drains with each other.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use baton_protocol::{Entry, Ledger};
 
 use crate::history::Verdict;
 
-/// What a server that does not force every write to the disk may forget when it dies.
+/// A server with `appendfsync everysec` may lose its last writes when it dies: at most this much.
 const FORGETS: Duration = Duration::from_secs(5);
 
 /// A failed message that a drain printed.
@@ -27,36 +27,36 @@ pub struct Print {
     pub failed: FailedMessage,
 }
 
-/// All that is known.
+/// Everything that is known about a run.
 pub struct Evidence<'a> {
-    /// What Redis's own scripts wrote down: where it says so, it is so.
+    /// The entries that Redis's scripts wrote. The verdict trusts them.
     pub ledger: &'a Ledger,
-    /// The last count.
+    /// Where every message was at the end.
     pub census: &'a Census,
-    /// What the nodes told.
+    /// The log lines of the nodes.
     pub told: &'a [Told],
-    /// What drains printed, in order.
+    /// The output of the drains, in order.
     pub prints: &'a [Print],
-    /// Whether each drain ended well: then what it printed is removed.
+    /// Whether each drain succeeded: then it removed all that it printed.
     pub drains: &'a [bool],
-    /// When the server died without having promised to keep its last writes.
+    /// Deaths of a server that may lose its last writes.
     pub forgetful_deaths: &'a [Instant],
 }
 
-/// What the evidence says, and about which message.
+/// The verdict on the evidence, with details.
 #[derive(Debug, Default)]
 pub struct Judgement {
     /// The counts.
     pub verdict: Verdict,
-    /// What must not be, each with the number of a message that it is about.
+    /// Every violation, with the sequence number of a message that it concerns, or 0.
     pub findings: Vec<(u64, String)>,
-    /// Lines about messages that the server took back when it died: its settings allow that.
+    /// Messages in log lines whose entries the server lost when it died: its settings allow that.
     pub taken_back: u64,
-    /// Failed messages printed again because the first drain did not live to remove them.
+    /// Failed messages that were printed again because the first drain died before it removed them.
     pub reprints: u64,
 }
 
-/// Judges.
+/// Judges the evidence.
 pub fn judge(evidence: &Evidence<'_>) -> Judgement {
     let mut judgement = Judgement::default();
     let records = judgement.prints(evidence);
@@ -66,7 +66,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Judgement {
 }
 
 impl Evidence<'_> {
-    /// Whether what was told at this moment may have been taken back.
+    /// Whether the server may have lost the entry of a line of this moment.
     fn forgiven(&self, at: Instant) -> bool {
         let mut deaths = self.forgetful_deaths.iter();
         deaths.any(|death| at < *death + Duration::from_secs(1) && at + FORGETS > *death)
@@ -78,8 +78,8 @@ impl Judgement {
         self.findings.push((seq, text));
     }
 
-    /// Each failed message is printed once; again only if the drain before did not end well,
-    /// and then with the same text. Returns the records, sorted.
+    /// Checks that each failed message was printed once; a second time only if the first drain
+    /// failed, and then with the same text. Returns the records, sorted.
     fn prints(&mut self, evidence: &Evidence<'_>) -> Vec<(u64, Vec<u8>)> {
         let mut printed: HashMap<u64, &Print> = HashMap::new();
         for print in evidence.prints {
@@ -116,7 +116,7 @@ impl Judgement {
         records
     }
 
-    /// The ledger, the counters, the failed messages and the texts' digests.
+    /// Compares the ledger with the counters, the failed messages and the digests of the texts.
     fn audit(&mut self, evidence: &Evidence<'_>, records: &[(u64, Vec<u8>)]) {
         let audit = baton_protocol::audit::compare(evidence.ledger, evidence.census, records);
         self.verdict.published = audit.published;
@@ -131,7 +131,7 @@ impl Judgement {
                     self.verdict.phantom += last - first + 1;
                     *first
                 }
-                // Failed, never printed, gone; or printed, and did not fail.
+                // A failed message is gone and was never printed; or one was printed that did not fail.
                 Finding::Failed {
                     first,
                     last,
@@ -157,8 +157,8 @@ impl Judgement {
         }
     }
 
-    /// Every line of a log tells of one entry of the ledger, and no two of the same. The other
-    /// way round a killed node may not have come to tell.
+    /// Checks that every log line has an entry in the ledger, and no two lines the same one. An
+    /// entry may lack its line: a killed node may have died before it logged.
     fn logs(&mut self, evidence: &Evidence<'_>) {
         let mut ended: HashMap<(&str, u64, u64), Vec<u64>> = HashMap::new();
         let mut published: HashMap<(u64, u64, u64), bool> = HashMap::new();
@@ -182,11 +182,11 @@ impl Judgement {
                         .or_default()
                         .push(*failed);
                 }
-                // Nobody's log tells of a retry.
+                // No node logs a retry.
                 Entry::Retried { .. } => {}
             }
         }
-        // Of two lines that tell the same, the one that the server may have forgotten goes last.
+        // Of two lines for one entry, the one whose entry the server may have lost comes last.
         let lines = evidence.told.iter();
         let (excused, rest): (Vec<_>, Vec<_>) = lines.partition(|told| evidence.forgiven(told.at));
         for told in rest.into_iter().chain(excused) {

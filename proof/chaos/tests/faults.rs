@@ -1,5 +1,5 @@
-//! Kinds of faults that are easily out of use without a sign: each alone, more than once. Needs a
-//! program that `cargo test` does not build, see `points.rs`.
+//! Kinds of faults that could lose their effect unnoticed: each alone, three times. Needs a program
+//! that `cargo test` does not build, see `points.rs`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! The program `chaos`, as somebody types it.
+//! The program `chaos`, as a user runs it.
 
 #![allow(clippy::unwrap_used)]
 

@@ -11,9 +11,14 @@ const PAGE_ENTRIES: usize = 10_000;
 impl Ledger {
     /// Reads a fleet's ledger; empty if the fleet is not audited.
     pub async fn read(store: &Store) -> Result<Self, Error> {
+        Self::read_since(store, 0).await
+    }
+
+    /// The same without the first `skip` entries, for a caller that has them.
+    pub async fn read_since(store: &Store, skip: usize) -> Result<Self, Error> {
         let mut entries = Vec::new();
         loop {
-            let from = entries.len();
+            let from = skip + entries.len();
             let mut command = redis::cmd("LRANGE");
             command.arg(&store.keys.ledger);
             command.arg(from).arg(from + PAGE_ENTRIES - 1);

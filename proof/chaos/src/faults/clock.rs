@@ -1,4 +1,4 @@
-//! Wall clocks that jump by a minute, and back; and one that was a day fast when all died.
+//! Wall clocks that jump by a minute and back, and a clock that was a day fast when all nodes died.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,45 +7,45 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::{Fault, Note};
-use crate::dice::Dice;
-use crate::stage::{FLEET, Stage};
+use crate::arena::{Arena, FLEET};
+use crate::rng::Rng;
 
 pub(super) struct Jump {
     server: bool,
-    dice: Dice,
+    rng: Rng,
     clock: Option<PathBuf>,
 }
 
 impl Jump {
-    pub(super) fn of_server(dice: Dice) -> Self {
+    pub(super) fn of_server(rng: Rng) -> Self {
         Self {
             server: true,
-            dice,
+            rng,
             clock: None,
         }
     }
 
-    pub(super) fn of_node(dice: Dice) -> Self {
+    pub(super) fn of_node(rng: Rng) -> Self {
         Self {
             server: false,
-            dice,
+            rng,
             clock: None,
         }
     }
 }
 
 impl Fault for Jump {
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         let clock = match self.server {
-            true => stage.server_clock.clone(),
+            true => arena.server_clock.clone(),
             false => {
-                let node = self.dice.pick(&stage.fleet.alive());
+                let node = self.rng.pick(&arena.fleet.alive());
                 let node = node.context("there is no node")?;
-                note.targets = stage.labels(&[node]);
-                stage.nodes[node].clock.clone()
+                note.targets = arena.labels(&[node]);
+                arena.nodes[node].clock.clone()
             }
         };
-        let (by, words) = match self.dice.chance(50) {
+        let (by, words) = match self.rng.chance(50) {
             true => ("+60", "ahead, then back"),
             false => ("-60", "back, then ahead"),
         };
@@ -55,7 +55,7 @@ impl Fault for Jump {
         Ok(())
     }
 
-    fn lift(&mut self, _stage: &mut Stage, _note: &mut Note) -> Result<()> {
+    fn lift(&mut self, _arena: &mut Arena, _note: &mut Note) -> Result<()> {
         match &self.clock {
             Some(clock) => set(clock, "+0"),
             None => Ok(()),
@@ -63,51 +63,51 @@ impl Fault for Jump {
     }
 }
 
-/// How fast the clock is, and how long the fleet may take to write such times down.
+/// How far the clock is ahead, and the timeout for a lease with such a time.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const WRITTEN_DOWN: Duration = Duration::from_secs(5);
 
 /// Redis's clock is a day fast; server and nodes die; the server comes back with the right time.
-/// No node may wait until tomorrow for the dead.
+/// No node may wait until tomorrow for the lease of a dead one.
 pub(super) struct Corrected;
 
 impl Fault for Corrected {
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
-        let right_ms = stage.eye.status()?.now_ms;
-        set(&stage.server_clock, &format!("+{}", DAY.as_secs()))?;
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
+        let right_ms = arena.observer.snapshot()?.now_ms;
+        set(&arena.server_clock, &format!("+{}", DAY.as_secs()))?;
         let deadline = Instant::now() + WRITTEN_DOWN;
         let half_a_day = DAY.as_millis() as u64 / 2;
         let key = baton_protocol::Keys::new(&baton::FleetName::new(FLEET)?).generator;
-        while lease_until(stage, &key)? < right_ms + half_a_day {
+        while lease_until(arena, &key)? < right_ms + half_a_day {
             ensure!(Instant::now() < deadline, "no lease was written");
-            stage.stop.look_again()?;
+            arena.stop.pause_poll()?;
         }
-        let nodes = stage.fleet.alive();
-        note.targets = stage.labels(&nodes);
-        nodes.into_iter().try_for_each(|node| stage.kill(node))?;
-        stage.server_deaths.push(Instant::now());
-        stage.server.kill9();
+        let nodes = arena.fleet.alive();
+        note.targets = arena.labels(&nodes);
+        nodes.into_iter().try_for_each(|node| arena.kill(node))?;
+        arena.server_deaths.push(Instant::now());
+        arena.server.kill9();
         Ok(())
     }
 
-    fn lift(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
-        set(&stage.server_clock, "+0")?;
-        match stage.server.is_running() {
+    fn lift(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
+        set(&arena.server_clock, "+0")?;
+        match arena.server.is_running() {
             true => Ok(()),
-            false => stage.restart_server(),
+            false => arena.restart_server(),
         }
     }
 }
 
 /// Until when the lease is held, on Redis's clock.
-fn lease_until(stage: &Stage, key: &str) -> Result<u64> {
+fn lease_until(arena: &Arena, key: &str) -> Result<u64> {
     let mut ask = redis::cmd("HGET");
     ask.arg(key).arg("until");
-    let until: Option<u64> = ask.query(&mut stage.eye.redis()?)?;
+    let until: Option<u64> = ask.query(&mut arena.observer.redis()?)?;
     Ok(until.unwrap_or_default())
 }
 
-/// In one step: the file is read at every look at the clock.
+/// Replaces the file in one step: a process reads it whenever it reads its clock.
 fn set(clock: &Path, by: &str) -> Result<()> {
     let next = clock.with_extension("next");
     fs::write(&next, by)?;

@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use baton_protocol::crash::POINTS;
 
 use super::{Fault, Note};
-use crate::dice::Dice;
+use crate::arena::Arena;
 use crate::history::End;
-use crate::stage::Stage;
+use crate::rng::Rng;
 
 /// Longest wait for the point to be reached.
-const PATIENCE: Duration = Duration::from_secs(6);
-/// How long nobody generates before a large pack: less than the lease's time.
+const TIMEOUT: Duration = Duration::from_secs(6);
+/// The pause in publishing before a large pack; shorter than the lease.
 const MISSED: Duration = Duration::from_millis(600);
 /// How long a node works on a large pack until it is in the middle of it.
 const HALFWAY: Duration = Duration::from_millis(60);
@@ -25,56 +25,56 @@ const GENERATOR: [&str; 5] = [
     "after-publish",
 ];
 
-/// Who is to die, and where.
+/// The process that shall die at its point.
 enum Armed {
     Node(usize),
     Drain(usize),
 }
 
 pub(super) struct Crash {
-    dice: Dice,
+    rng: Rng,
     armed: Option<Armed>,
 }
 
 impl Crash {
-    pub(super) fn new(dice: Dice) -> Self {
-        Self { dice, armed: None }
+    pub(super) fn new(rng: Rng) -> Self {
+        Self { rng, armed: None }
     }
 }
 
 impl Fault for Crash {
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
-        let point = self.dice.pick(POINTS).context("there are no points")?;
-        // What happens often may also happen at the sixth time; a reign begins but once.
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
+        let point = self.rng.pick(POINTS).context("there are no points")?;
+        // A node passes some points often: it may die at any of the first six times.
         let often = !matches!(point, "before-leave" | "after-reclaim")
             && !point.starts_with("drain-")
             && !point.contains("give-back")
             && !GENERATOR[..3].contains(&point);
-        let time = if often { self.dice.between(1, 6) } else { 1 };
+        let time = if often { self.rng.between(1, 6) } else { 1 };
         note.text = format!("{point}:{time}");
         let mut env = vec![("BATON_CRASH_AT", note.text.clone())];
         if point.starts_with("drain-") {
-            let drain = stage.start_drain(&env)?;
+            let drain = arena.start_drain(&env)?;
             note.targets = vec![format!("getErrors {}", drain + 1)];
             self.armed = Some(Armed::Drain(drain));
             return Ok(());
         }
         if point.contains("extend") {
-            // So long that the claim would run out.
+            // The handler takes so long that the worker must extend its claim.
             env.push(("BATON_WORK", "600ms".to_owned()));
         }
-        let node = stage.start_node(&env)?;
-        note.targets = stage.labels(&[node]);
+        let node = arena.start_node(&env)?;
+        note.targets = arena.labels(&[node]);
         self.armed = Some(Armed::Node(node));
-        provoke(stage, node, point, &mut self.dice)
+        provoke(arena, node, point, &mut self.rng)
     }
 
-    fn finish(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+    fn finish(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         let reached = match self.armed {
-            Some(Armed::Node(node)) => wait_death(stage, node)?,
+            Some(Armed::Node(node)) => wait_death(arena, node)?,
             Some(Armed::Drain(drain)) => {
-                stage.wait_drain(drain)?;
-                stage.drained[drain].killed
+                arena.wait_drain(drain)?;
+                arena.drained[drain].killed
             }
             None => false,
         };
@@ -86,96 +86,96 @@ impl Fault for Crash {
     }
 }
 
-/// Whether the armed node dies of its point. It is gone in any case.
-fn wait_death(stage: &mut Stage, node: usize) -> Result<bool> {
-    let deadline = Instant::now() + PATIENCE;
+/// Whether the armed node dies at its point. It is dead afterwards in any case.
+fn wait_death(arena: &mut Arena, node: usize) -> Result<bool> {
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         // Another fault may have killed it.
-        if stage.nodes[node].gone.is_some() {
+        if arena.nodes[node].gone.is_some() {
             return Ok(false);
         }
-        if let Some(status) = stage.fleet.ended(node)? {
+        if let Some(status) = arena.fleet.ended(node)? {
             let reached = status.code().is_none();
             let end = if reached { End::Killed } else { End::Stopped };
-            stage.bury(node, Instant::now(), end);
+            arena.bury(node, Instant::now(), end);
             if status.code().is_some_and(|code| code != 0) {
-                let (label, words) = (&stage.nodes[node].label, stage.last_words(node));
+                let (label, words) = (&arena.nodes[node].label, arena.last_words(node));
                 let finding = format!("{label} ended by itself with {status}: {words}");
-                stage.findings.push(finding);
+                arena.findings.push(finding);
             }
             return Ok(reached);
         }
         if Instant::now() > deadline {
-            stage.kill(node)?;
+            arena.kill(node)?;
             return Ok(false);
         }
-        stage.stop.look_again()?;
+        arena.stop.pause_poll()?;
     }
 }
 
 /// Brings the armed node to where its point lies.
-fn provoke(stage: &mut Stage, node: usize, point: &str, dice: &mut Dice) -> Result<()> {
-    if !stage.wait_joined(node)? {
+fn provoke(arena: &mut Arena, node: usize, point: &str, rng: &mut Rng) -> Result<()> {
+    if !arena.wait_joined(node)? {
         return Ok(());
     }
-    let others = stage.fleet.alive().into_iter();
+    let others = arena.fleet.alive().into_iter();
     let others: Vec<usize> = others.filter(|other| *other != node).collect();
-    let generator = stage.generator();
+    let generator = arena.generator();
     match point {
-        // The last in line generates when nobody else is left.
+        // The armed node is last in line: it generates when all others are dead.
         point if GENERATOR.contains(&point) => {
-            others.into_iter().try_for_each(|other| stage.kill(other))
+            others.into_iter().try_for_each(|other| arena.kill(other))
         }
-        // The first in line sees what the dead leave behind: all before it must go, and of those
-        // who come after it one must die with messages in its hands.
+        // The first standby reclaims. So all standbys before the armed node die, and then a younger
+        // one dies while it holds messages.
         "after-reclaim" => {
             for other in others.into_iter().filter(|other| Some(*other) != generator) {
-                stage.kill(other)?;
+                arena.kill(other)?;
             }
-            stage.fill()?;
-            let young: Vec<usize> = (node + 1..stage.nodes.len()).collect();
+            arena.fill()?;
+            let young: Vec<usize> = (node + 1..arena.nodes.len()).collect();
             for other in &young {
-                stage.wait_joined(*other)?;
+                arena.wait_joined(*other)?;
             }
-            let holder = stage.pause_holder(&young, dice)?;
-            holder.map_or(Ok(()), |holder| stage.kill(holder))
+            let holder = arena.pause_holder(&young, rng)?;
+            holder.map_or(Ok(()), |holder| arena.kill(holder))
         }
-        "mid-handling" => one_large_pack(stage, &others, generator, |_| Ok(())),
-        // Stopped in the middle of a claim, it returns the rest.
+        "mid-handling" => one_large_pack(arena, &others, generator, |_| Ok(())),
+        // A node that is asked to stop in the middle of a claim gives back the rest.
         "before-give-back" | "after-give-back" => {
-            one_large_pack(stage, &others, generator, |stage| {
-                stage.stop.wait(HALFWAY);
-                stage.terminate(node)
+            one_large_pack(arena, &others, generator, |arena| {
+                arena.stop.wait(HALFWAY);
+                arena.terminate(node)
             })
         }
         "before-leave" => {
-            // With messages in its hands, or none.
-            stage.stop.wait(Duration::from_millis(dice.between(0, 300)));
-            stage.terminate(node)
+            // It may hold messages or none.
+            arena.stop.wait(Duration::from_millis(rng.between(0, 300)));
+            arena.terminate(node)
         }
         _ => Ok(()),
     }
 }
 
-/// Messages that nobody made in time come in one pack, and the armed node is there alone to
-/// take them: its claims have more than one message.
+/// Makes the armed node claim several messages at once: publishing pauses, then all due messages
+/// come in one pack, and the armed node is the only worker.
 fn one_large_pack(
-    stage: &mut Stage,
+    arena: &mut Arena,
     others: &[usize],
     generator: Option<usize>,
-    then: impl FnOnce(&mut Stage) -> Result<()>,
+    then: impl FnOnce(&mut Arena) -> Result<()>,
 ) -> Result<()> {
     others
         .iter()
-        .try_for_each(|other| stage.fleet.pause(*other))?;
-    stage.stop.wait(MISSED);
+        .try_for_each(|other| arena.fleet.pause(*other))?;
+    arena.stop.wait(MISSED);
     if let Some(generator) = generator {
-        stage.fleet.resume(generator)?;
+        arena.fleet.resume(generator)?;
     }
-    let done = then(stage);
-    stage.stop.wait(HALFWAY);
+    let done = then(arena);
+    arena.stop.wait(HALFWAY);
     others
         .iter()
-        .try_for_each(|other| stage.fleet.resume(*other))?;
+        .try_for_each(|other| arena.fleet.resume(*other))?;
     done
 }

@@ -1,5 +1,5 @@
-//! No room for the append-only file. A server that forces every write to the disk ends itself;
-//! one that does so every second refuses writes until there is room.
+//! A full disk under the append-only file. A server with `appendfsync always` ends itself; one with
+//! `everysec` refuses writes until there is room.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::{Fault, Note, limit_files, warned};
-use crate::stage::Stage;
+use crate::arena::Arena;
 
 #[derive(Default)]
 pub(super) struct Full {
@@ -16,30 +16,30 @@ pub(super) struct Full {
 }
 
 impl Fault for Full {
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
-        let size = append_only_bytes(stage.server.folder())?;
-        self.mark = stage.fleet.mark();
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
+        let size = append_only_bytes(arena.server.folder())?;
+        self.mark = arena.fleet.mark();
         note.text = format!("at {size} bytes");
-        limit(stage, Some(size))
+        limit(arena, Some(size))
     }
 
-    fn lift(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
-        if stage.server.is_running() {
+    fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
+        if arena.server.is_running() {
             note.text.push_str(", ");
-            note.text.push_str(&warned(stage, self.mark, "MISCONF"));
-            return limit(stage, None);
+            note.text.push_str(&warned(arena, self.mark, "MISCONF"));
+            return limit(arena, None);
         }
-        // When it died is not known exactly; now is late enough.
-        stage.server_deaths.push(Instant::now());
-        stage.restart_server()?;
+        // The exact moment of its death is unknown; this is a later one.
+        arena.server_deaths.push(Instant::now());
+        arena.restart_server()?;
         note.text.push_str(", the server ended and was restarted");
         Ok(())
     }
 }
 
 /// The largest size a file of the server's may have.
-fn limit(stage: &Stage, bytes: Option<u64>) -> Result<()> {
-    limit_files(stage.server.pid().context("the server is down")?, bytes)
+fn limit(arena: &Arena, bytes: Option<u64>) -> Result<()> {
+    limit_files(arena.server.pid().context("the server is down")?, bytes)
 }
 
 /// The size of the file that is appended to: the newest part, or the only one on old servers.

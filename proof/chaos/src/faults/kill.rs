@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 
 use super::{Fault, Note};
-use crate::dice::Dice;
-use crate::stage::Stage;
+use crate::arena::Arena;
+use crate::rng::Rng;
 
 pub(super) enum Whom {
     Generator,
@@ -16,32 +16,32 @@ pub(super) enum Whom {
 
 pub(super) struct Kill {
     whom: Whom,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl Kill {
-    pub(super) fn new(whom: Whom, dice: Dice) -> Self {
-        Self { whom, dice }
+    pub(super) fn new(whom: Whom, rng: Rng) -> Self {
+        Self { whom, rng }
     }
 }
 
 impl Fault for Kill {
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
-        let generator = stage.generator();
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
+        let generator = arena.generator();
         let victims = match self.whom {
-            Whom::Generator => vec![generator.context("nobody generates")?],
-            Whom::Worker => vec![self.dice.pick(&stage.workers()).context("nobody works")?],
+            Whom::Generator => vec![generator.context("no node generates")?],
+            Whom::Worker => vec![self.rng.pick(&arena.workers()).context("no node works")?],
             Whom::Holder => {
-                let workers = stage.workers();
-                let holder = stage.pause_holder(&workers, &mut self.dice)?;
-                vec![holder.context("nobody holds messages")?]
+                let workers = arena.workers();
+                let holder = arena.pause_holder(&workers, &mut self.rng)?;
+                vec![holder.context("no worker holds messages")?]
             }
-            Whom::All => stage.fleet.alive(),
+            Whom::All => arena.fleet.alive(),
         };
-        note.targets = stage.labels(&victims);
+        note.targets = arena.labels(&victims);
         match (&self.whom, &victims[..]) {
-            (Whom::All, all) => all.iter().try_for_each(|victim| stage.kill(*victim)),
-            (_, [victim]) => stage.kill_timed(*victim, generator == Some(*victim)),
+            (Whom::All, all) => all.iter().try_for_each(|victim| arena.kill(*victim)),
+            (_, [victim]) => arena.kill_timed(*victim, generator == Some(*victim)),
             _ => Ok(()),
         }
     }

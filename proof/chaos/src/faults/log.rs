@@ -1,30 +1,30 @@
-//! Trouble with a node's log: a disk without room, a reader that stands still. The node goes on;
-//! lines that it could not write are missing, and the ledger knows better anyhow.
+//! Faults of a node's log: a full disk, a reader that stalls. The node must go on. Lines that it
+//! could not write are missing; the verdict relies on the ledger.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use super::{Fault, Note, limit_files};
-use crate::dice::Dice;
-use crate::stage::{Node, Stage};
+use crate::arena::{Arena, Node};
+use crate::rng::Rng;
 
-/// A node beats every second at the latest: one that is silent for longer stands still.
+/// A node beats at least once per second; a node without a beat for this long stands still.
 const SILENT: Duration = Duration::from_secs(2);
 /// Longest wait for a log that has room again.
 const NEXT_LINE: Duration = Duration::from_secs(5);
 
-/// A node takes a worker's place whose log, and whose stderr, is on a disk that becomes full.
+/// Replaces a worker by a node whose log and stderr are on a disk that becomes full.
 pub(super) struct DiskFull {
-    dice: Dice,
+    rng: Rng,
     node: Option<usize>,
     mark: usize,
 }
 
 impl DiskFull {
-    pub(super) fn new(dice: Dice) -> Self {
+    pub(super) fn new(rng: Rng) -> Self {
         Self {
-            dice,
+            rng,
             node: None,
             mark: 0,
         }
@@ -32,84 +32,81 @@ impl DiskFull {
 }
 
 impl Fault for DiskFull {
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         let worker = self
-            .dice
-            .pick(&stage.workers())
+            .rng
+            .pick(&arena.workers())
             .context("there is no worker")?;
-        stage.kill(worker)?;
-        let node = stage.start_node_with_file()?;
-        note.targets = stage.labels(&[node]);
-        ensure!(stage.wait_joined(node)?, "it did not join");
-        limit_files(stage.fleet.pid(node), Some(0))?;
+        arena.kill(worker)?;
+        let node = arena.start_node_with_file()?;
+        note.targets = arena.labels(&[node]);
+        ensure!(arena.wait_joined(node)?, "it did not join");
+        limit_files(arena.fleet.pid(node), Some(0))?;
         self.node = Some(node);
         Ok(())
     }
 
-    fn lift(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
+    fn lift(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
         let Some(node) = self.node else { return Ok(()) };
-        self.mark = stage.fleet.mark();
-        if stage.fleet.alive().contains(&node) {
-            // It may have died of it just now: that is found when heads are counted.
-            let _ = limit_files(stage.fleet.pid(node), None);
+        self.mark = arena.fleet.mark();
+        if arena.fleet.alive().contains(&node) {
+            // The node may have died just now; the arena finds its death later.
+            let _ = limit_files(arena.fleet.pid(node), None);
         }
         Ok(())
     }
 
-    fn finish(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+    fn finish(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         let Some(node) = self.node else { return Ok(()) };
         let deadline = Instant::now() + NEXT_LINE;
-        while Instant::now() < deadline && stage.fleet.alive().contains(&node) {
-            let told = stage.fleet.told_since(self.mark);
+        while Instant::now() < deadline && arena.fleet.alive().contains(&node) {
+            let told = arena.fleet.told_since(self.mark);
             if told.iter().any(|told| told.copy == node) {
                 note.text = "its log went on".to_owned();
                 return Ok(());
             }
-            stage.stop.look_again()?;
+            arena.stop.pause_poll()?;
         }
         note.text = "its log did not go on".to_owned();
         Ok(())
     }
 }
 
-/// What a node logs is not read for a while: a pipe becomes full. The node must not wait for it.
+/// The reader of a node's log stalls, and the pipe becomes full. The node must not wait.
 pub(super) struct Stall {
-    dice: Dice,
+    rng: Rng,
     stalled: Option<usize>,
 }
 
 impl Stall {
-    pub(super) fn new(dice: Dice) -> Self {
-        Self {
-            dice,
-            stalled: None,
-        }
+    pub(super) fn new(rng: Rng) -> Self {
+        Self { rng, stalled: None }
     }
 }
 
 impl Fault for Stall {
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
-        let node = match self.dice.chance(50) {
-            true => stage.generator().context("there is no generator")?,
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
+        let node = match self.rng.chance(50) {
+            true => arena.generator().context("there is no generator")?,
             false => self
-                .dice
-                .pick(&stage.workers())
+                .rng
+                .pick(&arena.workers())
                 .context("there is no worker")?,
         };
-        note.targets = stage.labels(&[node]);
-        stage.fleet.stall_log(node, true);
+        note.targets = arena.labels(&[node]);
+        arena.fleet.stall_log(node, true);
         self.stalled = Some(node);
         Ok(())
     }
 
-    fn lift(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+    fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         let Some(node) = self.stalled else {
             return Ok(());
         };
-        let status = stage.eye.status();
-        stage.fleet.stall_log(node, false);
+        let status = arena.observer.snapshot();
+        arena.fleet.stall_log(node, false);
         let status = status?;
-        let Node { label, name, .. } = &stage.nodes[node];
+        let Node { label, name, .. } = &arena.nodes[node];
         let listed = status.nodes.iter().find(|listed| listed.node == *name);
         let silent_ms = listed.map(|listed| status.now_ms.saturating_sub(listed.seen_ms));
         note.text = match silent_ms {
@@ -118,7 +115,7 @@ impl Fault for Stall {
         };
         if silent_ms.is_none_or(|ms| u128::from(ms) > SILENT.as_millis()) {
             let text = &note.text;
-            stage.findings.push(format!(
+            arena.findings.push(format!(
                 "{label} stood still while its log was not read: {text}"
             ));
         }

@@ -4,9 +4,9 @@ use anyhow::Result;
 use baton_processes::Info;
 
 use super::{Fault, Note, warned};
-use crate::stage::Stage;
+use crate::arena::Arena;
 
-/// The limit as a share of what is used: below 1, because the server does not count all of it.
+/// The limit as a share of the used memory; below 1, because the server does not count all of it.
 const SHARE: f64 = 0.9;
 
 #[derive(Default)]
@@ -15,17 +15,17 @@ pub(super) struct Full {
 }
 
 impl Fault for Full {
-    fn inject(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
-        let mut redis = stage.eye.redis()?;
+    fn inject(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
+        let mut redis = arena.observer.redis()?;
         let used = Info::read(&mut redis, "memory")?.number("used_memory")?;
-        self.mark = stage.fleet.mark();
+        self.mark = arena.fleet.mark();
         set(&mut redis, (used * SHARE) as u64)
     }
 
-    fn lift(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
-        note.text = warned(stage, self.mark, "OOM");
-        match stage.server.is_running() {
-            true => set(&mut stage.eye.redis()?, 0),
+    fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
+        note.text = warned(arena, self.mark, "OOM");
+        match arena.server.is_running() {
+            true => set(&mut arena.observer.redis()?, 0),
             // A restart forgets it.
             false => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! Every fault: how it hurts, and how it is lifted.
+//! Every fault: how it is injected, and how it is lifted.
 
 mod clients;
 mod clock;
@@ -8,12 +8,12 @@ mod drain;
 mod kill;
 mod log;
 mod memory;
-mod net;
+mod namespace;
 mod operator;
 mod pause;
+mod proxy;
 mod server;
 mod stop;
-mod weather;
 
 use std::time::Instant;
 
@@ -22,15 +22,15 @@ use baton_log::LogEvent;
 use baton_processes::Told;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use crate::dice::Dice;
+use crate::arena::{Arena, Settings};
 use crate::plan::{Kind, Planned};
-use crate::proxy::Weather;
-use crate::stage::{Settings, Stage};
+use crate::proxy::Mode;
+use crate::rng::Rng;
 
-/// What a fault tells about itself.
+/// What the report says about a fault.
 #[derive(Debug, Default)]
 pub struct Note {
-    /// Whom it hit: nodes in the report's words.
+    /// The labels of the processes that it hit.
     pub targets: Vec<String>,
     /// Anything worth a word.
     pub text: String,
@@ -38,42 +38,42 @@ pub struct Note {
     pub over: Option<Instant>,
 }
 
-/// Something that goes wrong, and is put right again.
+/// A fault of a running fleet.
 pub trait Fault {
-    /// Hurts.
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()>;
+    /// Begins the fault.
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()>;
 
-    /// Puts right what does not pass by itself. Called once after every [`Fault::inject`],
-    /// whatever became of that and of the fleet.
-    fn lift(&mut self, _stage: &mut Stage, _note: &mut Note) -> Result<()> {
+    /// Ends the fault, unless it ends by itself. The run calls this once after every
+    /// [`Fault::inject`], even if that failed.
+    fn lift(&mut self, _arena: &mut Arena, _note: &mut Note) -> Result<()> {
         Ok(())
     }
 
-    /// Waits for the end of what was set in motion. Called when all faults are lifted: no
-    /// wait for one shall prolong another.
-    fn finish(&mut self, _stage: &mut Stage, _note: &mut Note) -> Result<()> {
+    /// Waits until the processes that the fault started have ended. The run calls this after it has
+    /// lifted all faults, so that no wait prolongs another fault.
+    fn finish(&mut self, _arena: &mut Arena, _note: &mut Note) -> Result<()> {
         Ok(())
     }
 }
 
 /// The fault that was planned.
 pub fn of(planned: &Planned) -> Box<dyn Fault> {
-    let dice = Dice::new(planned.seed);
+    let rng = Rng::new(planned.seed);
     let lasts = planned.lasts;
-    let weather = |weather, dice| Box::new(weather::Bad::new(weather, dice));
+    let network = |mode, rng| Box::new(proxy::ProxyFault::new(mode, rng));
     match planned.kind {
-        Kind::KillGenerator => Box::new(kill::Kill::new(kill::Whom::Generator, dice)),
-        Kind::KillWorker => Box::new(kill::Kill::new(kill::Whom::Worker, dice)),
-        Kind::KillHolder => Box::new(kill::Kill::new(kill::Whom::Holder, dice)),
-        Kind::KillAll => Box::new(kill::Kill::new(kill::Whom::All, dice)),
-        Kind::CrashPoint => Box::new(crash::Crash::new(dice)),
-        Kind::PauseGenerator => Box::new(pause::Pause::new(pause::Whom::Generator, dice)),
-        Kind::PauseWorker => Box::new(pause::Pause::new(pause::Whom::Worker, dice)),
-        Kind::PauseAll => Box::new(pause::Pause::new(pause::Whom::All, dice)),
-        Kind::StopGenerator => Box::new(stop::Ask::new(true, dice)),
-        Kind::StopWorker => Box::new(stop::Ask::new(false, dice)),
+        Kind::KillGenerator => Box::new(kill::Kill::new(kill::Whom::Generator, rng)),
+        Kind::KillWorker => Box::new(kill::Kill::new(kill::Whom::Worker, rng)),
+        Kind::KillHolder => Box::new(kill::Kill::new(kill::Whom::Holder, rng)),
+        Kind::KillAll => Box::new(kill::Kill::new(kill::Whom::All, rng)),
+        Kind::CrashPoint => Box::new(crash::Crash::new(rng)),
+        Kind::PauseGenerator => Box::new(pause::Pause::new(pause::Whom::Generator, rng)),
+        Kind::PauseWorker => Box::new(pause::Pause::new(pause::Whom::Worker, rng)),
+        Kind::PauseAll => Box::new(pause::Pause::new(pause::Whom::All, rng)),
+        Kind::StopGenerator => Box::new(stop::Ask::new(true, rng)),
+        Kind::StopWorker => Box::new(stop::Ask::new(false, rng)),
         Kind::Drain => Box::new(drain::Drain::default()),
-        Kind::KillDrain => Box::new(drain::Killed(dice)),
+        Kind::KillDrain => Box::new(drain::Killed(rng)),
         Kind::KillClients => Box::new(clients::Command(&["CLIENT", "KILL", "TYPE", "normal"])),
         Kind::KillSubscribers => Box::new(clients::Command(&["CLIENT", "KILL", "TYPE", "pubsub"])),
         Kind::FlushScripts => Box::new(clients::Command(&["SCRIPT", "FLUSH"])),
@@ -82,23 +82,23 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::KillServer => Box::new(server::Kill { rewriting: false }),
         Kind::KillRewrite => Box::new(server::Kill { rewriting: true }),
         Kind::PauseServer => Box::new(server::Pause),
-        Kind::LoseReplies => weather(Weather::LoseReplies, dice),
-        Kind::LoseCalls => weather(Weather::LoseCalls, dice),
-        Kind::Partition => weather(Weather::Partition, dice),
-        Kind::Delay => Box::new(weather::Bad::delay(dice)),
-        Kind::CutReplies => weather(Weather::CutReplies, dice),
-        Kind::CutCalls => weather(Weather::CutCalls, dice),
-        Kind::Refuse => weather(Weather::Refuse, dice),
-        // Fair weather, but everything that is open is cut.
-        Kind::Cut => weather(Weather::Fair, dice),
-        Kind::LinkDown => Box::new(net::Wire::new(net::How::Down, dice)),
-        Kind::OneWay => Box::new(net::Wire::new(net::How::OneWay, dice)),
+        Kind::LoseReplies => network(Mode::LoseReplies, rng),
+        Kind::LoseCalls => network(Mode::LoseCalls, rng),
+        Kind::Partition => network(Mode::Partition, rng),
+        Kind::Delay => Box::new(proxy::ProxyFault::delay(rng)),
+        Kind::CutReplies => network(Mode::CutReplies, rng),
+        Kind::CutCalls => network(Mode::CutCalls, rng),
+        Kind::Refuse => network(Mode::Refuse, rng),
+        // Open connections are cut; new ones pass.
+        Kind::Cut => network(Mode::Pass, rng),
+        Kind::LinkDown => Box::new(namespace::Wire::new(namespace::How::Down, rng)),
+        Kind::OneWay => Box::new(namespace::Wire::new(namespace::How::OneWay, rng)),
         Kind::MemoryFull => Box::new(memory::Full::default()),
-        Kind::ServerClock => Box::new(clock::Jump::of_server(dice)),
-        Kind::NodeClock => Box::new(clock::Jump::of_node(dice)),
+        Kind::ServerClock => Box::new(clock::Jump::of_server(rng)),
+        Kind::NodeClock => Box::new(clock::Jump::of_node(rng)),
         Kind::DiskFull => Box::new(disk::Full::default()),
-        Kind::LogDiskFull => Box::new(log::DiskFull::new(dice)),
-        Kind::LogStall => Box::new(log::Stall::new(dice)),
+        Kind::LogDiskFull => Box::new(log::DiskFull::new(rng)),
+        Kind::LogStall => Box::new(log::Stall::new(rng)),
         Kind::OutputLimit => Box::new(operator::OutputLimit::default()),
         Kind::Password => Box::new(operator::Password::default()),
         Kind::Demote => Box::new(operator::Demote::default()),
@@ -120,10 +120,10 @@ fn limit_files(pid: u32, bytes: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a generator complained with this word since a mark: a fault that nobody noticed
-/// should say so.
-fn warned(stage: &Stage, mark: usize, word: &str) -> String {
-    let told = stage.fleet.told_since(mark);
+/// Whether a node has logged a warning with this word since a mark. The note of a fault without
+/// effect says so.
+fn warned(arena: &Arena, mark: usize, word: &str) -> String {
+    let told = arena.fleet.told_since(mark);
     let complains =
         |told: &Told| matches!(told.event(), LogEvent::Warning { text } if text.contains(word));
     match told.iter().any(complains) {
@@ -132,7 +132,7 @@ fn warned(stage: &Stage, mark: usize, word: &str) -> String {
     }
 }
 
-/// Why a kind cannot happen here, if so.
+/// Why this machine cannot have a kind of fault; `None` if it can.
 pub fn why_not(kind: Kind, settings: &Settings) -> Option<&'static str> {
     match kind {
         Kind::ServerClock | Kind::NodeClock | Kind::ClockCorrected

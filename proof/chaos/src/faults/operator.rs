@@ -1,4 +1,4 @@
-//! What an operator of Redis may set, and set back.
+//! Settings that an operator of Redis changes, and changes back.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Instant;
@@ -8,13 +8,13 @@ use baton_log::LogEvent;
 use baton_processes::{Info, Told};
 
 use super::{Fault, Note};
-use crate::stage::Stage;
+use crate::arena::Arena;
 
-/// So little that a pack of messages does not fit.
+/// A limit that is too small for a pack of messages.
 const LIMIT: &str = "pubsub 32kb 16kb 1";
 const LIMIT_SETTING: &str = "client-output-buffer-limit";
 const PASSWORD: &str = "changed";
-/// So often per second a node may connect, and complain, while Redis refuses it.
+/// Max connections, and max log lines, of a node per second while Redis refuses it.
 const QUIET_PER_S: f64 = 12.0;
 
 fn send(redis: &mut redis::Connection, words: &[&str]) -> Result<redis::Value> {
@@ -25,15 +25,15 @@ fn send(redis: &mut redis::Connection, words: &[&str]) -> Result<redis::Value> {
     Ok(command.query(redis)?)
 }
 
-/// Connections with a subscription may keep little unread: others are cut.
+/// Redis cuts subscribed connections that leave more than a little unread.
 #[derive(Default)]
 pub(super) struct OutputLimit {
     before: Option<String>,
 }
 
 impl Fault for OutputLimit {
-    fn inject(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
-        let mut redis = stage.eye.redis()?;
+    fn inject(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
+        let mut redis = arena.observer.redis()?;
         let mut ask = redis::cmd("CONFIG");
         ask.arg("GET").arg(LIMIT_SETTING);
         let (_, limits): (String, String) = ask.query(&mut redis)?;
@@ -42,20 +42,19 @@ impl Fault for OutputLimit {
         send(&mut redis, &["CONFIG", "SET", LIMIT_SETTING, LIMIT]).map(drop)
     }
 
-    fn lift(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
+    fn lift(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
         match &self.before {
             // A restart forgets it.
-            Some(before) if stage.server.is_running() => {
+            Some(before) if arena.server.is_running() => {
                 let words = ["CONFIG", "SET", LIMIT_SETTING, before];
-                send(&mut stage.eye.redis()?, &words).map(drop)
+                send(&mut arena.observer.redis()?, &words).map(drop)
             }
             _ => Ok(()),
         }
     }
 }
 
-/// How much nodes do while they can do nothing. One that does not back off connects and complains
-/// for as long as it is refused.
+/// Measures whether nodes back off while Redis refuses them.
 #[derive(Default)]
 struct Noise {
     since: Option<Instant>,
@@ -64,34 +63,34 @@ struct Noise {
 }
 
 impl Noise {
-    fn begin(stage: &Stage, redis: &mut redis::Connection) -> Result<Self> {
+    fn begin(arena: &Arena, redis: &mut redis::Connection) -> Result<Self> {
         Ok(Self {
             since: Some(Instant::now()),
             connections: connections(redis)?,
-            mark: stage.fleet.mark(),
+            mark: arena.fleet.mark(),
         })
     }
 
-    /// Judges, and returns it in words.
-    fn end(&self, stage: &mut Stage, redis: &mut redis::Connection) -> Result<String> {
+    /// Adds a finding if nodes do not back off; returns the measurement in words.
+    fn end(&self, arena: &mut Arena, redis: &mut redis::Connection) -> Result<String> {
         let Some(since) = self.since else {
             return Ok(String::new());
         };
-        let per_node = stage.fleet.alive().len().max(1) as f64 * since.elapsed().as_secs_f64();
+        let per_node = arena.fleet.alive().len().max(1) as f64 * since.elapsed().as_secs_f64();
         let complains = |told: &Told| {
             matches!(
                 told.event(),
                 LogEvent::Redis { .. } | LogEvent::Warning { .. }
             )
         };
-        let told = stage.fleet.told_since(self.mark);
+        let told = arena.fleet.told_since(self.mark);
         let lines = told.iter().filter(|told| complains(told)).count() as f64 / per_node;
         let connections = (connections(redis)? - self.connections) / per_node;
         let words = format!(
             "each node connected {connections:.1} times and complained {lines:.1} times per second"
         );
         if connections > QUIET_PER_S || lines > QUIET_PER_S {
-            stage.findings.push(format!("no backoff: {words}"));
+            arena.findings.push(format!("no backoff: {words}"));
         }
         Ok(words)
     }
@@ -101,13 +100,13 @@ fn connections(redis: &mut redis::Connection) -> Result<f64> {
     Info::read(redis, "stats")?.number("total_connections_received")
 }
 
-/// The password is another for a while, and all who know the old one are cut off.
+/// Redis has another password for a while, and cuts all clients off.
 #[derive(Default)]
 pub(super) struct Password(Noise);
 
 impl Fault for Password {
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
-        let mut redis = stage.eye.redis()?;
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
+        let mut redis = arena.observer.redis()?;
         send(&mut redis, &["CONFIG", "SET", "requirepass", PASSWORD])?;
         let mut cut = 0;
         for kind in ["normal", "pubsub"] {
@@ -117,25 +116,25 @@ impl Fault for Password {
             }
         }
         note.text = format!("{cut} connections cut");
-        self.0 = Noise::begin(stage, &mut redis)?;
+        self.0 = Noise::begin(arena, &mut redis)?;
         Ok(())
     }
 
-    fn lift(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+    fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         // A restart forgets it.
-        if !stage.server.is_running() {
+        if !arena.server.is_running() {
             return Ok(());
         }
-        let url = stage.eye.url();
+        let url = arena.observer.url();
         let with_password = url.replacen("://", &format!("://:{PASSWORD}@"), 1);
         let redis = redis::Client::open(with_password)?.get_connection();
-        // A password that was never set is not asked for.
+        // If the new password was never set, the server asks for none.
         let mut redis = match redis {
             Ok(redis) => redis,
-            Err(_) => stage.eye.redis()?,
+            Err(_) => arena.observer.redis()?,
         };
         send(&mut redis, &["CONFIG", "SET", "requirepass", ""])?;
-        let noise = self.0.end(stage, &mut redis)?;
+        let noise = self.0.end(arena, &mut redis)?;
         note.text = format!("{}, {noise}", note.text);
         Ok(())
     }
@@ -147,26 +146,26 @@ impl Fault for Password {
 pub(super) struct Demote(Noise);
 
 impl Fault for Demote {
-    fn inject(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
+    fn inject(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
         // Free a moment ago: no server listens there.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
             .local_addr()?
             .port();
         let port = port.to_string();
-        let mut redis = stage.eye.redis()?;
+        let mut redis = arena.observer.redis()?;
         send(&mut redis, &["REPLICAOF", "127.0.0.1", &port])?;
-        self.0 = Noise::begin(stage, &mut redis)?;
+        self.0 = Noise::begin(arena, &mut redis)?;
         Ok(())
     }
 
-    fn lift(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+    fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         // A restart forgets it.
-        if !stage.server.is_running() {
+        if !arena.server.is_running() {
             return Ok(());
         }
-        let mut redis = stage.eye.redis()?;
+        let mut redis = arena.observer.redis()?;
         send(&mut redis, &["REPLICAOF", "NO", "ONE"])?;
-        note.text = self.0.end(stage, &mut redis)?;
+        note.text = self.0.end(arena, &mut redis)?;
         Ok(())
     }
 }

@@ -1,13 +1,12 @@
-//! Nodes stopped in their tracks for longer than every time to live: as if a plug were pulled
-//! and put back.
+//! Nodes paused for longer than every time to live.
 
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
 use super::{Fault, Note};
-use crate::dice::Dice;
-use crate::stage::Stage;
+use crate::arena::Arena;
+use crate::rng::Rng;
 
 pub(super) enum Whom {
     Generator,
@@ -17,40 +16,40 @@ pub(super) enum Whom {
 
 pub(super) struct Pause {
     whom: Whom,
-    dice: Dice,
+    rng: Rng,
     paused: Vec<usize>,
 }
 
 impl Pause {
-    pub(super) fn new(whom: Whom, dice: Dice) -> Self {
+    pub(super) fn new(whom: Whom, rng: Rng) -> Self {
         Self {
             whom,
-            dice,
+            rng,
             paused: Vec::new(),
         }
     }
 }
 
 impl Fault for Pause {
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         self.paused = match self.whom {
-            Whom::Generator => vec![stage.generator().context("nobody generates")?],
-            Whom::Worker => vec![self.dice.pick(&stage.workers()).context("nobody works")?],
-            Whom::All => stage.fleet.alive(),
+            Whom::Generator => vec![arena.generator().context("no node generates")?],
+            Whom::Worker => vec![self.rng.pick(&arena.workers()).context("no node works")?],
+            Whom::All => arena.fleet.alive(),
         };
-        note.targets = stage.labels(&self.paused);
+        note.targets = arena.labels(&self.paused);
         for node in &self.paused {
-            stage.fleet.pause(*node)?;
-            stage.nodes[*node].pauses.push((Instant::now(), None));
+            arena.fleet.pause(*node)?;
+            arena.nodes[*node].pauses.push((Instant::now(), None));
         }
         Ok(())
     }
 
-    fn lift(&mut self, stage: &mut Stage, _note: &mut Note) -> Result<()> {
-        let alive = stage.fleet.alive();
+    fn lift(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
+        let alive = arena.fleet.alive();
         for node in self.paused.iter().filter(|node| alive.contains(node)) {
-            stage.fleet.resume(*node)?;
-            if let Some((_, until)) = stage.nodes[*node].pauses.last_mut() {
+            arena.fleet.resume(*node)?;
+            if let Some((_, until)) = arena.nodes[*node].pauses.last_mut() {
                 *until = Some(Instant::now());
             }
         }

@@ -5,41 +5,41 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::{Fault, Note};
-use crate::dice::Dice;
-use crate::stage::Stage;
+use crate::arena::Arena;
+use crate::rng::Rng;
 
 pub(super) struct Ask {
     generator: bool,
-    dice: Dice,
+    rng: Rng,
     asked: Option<usize>,
 }
 
 impl Ask {
-    pub(super) fn new(generator: bool, dice: Dice) -> Self {
+    pub(super) fn new(generator: bool, rng: Rng) -> Self {
         Self {
             generator,
-            dice,
+            rng,
             asked: None,
         }
     }
 }
 
 impl Fault for Ask {
-    fn inject(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         let node = match self.generator {
-            true => stage.generator().context("nobody generates")?,
-            false => self.dice.pick(&stage.workers()).context("nobody works")?,
+            true => arena.generator().context("no node generates")?,
+            false => self.rng.pick(&arena.workers()).context("no node works")?,
         };
-        note.targets = stage.labels(&[node]);
-        stage.terminate(node)?;
+        note.targets = arena.labels(&[node]);
+        arena.terminate(node)?;
         self.asked = Some(node);
         Ok(())
     }
 
-    fn finish(&mut self, stage: &mut Stage, note: &mut Note) -> Result<()> {
+    fn finish(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         match self.asked {
             // Another fault may have killed it meanwhile.
-            Some(node) if stage.fleet.alive().contains(&node) => stage.wait_stopped(node)?,
+            Some(node) if arena.fleet.alive().contains(&node) => arena.wait_stopped(node)?,
             _ => return Ok(()),
         }
         note.over = Some(Instant::now());

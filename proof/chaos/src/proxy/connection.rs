@@ -8,68 +8,72 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::{Sky, Way, Weather, add};
+use super::{Mode, Shared, Way, add};
 
-/// Most bytes that are taken at once, and most such pieces under way.
+/// Max bytes of a piece, and max pieces on their way.
 const PIECE: (usize, usize) = (64 << 10, 256);
 
-/// What goes one way, piece by piece.
+/// A piece of a stream.
 enum Piece {
     Bytes(Vec<u8>),
-    /// The sender says no more.
+    /// The sender has ended its stream.
     End,
     /// The sender is gone.
     Reset,
 }
 
-/// Why a connection ends before both sides have said all.
+/// Why a connection ends before both sides have ended it.
 enum Broken {
     /// One side is gone, or all connections were cut.
     Reset,
-    /// The weather has cut it in the middle.
+    /// The mode has cut a piece in two.
     Cut,
 }
 
-/// Carries what a client and the server say to each other, as the weather allows.
-pub(super) async fn carry(mut client: TcpStream, sky: Arc<Sky>, mut cuts: watch::Receiver<u64>) {
-    let _open = Open::new(&sky);
-    let weather = *sky.weather.borrow();
-    if weather == Weather::Refuse {
-        return refuse(&sky, client);
+/// Carries bytes between a client and the server, as the mode allows.
+pub(super) async fn carry(
+    mut client: TcpStream,
+    shared: Arc<Shared>,
+    mut cuts: watch::Receiver<u64>,
+) {
+    let _open = Open::new(&shared);
+    let mode = *shared.mode.borrow();
+    if mode == Mode::Refuse {
+        return refuse(&shared, client);
     }
-    if weather.loses(Way::Calls) {
-        // The server would never have heard of it.
+    if mode.loses(Way::Calls) {
+        // The connection would never reach the server.
         tokio::select! {
-            () = lose(&sky, &mut client) => {}
+            () = lose(&shared, &mut client) => {}
             _ = cuts.changed() => {
-                add(&sky.tally.cut, 1);
+                add(&shared.tally.cut, 1);
                 reset(client);
             }
         }
         return;
     }
-    let Ok(mut server) = TcpStream::connect(sky.upstream).await else {
-        return refuse(&sky, client);
+    let Ok(mut server) = TcpStream::connect(shared.upstream).await else {
+        return refuse(&shared, client);
     };
-    // Small packets are not collected: that would be weather of our own.
+    // Collecting small packets would be a delay that no mode asks for.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
     let ended = tokio::select! {
         ended = async {
             tokio::try_join!(
-                pass(&sky, Way::Calls, from_client, to_server),
-                pass(&sky, Way::Replies, from_server, to_client),
+                pass(&shared, Way::Calls, from_client, to_server),
+                pass(&shared, Way::Replies, from_server, to_client),
             )
         } => ended.map(|_| ()),
         _ = cuts.changed() => {
-            add(&sky.tally.cut, 1);
+            add(&shared.tally.cut, 1);
             Err(Broken::Reset)
         }
     };
     match ended {
         Ok(()) => {}
-        Err(Broken::Cut) => add(&sky.tally.cut, 1),
+        Err(Broken::Cut) => add(&shared.tally.cut, 1),
         Err(Broken::Reset) => {
             reset(client);
             reset(server);
@@ -77,25 +81,24 @@ pub(super) async fn carry(mut client: TcpStream, sky: Arc<Sky>, mut cuts: watch:
     }
 }
 
-/// Passes on what goes one way, until its sender ends it.
+/// Passes on one direction until its sender ends it.
 async fn pass(
-    sky: &Sky,
+    shared: &Shared,
     way: Way,
     from: impl AsyncRead + Unpin,
     to: impl AsyncWrite + Unpin,
 ) -> Result<(), Broken> {
     let (send, receive) = mpsc::channel(PIECE.1);
     let set_out = async {
-        set_out(sky, from, send).await;
+        set_out(shared, from, send).await;
         Ok(())
     };
-    tokio::try_join!(set_out, arrive(sky, way, to, receive)).map(|_| ())
+    tokio::try_join!(set_out, arrive(shared, way, to, receive)).map(|_| ())
 }
 
-/// Takes what a sender says and tells when each piece is due. They queue up: one that is due
-/// before another does not overtake it.
+/// Reads pieces from a sender and notes when each is due. A piece never overtakes another.
 async fn set_out(
-    sky: &Sky,
+    shared: &Shared,
     mut from: impl AsyncRead + Unpin,
     pieces: mpsc::Sender<(Instant, Piece)>,
 ) {
@@ -107,16 +110,16 @@ async fn set_out(
             Err(_) => Piece::Reset,
         };
         let last = !matches!(piece, Piece::Bytes(_));
-        let due = Instant::now() + sky.weather.borrow().delay();
+        let due = Instant::now() + shared.mode.borrow().delay();
         if pieces.send((due, piece)).await.is_err() || last {
             return;
         }
     }
 }
 
-/// Hands over what is due, or does not.
+/// Writes the pieces that are due, as the mode allows.
 async fn arrive(
-    sky: &Sky,
+    shared: &Shared,
     way: Way,
     mut to: impl AsyncWrite + Unpin,
     mut pieces: mpsc::Receiver<(Instant, Piece)>,
@@ -126,73 +129,73 @@ async fn arrive(
         if due > Instant::now() {
             tokio::time::sleep_until(due).await;
         }
-        let weather = *sky.weather.borrow();
+        let mode = *shared.mode.borrow();
         let bytes = match piece {
             Piece::Bytes(bytes) => bytes,
             Piece::End => {
-                clear(sky, way).await;
+                clear(shared, way).await;
                 return to.shutdown().await.map_err(|_| Broken::Reset);
             }
             Piece::Reset => {
-                clear(sky, way).await;
+                clear(shared, way).await;
                 return Err(Broken::Reset);
             }
         };
-        dead |= weather.loses(way);
+        dead |= mode.loses(way);
         if dead {
-            add(&sky.tally.lost, bytes.len());
+            add(&shared.tally.lost, bytes.len());
             continue;
         }
-        let cut = weather.cuts(way);
+        let cut = mode.cuts(way);
         let whole = bytes.len();
-        let passing = if cut { whole / 2 } else { whole };
-        if to.write_all(&bytes[..passing]).await.is_err() {
-            // That the receiver is gone is told the other way.
-            clear(sky, way.back()).await;
+        let kept = if cut { whole / 2 } else { whole };
+        if to.write_all(&bytes[..kept]).await.is_err() {
+            // The sender learns over the other direction that the receiver is gone.
+            clear(shared, way.back()).await;
             return Err(Broken::Reset);
         }
-        add(&sky.tally.passed, passing);
+        add(&shared.tally.passed, kept);
         if cut {
-            add(&sky.tally.lost, whole - passing);
+            add(&shared.tally.lost, whole - kept);
             return Err(Broken::Cut);
         }
     }
     Ok(())
 }
 
-/// Waits for weather that loses nothing this way.
-async fn clear(sky: &Sky, way: Way) {
-    let mut weather = sky.weather.subscribe();
-    // The sky outlives this.
-    let _ = weather.wait_for(|weather| !weather.loses(way)).await;
+/// Waits for a mode that loses nothing in this direction.
+async fn clear(shared: &Shared, way: Way) {
+    let mut mode = shared.mode.subscribe();
+    // The sender of the channel outlives this call.
+    let _ = mode.wait_for(|mode| !mode.loses(way)).await;
 }
 
-/// Hears a client to its end, and says nothing.
-async fn lose(sky: &Sky, client: &mut TcpStream) {
+/// Reads from a client to its end, and loses everything.
+async fn lose(shared: &Shared, client: &mut TcpStream) {
     let mut bytes = vec![0; PIECE.0];
     while let Ok(count @ 1..) = client.read(&mut bytes).await {
-        add(&sky.tally.lost, count);
+        add(&shared.tally.lost, count);
     }
 }
 
-fn refuse(sky: &Sky, client: TcpStream) {
-    add(&sky.tally.refused, 1);
+fn refuse(shared: &Shared, client: TcpStream) {
+    add(&shared.tally.refused, 1);
     reset(client);
 }
 
-/// Closes a connection without an end: the other side hears that it is broken.
+/// Closes a connection with a reset: the other side gets an error.
 fn reset(stream: TcpStream) {
-    // Without it, this is an orderly end.
+    // Without this, the end would be orderly.
     let _ = stream.set_zero_linger();
 }
 
 /// Counts a connection for as long as it is open.
-struct Open<'a>(&'a Sky);
+struct Open<'a>(&'a Shared);
 
 impl<'a> Open<'a> {
-    fn new(sky: &'a Sky) -> Self {
-        add(&sky.tally.open, 1);
-        Self(sky)
+    fn new(shared: &'a Shared) -> Self {
+        add(&shared.tally.open, 1);
+        Self(shared)
     }
 }
 

@@ -6,7 +6,7 @@ use baton_server::PrivateServer;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server that a test plays itself, and a proxy in front of it.
 struct Place {
@@ -24,7 +24,7 @@ impl Place {
     /// A client's end of a new connection.
     fn client(&self) -> TcpStream {
         let client = TcpStream::connect(self.proxy.addr()).unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
         client
     }
 
@@ -32,12 +32,12 @@ impl Place {
     fn connect(&self) -> (TcpStream, TcpStream) {
         let client = self.client();
         let (server, _) = self.server.accept().unwrap();
-        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        server.set_read_timeout(Some(TIMEOUT)).unwrap();
         (client, server)
     }
 
     fn wait_for(&self, what: &str, fits: impl Fn(Counts) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !fits(self.proxy.counts()) {
             let counts = self.proxy.counts();
             assert!(Instant::now() < deadline, "no {what}: {counts:?}");
@@ -70,7 +70,7 @@ fn is_silent(mut stream: &TcpStream) -> bool {
     read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
-/// What is heard until the connection ends or breaks.
+/// Everything that arrives until the connection ends or breaks.
 #[track_caller]
 fn rest(mut stream: &TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
     let mut heard = Vec::new();
@@ -81,7 +81,7 @@ fn rest(mut stream: &TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
 }
 
 #[test]
-fn in_fair_weather_everything_passes_and_so_do_ends() {
+fn without_a_fault_everything_passes_and_so_do_ends() {
     let place = Place::new();
     let (client, server) = place.connect();
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
@@ -113,7 +113,7 @@ fn in_fair_weather_everything_passes_and_so_do_ends() {
 fn delayed_bytes_come_late_and_in_order() {
     let place = Place::new();
     let (client, server) = place.connect();
-    place.proxy.set(Weather::Delay(Duration::from_millis(100)));
+    place.proxy.set(Mode::Delay(Duration::from_millis(100)));
     for (from, to) in [(&client, &server), (&server, &client)] {
         let began = Instant::now();
         from.set_nodelay(true).unwrap();
@@ -123,7 +123,7 @@ fn delayed_bytes_come_late_and_in_order() {
         hears(to, &(0..100).collect::<Vec<u8>>());
         assert!(began.elapsed() >= Duration::from_millis(50));
     }
-    place.proxy.set(Weather::Fair);
+    place.proxy.set(Mode::Pass);
     assert_eq!(place.proxy.counts().lost, 0);
 }
 
@@ -131,14 +131,14 @@ fn delayed_bytes_come_late_and_in_order() {
 fn lost_replies_vanish_for_good_while_calls_pass() {
     let place = Place::new();
     let (client, server) = place.connect();
-    place.proxy.set(Weather::LoseReplies);
+    place.proxy.set(Mode::LoseReplies);
     say(&client, b"call");
     hears(&server, b"call");
     say(&server, b"reply");
     place.wait_lost(5);
 
-    // Half a stream is worse than none, and nobody says so.
-    place.proxy.set(Weather::Fair);
+    // Half a stream is worse than none, and the client gets no error.
+    place.proxy.set(Mode::Pass);
     say(&server, b"more");
     place.wait_lost(9);
     say(&client, b"again");
@@ -154,13 +154,13 @@ fn lost_replies_vanish_for_good_while_calls_pass() {
 fn lost_calls_vanish_for_good_while_the_server_is_heard() {
     let place = Place::new();
     let (client, server) = place.connect();
-    place.proxy.set(Weather::LoseCalls);
+    place.proxy.set(Mode::LoseCalls);
     say(&client, b"call");
     place.wait_lost(4);
     say(&server, b"push");
     hears(&client, b"push");
 
-    place.proxy.set(Weather::Fair);
+    place.proxy.set(Mode::Pass);
     say(&client, b"again");
     place.wait_lost(9);
     say(&server, b"push");
@@ -172,7 +172,7 @@ fn lost_calls_vanish_for_good_while_the_server_is_heard() {
 fn through_a_partition_nothing_passes_and_new_connections_are_dead() {
     let place = Place::new();
     let (client, server) = place.connect();
-    place.proxy.set(Weather::Partition);
+    place.proxy.set(Mode::Partition);
     say(&client, b"call");
     say(&server, b"reply");
     place.wait_lost(9);
@@ -181,7 +181,7 @@ fn through_a_partition_nothing_passes_and_new_connections_are_dead() {
     say(&dead, b"hello?");
     place.wait_lost(15);
 
-    place.proxy.set(Weather::Fair);
+    place.proxy.set(Mode::Pass);
     say(&dead, b"hello?");
     say(&server, b"reply");
     place.wait_lost(26);
@@ -195,13 +195,13 @@ fn an_end_that_falls_into_a_partition_arrives_when_it_clears() {
     let place = Place::new();
     let (client, server) = place.connect();
     let (other, _its_server) = place.connect();
-    place.proxy.set(Weather::Partition);
+    place.proxy.set(Mode::Partition);
     drop(client);
     // Said after the end, so what is known of it is known of the end.
     say(&other, b"x");
     place.wait_lost(1);
     assert!(is_silent(&server));
-    place.proxy.set(Weather::Fair);
+    place.proxy.set(Mode::Pass);
     assert_eq!(rest(&server), (Vec::new(), None));
 }
 
@@ -209,7 +209,7 @@ fn an_end_that_falls_into_a_partition_arrives_when_it_clears() {
 fn a_reply_is_cut_in_two_and_both_sides_are_closed() {
     let place = Place::new();
     let (client, server) = place.connect();
-    place.proxy.set(Weather::CutReplies);
+    place.proxy.set(Mode::CutReplies);
     say(&client, b"a call passes");
     hears(&server, b"a call passes");
     say(&server, b"0123456789");
@@ -222,7 +222,7 @@ fn a_reply_is_cut_in_two_and_both_sides_are_closed() {
 fn a_call_is_cut_in_two_and_both_sides_are_closed() {
     let place = Place::new();
     let (client, server) = place.connect();
-    place.proxy.set(Weather::CutCalls);
+    place.proxy.set(Mode::CutCalls);
     say(&server, b"a reply passes");
     hears(&client, b"a reply passes");
     say(&client, b"0123456789");
@@ -235,7 +235,7 @@ fn a_call_is_cut_in_two_and_both_sides_are_closed() {
 fn new_connections_can_be_refused_while_old_ones_live_on() {
     let place = Place::new();
     let (client, server) = place.connect();
-    place.proxy.set(Weather::Refuse);
+    place.proxy.set(Mode::Refuse);
     assert_eq!(
         rest(&place.client()),
         (Vec::new(), Some(ErrorKind::ConnectionReset))
@@ -250,7 +250,7 @@ fn a_connection_is_refused_while_the_server_is_away() {
     let Place { server, proxy } = Place::new();
     drop(server);
     let client = TcpStream::connect(proxy.addr()).unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
     assert_eq!(
         rest(&client),
         (Vec::new(), Some(ErrorKind::ConnectionReset))
@@ -261,7 +261,7 @@ fn a_connection_is_refused_while_the_server_is_away() {
 fn a_cut_resets_every_connection_dead_or_alive_and_no_new_one() {
     let place = Place::new();
     let (client, server) = place.connect();
-    place.proxy.set(Weather::Partition);
+    place.proxy.set(Mode::Partition);
     let dead = place.client();
     say(&dead, b"x");
     place.wait_lost(1);
@@ -270,7 +270,7 @@ fn a_cut_resets_every_connection_dead_or_alive_and_no_new_one() {
         assert_eq!(rest(stream), (Vec::new(), Some(ErrorKind::ConnectionReset)));
     }
     assert_eq!(place.proxy.counts().cut, 2);
-    place.proxy.set(Weather::Fair);
+    place.proxy.set(Mode::Pass);
     let (client, server) = place.connect();
     say(&client, b"new");
     hears(&server, b"new");

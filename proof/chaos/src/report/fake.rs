@@ -1,15 +1,14 @@
 //! Runs that never happened, but could have: five nodes at a time, fault after fault.
 
-use crate::dice::Dice;
 use crate::history::{End, Fault, History, Life, Role, Span, Tick};
+use crate::rng::Rng;
 
-/// Seconds of a tick, and the messages that the generator publishes in it at most.
-const TICK_S: f64 = 0.2;
+/// Max messages that the generator publishes in a tick.
 const TICK: u64 = 40;
 
 /// A run of so many seconds and faults; the same for the same seed.
 pub(super) fn run(seed: u64, seconds: f64, faults: usize) -> History {
-    let mut rng = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut run = History {
         seed,
         command: format!("chaos --seed {seed} --seconds {seconds} --nodes 5"),
@@ -114,11 +113,11 @@ impl History {
     }
 
     /// Lets every generator publish and every worker work.
-    fn work(&mut self, rng: &mut Dice) {
+    fn work(&mut self, rng: &mut Rng) {
         let verdict = &mut self.verdict;
         for life in &mut self.lives {
-            for tick in 0..(self.seconds / TICK_S) as u64 {
-                let at_s = tick as f64 * TICK_S;
+            for tick in 0..300 {
+                let at_s = f64::from(tick) * self.seconds / 300.0;
                 let mut spans = life.spans.iter();
                 let span = spans.find(|span| span.from_s <= at_s && at_s < span.to_s);
                 match span.map(|span| span.role) {

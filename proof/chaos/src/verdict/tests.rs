@@ -242,7 +242,7 @@ fn a_log_that_tells_another_outcome_is_found() {
 }
 
 #[test]
-fn a_failed_message_that_nobody_printed_and_nobody_has_is_lost() {
+fn a_failed_message_that_is_gone_and_was_never_printed_is_lost() {
     let mut case = Case::clean();
     case.prints.clear();
     assert_eq!(case.wrong(), (1, 0, 0));

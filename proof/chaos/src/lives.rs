@@ -1,4 +1,4 @@
-//! The run as the report draws it: every process's life, and the figures.
+//! The life of every process of a run, and how long takeovers and recoveries took.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,31 +6,30 @@ use std::time::{Duration, Instant};
 use baton_log::LogEvent;
 use baton_processes::Told;
 
+use crate::arena::Arena;
 use crate::history::{End, Life, Role, Span, Tick};
-use crate::stage::Stage;
 
-/// About how many ticks all lanes have together.
+/// About how many ticks all lives have together.
 const TICKS: f64 = 3000.0;
-/// The shortest time of a tick, in s: a reader of the report still sees a shorter one, but not what
-/// it says.
+/// The shortest tick, in s; shorter ones would be too narrow for the report.
 const SHORTEST_TICK: f64 = 0.15;
 /// Longest wait that counts as a takeover or a recovery.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The life of every process, in the order they were started.
-pub fn lanes(stage: &Stage, told: &[Told], began: Instant) -> Vec<Life> {
+/// The life of every process, in the order in which they started.
+pub fn lives(arena: &Arena, told: &[Told], began: Instant) -> Vec<Life> {
     let now = Instant::now();
     let at = |moment: Instant| moment.saturating_duration_since(began).as_secs_f64();
-    let tick_s = (at(now) * stage.settings.nodes as f64 / TICKS).max(SHORTEST_TICK);
-    let mut by_node: Vec<Vec<&Told>> = vec![Vec::new(); stage.nodes.len()];
+    let tick_s = (at(now) * arena.settings.nodes as f64 / TICKS).max(SHORTEST_TICK);
+    let mut by_node: Vec<Vec<&Told>> = vec![Vec::new(); arena.nodes.len()];
     told.iter().for_each(|told| by_node[told.copy].push(told));
-    let mut lanes: Vec<Life> = Vec::new();
-    for (node, told) in stage.nodes.iter().zip(by_node) {
+    let mut lives: Vec<Life> = Vec::new();
+    for (node, told) in arena.nodes.iter().zip(by_node) {
         let (to, end) = node.gone.unwrap_or((now, End::Alive));
         let events = told.iter().map(|told| (at(told.at), *told));
         let pauses = node.pauses.iter();
         let pauses = pauses.map(|(from, until)| (at(*from), at(until.unwrap_or(to))));
-        lanes.push(Life {
+        lives.push(Life {
             label: node.label.clone(),
             node: node.name.clone(),
             from_s: at(node.from),
@@ -40,8 +39,8 @@ pub fn lanes(stage: &Stage, told: &[Told], began: Instant) -> Vec<Life> {
             ticks: ticks(events, tick_s),
         });
     }
-    let prints = stage.drains.told();
-    for (number, drain) in stage.drained.iter().enumerate() {
+    let prints = arena.drains.told();
+    for (number, drain) in arena.drained.iter().enumerate() {
         let to = drain.to.unwrap_or(now);
         let printed = prints.iter().filter(|print| print.copy == number).count() as u64;
         let tick = Tick {
@@ -49,7 +48,7 @@ pub fn lanes(stage: &Stage, told: &[Told], began: Instant) -> Vec<Life> {
             count: printed,
             failed: printed,
         };
-        lanes.push(Life {
+        lives.push(Life {
             label: format!("getErrors {}", number + 1),
             node: String::new(),
             from_s: at(drain.from),
@@ -67,11 +66,11 @@ pub fn lanes(stage: &Stage, told: &[Told], began: Instant) -> Vec<Life> {
             ticks: Vec::from_iter((printed > 0).then_some(tick)),
         });
     }
-    lanes.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
-    lanes
+    lives.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+    lives
 }
 
-/// What a node was, as it told.
+/// The roles of a node, from its log.
 fn spans<'a>(events: impl Iterator<Item = (f64, &'a Told)>, to_s: f64) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let mut open: Option<(f64, Role)> = None;
@@ -99,7 +98,7 @@ fn close(spans: &mut Vec<Span>, open: Option<(f64, Role)>, to_s: f64) {
     }
 }
 
-/// Puts pauses over what a node was.
+/// Cuts pauses out of the roles of a node.
 fn overlay(spans: Vec<Span>, pauses: impl Iterator<Item = (f64, f64)>) -> Vec<Span> {
     let mut all = spans;
     for (from_s, to_s) in pauses {
@@ -128,7 +127,7 @@ fn overlay(spans: Vec<Span>, pauses: impl Iterator<Item = (f64, f64)>) -> Vec<Sp
     all
 }
 
-/// Messages published or ended, a few moments together.
+/// Messages published or ended, in ticks of this length.
 fn ticks<'a>(events: impl Iterator<Item = (f64, &'a Told)>, tick_s: f64) -> Vec<Tick> {
     let mut buckets: BTreeMap<u64, Tick> = BTreeMap::new();
     for (at_s, told) in events {
@@ -154,9 +153,10 @@ fn ticks<'a>(events: impl Iterator<Item = (f64, &'a Told)>, tick_s: f64) -> Vec<
     buckets.into_values().collect()
 }
 
-/// From the death of a generator to its successor's first word, in ms: deaths in fair weather.
-pub fn takeovers_ms(stage: &Stage, told: &[Told]) -> Vec<f64> {
-    let deaths = stage.deaths.iter().filter(|death| death.generator);
+/// From the death of a generator to its successor's first line, in ms. Only deaths without another
+/// fault at the same time count.
+pub fn takeovers_ms(arena: &Arena, told: &[Told]) -> Vec<f64> {
+    let deaths = arena.deaths.iter().filter(|death| death.generator);
     let took = deaths.filter_map(|death| {
         let from = told.partition_point(|told| told.at < death.at);
         let mut later = told[from..].iter();
@@ -169,9 +169,9 @@ pub fn takeovers_ms(stage: &Stage, told: &[Told]) -> Vec<f64> {
 }
 
 /// From the death of a worker that held messages to their return to the queue, in ms.
-pub fn recoveries_ms(stage: &Stage, told: &[Told]) -> Vec<f64> {
-    let took = stage.deaths.iter().filter_map(|death| {
-        let name = &stage.nodes[death.node].name;
+pub fn recoveries_ms(arena: &Arena, told: &[Told]) -> Vec<f64> {
+    let took = arena.deaths.iter().filter_map(|death| {
+        let name = &arena.nodes[death.node].name;
         let from = told.partition_point(|told| told.at < death.at);
         let back = told[from..].iter().find(|told| {
             matches!(told.event(), LogEvent::Reclaimed { nodes, .. } if nodes.contains(name))

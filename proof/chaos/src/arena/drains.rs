@@ -1,4 +1,4 @@
-//! Who takes the failed messages.
+//! The drains, which take the failed messages.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -7,26 +7,26 @@ use std::time::Instant;
 use anyhow::Result;
 use baton_processes::Own;
 
-use super::{Stage, words};
+use super::{Arena, words};
 
 /// One `getErrors`.
 pub struct Drain {
     /// When it was started.
     pub from: Instant,
-    /// When it was gone.
+    /// When it ended.
     pub to: Option<Instant>,
-    /// Whether it ended well: all it printed is then removed.
+    /// Whether it succeeded: then it removed all that it printed.
     pub well: bool,
     /// Whether it was killed.
     pub killed: bool,
 }
 
-impl Stage {
+impl Arena {
     fn drain_complaints(&self) -> PathBuf {
         self.folder.path().join("drain.err")
     }
 
-    /// Starts a `getErrors`, with variables of its own.
+    /// Starts a `getErrors`, with these environment variables.
     pub fn start_drain(&mut self, env: &[(&str, String)]) -> Result<usize> {
         let env = env
             .iter()
@@ -46,15 +46,15 @@ impl Stage {
         Ok(drain)
     }
 
-    /// What the last drain said on stderr.
+    /// The stderr of the last drain.
     pub fn drain_words(&self) -> String {
         words(&self.drain_complaints())
     }
 
     /// Waits for the end of a drain; false if it was killed or failed.
     pub fn wait_drain(&mut self, drain: usize) -> Result<bool> {
-        let patience = self.settings.patience;
-        let deadline = Instant::now() + patience;
+        let timeout = self.settings.timeout;
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(status) = self.drains.ended(drain)? {
                 let drain = &mut self.drained[drain];
@@ -64,12 +64,12 @@ impl Stage {
                 return Ok(status.success());
             }
             if Instant::now() > deadline {
-                let finding = format!("getErrors {} did not end within {patience:?}", drain + 1);
+                let finding = format!("getErrors {} did not end within {timeout:?}", drain + 1);
                 self.findings.push(finding);
                 self.kill_drain(drain)?;
                 return Ok(false);
             }
-            self.stop.look_again()?;
+            self.stop.pause_poll()?;
         }
     }
 

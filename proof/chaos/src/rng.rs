@@ -1,12 +1,12 @@
-//! Numbers that follow from a seed, today and in every later version.
+//! Random numbers that are the same for a seed in every version.
 
-/// SplitMix64: small, good enough for choosing faults, and ours, so that no update of a
-/// library changes what a seed means.
+/// SplitMix64: small, good enough for choosing faults, and our own code, so that no update of a
+/// library changes the plan of a seed.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
-    /// Dice that always fall the same way for a seed.
+impl Rng {
+    /// The generator of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -25,12 +25,12 @@ impl Dice {
         low + self.number() % (high - low + 1)
     }
 
-    /// Whether something happens that happens `percent` times in a hundred.
+    /// True `percent` times in a hundred.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.between(1, 100) <= percent
     }
 
-    /// One of these; none of nothing.
+    /// One of these; `None` if there are none.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> Option<T> {
         match of.len() {
             0 => None,
@@ -38,7 +38,7 @@ impl Dice {
         }
     }
 
-    /// Puts these into another order.
+    /// Shuffles these.
     pub fn shuffle<T>(&mut self, of: &mut [T]) {
         for last in (1..of.len()).rev() {
             of.swap(last, self.between(0, last as u64) as usize);
@@ -53,8 +53,8 @@ mod tests {
     #[test]
     fn a_seed_means_the_same_in_every_version() {
         // The first outputs of SplitMix64 for the seed 1234567, as its author published them.
-        let mut dice = Dice::new(1_234_567);
-        let numbers = [(); 3].map(|()| dice.number());
+        let mut rng = Rng::new(1_234_567);
+        let numbers = [(); 3].map(|()| rng.number());
         assert_eq!(
             numbers,
             [
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_shuffle_keeps_everything() {
         let mut of: Vec<u32> = (0..50).collect();
-        Dice::new(1).shuffle(&mut of);
+        Rng::new(1).shuffle(&mut of);
         assert_ne!(of, (0..50).collect::<Vec<_>>());
         of.sort_unstable();
         assert_eq!(of, (0..50).collect::<Vec<_>>());

@@ -8,8 +8,8 @@ use baton_server::{Fsync, PrivateServer};
 
 use super::{Settings, clock};
 
-/// A server that keeps its data, whose clock can jump, and that survives a full disk as far as
-/// its own code goes: without the trap, the signal of a too large file would end it.
+/// Starts a server that keeps its data and whose clock can jump. The trap ignores SIGXFSZ, which would
+/// kill the server when its disk is full.
 pub(super) fn start(settings: &Settings, folder: &Path, time: &Path) -> Result<PrivateServer> {
     let mut words = String::new();
     let library = settings.faketime.as_ref();
@@ -30,7 +30,7 @@ pub(super) fn start(settings: &Settings, folder: &Path, time: &Path) -> Result<P
         true => Fsync::Always,
         false => Fsync::EverySec,
     };
-    // A small file is read again quickly, and now and then a fault meets a rewrite.
+    // A small file is soon read again after a restart, and now and then a fault meets a rewrite.
     let builder = PrivateServer::builder()
         .appendonly(fsync)
         .config("auto-aof-rewrite-min-size", "2mb")

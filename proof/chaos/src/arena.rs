@@ -1,4 +1,4 @@
-//! All that takes part: the server, the nodes, the weather between them, and who drains.
+//! The arena of a run: the server, the nodes, the proxies between them, and the drains.
 
 pub mod clock;
 mod drains;
@@ -15,11 +15,11 @@ use baton_processes::{Fleet, Own};
 use baton_server::PrivateServer;
 use tempfile::TempDir;
 
-use crate::dice::Dice;
-use crate::eye::Eye;
 use crate::history::End;
-use crate::net::Namespace;
+use crate::namespace::Namespace;
+use crate::observer::Observer;
 use crate::proxy::Proxy;
+use crate::rng::Rng;
 use crate::stop::Stop;
 
 pub use drains::Drain;
@@ -28,9 +28,9 @@ use clock::Traces;
 
 /// The fleet's name.
 pub const FLEET: &str = "chaos";
-/// How every node behaves. A message comes often, is worked on for a while, so that nodes have
-/// something in their hands when they are hit, and a backlog is soon worked off. All times to
-/// live are short, so that a run sees many of them end.
+/// The settings of every node. Messages come often and take a while, so that nodes hold some when a
+/// fault hits them, and a backlog is soon worked off. All times to live are short, so that a run
+/// sees many of them end.
 const BEHAVIOUR: &[(&str, &str)] = &[
     ("BATON_FLEET", FLEET),
     ("BATON_INTERVAL", "10ms"),
@@ -44,10 +44,10 @@ const BEHAVIOUR: &[(&str, &str)] = &[
 ];
 /// Longest search for a worker that holds messages.
 const SEARCH: Duration = Duration::from_secs(3);
-/// Longest wait for a new node to say something.
-const FIRST_WORD: Duration = Duration::from_secs(10);
+/// Longest wait for the first line of a new node.
+const FIRST_LINE: Duration = Duration::from_secs(10);
 
-/// What a run is made of.
+/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The program, built with the feature `chaos`.
@@ -64,36 +64,35 @@ pub struct Settings {
     pub server_faketime: bool,
     /// Whether there can be network namespaces.
     pub namespaces: bool,
-    /// How long anything that must happen may take.
-    pub patience: Duration,
+    /// The timeout of everything that must happen.
+    pub timeout: Duration,
 }
 
 /// One node, alive or dead.
 pub struct Node {
     /// Its name in the report.
     pub label: String,
-    /// Its name in Redis; empty until it has told it.
+    /// Its name in Redis; empty until it has logged a line.
     pub name: String,
-    /// What lies between it and the server; none once it is dead, and none for one that has a
-    /// network of its own.
+    /// Its proxy; `None` once the node is dead, and for a node in the network namespace.
     pub proxy: Option<Proxy>,
-    /// Whether it has the network of its own.
+    /// Whether it runs in the network namespace.
     pub wired: bool,
-    /// Its clock, for the library that fakes it.
+    /// The file that the library for fake clocks reads.
     pub clock: PathBuf,
     /// When it was started.
     pub from: Instant,
-    /// When it was gone, and how.
+    /// When and how it ended.
     pub gone: Option<(Instant, End)>,
     /// When it was paused, and until when.
     pub pauses: Vec<(Instant, Option<Instant>)>,
-    /// Whether it may die by itself: it is to crash at some point.
+    /// Whether it has a crash point, at which it may die by itself.
     pub armed: bool,
     complaints: PathBuf,
     _traces: Traces,
 }
 
-/// A death by our hand while nothing else was wrong, for the figures.
+/// A kill without another fault at the same time, for the figures.
 pub struct Death {
     /// Which node.
     pub node: usize,
@@ -103,8 +102,8 @@ pub struct Death {
     pub generator: bool,
 }
 
-/// All that takes part. Dropping it kills every process and removes every file.
-pub struct Stage {
+/// Everything that takes part in a run. Dropping it kills every process and removes every file.
+pub struct Arena {
     // The order matters: fields are dropped from the first to the last.
     /// The nodes' processes; a node's place is its copy's number.
     pub fleet: Fleet,
@@ -114,7 +113,7 @@ pub struct Stage {
     pub nodes: Vec<Node>,
     /// The drains.
     pub drained: Vec<Drain>,
-    /// The network of one node's own, where that is possible.
+    /// The network namespace of one node, where that is possible.
     pub wire: Option<Namespace>,
     /// The server.
     pub server: PrivateServer,
@@ -125,22 +124,22 @@ pub struct Stage {
     pub server_deaths: Vec<Instant>,
     /// Deaths to be timed.
     pub deaths: Vec<Death>,
-    /// What must not be, seen on the way.
+    /// Violations so far.
     pub findings: Vec<String>,
-    /// Whether two faults are at work.
+    /// Whether two faults are active.
     pub crowded: bool,
-    /// What the run is made of.
+    /// The settings of the run.
     pub settings: Settings,
-    /// Sees what Redis sees.
-    pub eye: Eye,
+    /// Reads the fleet.
+    pub observer: Observer,
     /// Ctrl-C.
     pub stop: Stop,
     heard: usize,
     folder: TempDir,
 }
 
-impl Stage {
-    /// Starts the server and the nodes, and waits for nothing.
+impl Arena {
+    /// Starts the server and the nodes, without waiting for them.
     pub fn new(settings: Settings, stop: Stop) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("baton-chaos-").tempdir()?;
         let server_clock = folder.path().join("server.clock");
@@ -153,13 +152,13 @@ impl Stage {
             .map(str::to_owned)
             .into_iter()
             .chain([server.url()]);
-        let mut stage = Self {
+        let mut arena = Self {
             fleet: Fleet::new(&settings.program, &[]).with_env(&env),
             drains: Fleet::of(&settings.program, get_errors.collect()),
             nodes: Vec::new(),
             drained: Vec::new(),
             wire: None,
-            eye: Eye::new(server.url(), FLEET)?,
+            observer: Observer::new(server.url(), FLEET)?,
             server,
             server_clock,
             server_traces: Vec::new(),
@@ -172,18 +171,18 @@ impl Stage {
             heard: 0,
             folder,
         };
-        stage.note_server();
-        if stage.settings.namespaces {
-            stage.wire = Some(Namespace::new(stage.server_addr()?)?);
+        arena.note_server();
+        if arena.settings.namespaces {
+            arena.wire = Some(Namespace::new(arena.server_addr()?)?);
         }
-        stage.fill()?;
-        Ok(stage)
+        arena.fill()?;
+        Ok(arena)
     }
 
-    /// Starts the server again with the same data; on a machine that stands still for a while
-    /// more than once.
+    /// Starts the server again with the same data. On a stalled machine a start may time out, so it
+    /// is tried again until the timeout of the run.
     pub fn restart_server(&mut self) -> Result<()> {
-        let deadline = Instant::now() + self.settings.patience;
+        let deadline = Instant::now() + self.settings.timeout;
         loop {
             match self.server.restart() {
                 Err(baton_server::Error::NoAnswer { .. }) if Instant::now() < deadline => {
@@ -215,13 +214,13 @@ impl Stage {
         Ok(())
     }
 
-    /// Starts one node, with variables of its own.
+    /// Starts one node, with these environment variables.
     pub fn start_node(&mut self, env: &[(&str, String)]) -> Result<usize> {
         self.start(env, false)
     }
 
-    /// Starts one node that logs to a file, and that survives a full disk as far as its own code
-    /// goes: without the trap, the signal of a too large file would end it.
+    /// Starts one node that logs to a file. The trap ignores SIGXFSZ, which would kill the node when
+    /// its disk is full.
     pub fn start_node_with_file(&mut self) -> Result<usize> {
         self.start(&[], true)
     }
@@ -276,7 +275,7 @@ impl Stage {
         Ok(copy)
     }
 
-    /// Learns the nodes' names from what they told.
+    /// Learns the nodes' names from their logs.
     pub fn hear(&mut self) {
         let told = self.fleet.told_since(self.heard);
         self.heard += told.len();
@@ -288,9 +287,9 @@ impl Stage {
         }
     }
 
-    /// Waits until a node has said its first word; false if it does not.
+    /// Waits until a node has logged its first line; false if it does not.
     pub fn wait_joined(&mut self, node: usize) -> Result<bool> {
-        let deadline = Instant::now() + FIRST_WORD;
+        let deadline = Instant::now() + FIRST_LINE;
         loop {
             self.hear();
             if !self.nodes[node].name.is_empty() {
@@ -299,7 +298,7 @@ impl Stage {
             if Instant::now() > deadline || self.fleet.ended(node)?.is_some() {
                 return Ok(false);
             }
-            self.stop.look_again()?;
+            self.stop.pause_poll()?;
         }
     }
 
@@ -312,12 +311,12 @@ impl Stage {
             .find(|copy| self.nodes[*copy].name == name)
     }
 
-    /// The living node that generates: as Redis says, or, while that cannot be asked, as the
-    /// nodes told last.
+    /// The living node that generates: according to Redis, or, while Redis does not answer, to the
+    /// logs.
     pub fn generator(&mut self) -> Option<usize> {
         let seen = self
-            .eye
-            .status()
+            .observer
+            .snapshot()
             .ok()
             .and_then(|status| status.generator.node);
         match seen {
@@ -336,7 +335,7 @@ impl Stage {
         alive.filter(|copy| Some(*copy) != generator).collect()
     }
 
-    /// The names of nodes in the report.
+    /// The labels of nodes in the report.
     pub fn labels(&self, nodes: &[usize]) -> Vec<String> {
         nodes
             .iter()
@@ -344,19 +343,19 @@ impl Stage {
             .collect()
     }
 
-    /// Pauses one of these workers that holds messages: unlike a running one, it will still
-    /// hold them when it is killed.
-    pub fn pause_holder(&mut self, among: &[usize], dice: &mut Dice) -> Result<Option<usize>> {
+    /// Pauses one of these workers that holds messages: a paused worker still holds them when it is
+    /// killed.
+    pub fn pause_holder(&mut self, among: &[usize], rng: &mut Rng) -> Result<Option<usize>> {
         let deadline = Instant::now() + SEARCH;
         while Instant::now() < deadline {
             self.stop.check()?;
-            let Some(worker) = dice.pick(among) else {
+            let Some(worker) = rng.pick(among) else {
                 return Ok(None);
             };
             self.hear();
             self.fleet.pause(worker)?;
             let name = &self.nodes[worker].name;
-            let holds = self.eye.status().is_ok_and(|status| {
+            let holds = self.observer.snapshot().is_ok_and(|status| {
                 let mut nodes = status.nodes.iter();
                 nodes.any(|node| node.node == *name && node.claimed > 0)
             });
@@ -368,11 +367,11 @@ impl Stage {
         Ok(None)
     }
 
-    /// What lies between a node and the server; of the dead only what others use after them.
+    /// The proxy of a node. A dead node has one only in the network namespace.
     pub fn proxy(&self, node: usize) -> Option<&Proxy> {
         let node = &self.nodes[node];
         match node.wired {
-            // The wire outlives the node: what was done to it must be undone all the same.
+            // The wire outlives the node, and its fault must be lifted all the same.
             true => self.wire.as_ref().map(Namespace::proxy),
             false => node.proxy.as_ref(),
         }
@@ -386,11 +385,11 @@ impl Stage {
         Ok(())
     }
 
-    /// The same, for the figures: how soon do the others notice?
+    /// Kills a node with -9, and times how soon the others notice.
     pub fn kill_timed(&mut self, node: usize, generator: bool) -> Result<()> {
         let at = Instant::now();
         self.kill(node)?;
-        // With another fault at work it would be that one's time as well.
+        // With another fault active, the time would be that fault's as well.
         if !self.crowded {
             self.deaths.push(Death {
                 node,
@@ -401,7 +400,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Notes that a node is gone.
+    /// Notes the end of a node.
     pub fn bury(&mut self, node: usize, at: Instant, end: End) {
         let node = &mut self.nodes[node];
         node.gone = Some((at, end));
@@ -412,7 +411,7 @@ impl Stage {
         node.proxy = None;
     }
 
-    /// Asks a node to stop, unless it is gone: its number may be another's by now.
+    /// Asks a node to stop, unless it has ended: another process may have its id by now.
     pub fn terminate(&mut self, node: usize) -> Result<()> {
         match self.fleet.ended(node)? {
             Some(_) => Ok(()),
@@ -422,8 +421,8 @@ impl Stage {
 
     /// Waits for a node that was asked to stop.
     pub fn wait_stopped(&mut self, node: usize) -> Result<()> {
-        let patience = self.settings.patience;
-        let deadline = Instant::now() + patience;
+        let timeout = self.settings.timeout;
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(status) = self.fleet.ended(node)? {
                 self.bury(node, Instant::now(), End::Stopped);
@@ -438,22 +437,21 @@ impl Stage {
             }
             if Instant::now() > deadline {
                 self.findings.push(format!(
-                    "{} did not stop within {patience:?}",
+                    "{} did not stop within {timeout:?}",
                     self.nodes[node].label
                 ));
                 return self.kill(node);
             }
-            self.stop.look_again()?;
+            self.stop.pause_poll()?;
         }
     }
 
-    /// What a node said on stderr.
+    /// The stderr of a node.
     pub fn last_words(&self, node: usize) -> String {
         words(&self.nodes[node].complaints)
     }
 
-    /// Notes nodes that ended without being asked to: that must not be, unless they were to
-    /// crash.
+    /// Notes nodes that ended by themselves. That is a violation, unless they have a crash point.
     pub fn count_heads(&mut self) -> Result<()> {
         for node in self.fleet.alive() {
             let Some(status) = self.fleet.ended(node)? else {

@@ -1,15 +1,14 @@
-//! Wall clocks that follow a file, by a library that stands between a program and its clock.
+//! Fake wall clocks: libfaketime adds the offset in a file to a program's clock.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a program may take to tell its version.
+/// Timeout of a program that prints its version.
 const VERSION: Duration = Duration::from_secs(5);
 
-/// Whether a program runs with the library at all. One that brings its own allocator may stand
-/// still for ever.
+/// Whether a program runs with the library at all. A program with its own allocator may hang.
 pub fn runs_with(program: &Path, library: &Path) -> bool {
     let started = Command::new(program)
         .arg("--version")
@@ -28,13 +27,13 @@ pub fn runs_with(program: &Path, library: &Path) -> bool {
             Err(_) => break,
         }
     }
-    // It may have ended just now.
+    // The program may have ended just now.
     let _ = child.kill();
     let _ = child.wait();
     false
 }
 
-/// The variables under which a program's wall clock follows a file.
+/// The environment variables of a program whose clock follows a file.
 pub(super) fn variables(library: &Path, clock: &Path) -> [(String, String); 4] {
     [
         ("LD_PRELOAD", library.display().to_string()),
@@ -45,14 +44,14 @@ pub(super) fn variables(library: &Path, clock: &Path) -> [(String, String); 4] {
     .map(|(name, value)| (name.to_owned(), value))
 }
 
-/// What the library keeps in shared memory for a process, under its id. A killed process leaves
-/// it behind; dropping this removes it. The process itself no longer needs the names.
+/// The files in shared memory that the library keeps for a process. A killed process leaves them
+/// behind; dropping this removes them. The running process no longer needs the names.
 pub(super) struct Traces(pub(super) u32);
 
 impl Drop for Traces {
     fn drop(&mut self) {
         for name in ["faketime_shm", "sem.faketime_sem"] {
-            // Without the library there is nothing.
+            // Without the library there are no files.
             let _ = fs::remove_file(format!("/dev/shm/{name}_{}", self.0));
         }
     }

@@ -1,4 +1,4 @@
-//! The story of one message: every line of every log that tells of it, and the faults around.
+//! The trace of one message: every log line and ledger entry about it, and the faults around.
 
 use std::time::Instant;
 
@@ -9,34 +9,34 @@ use baton_protocol::{Entry, Ledger};
 use crate::history::Fault;
 use crate::verdict::Print;
 
-/// How far around a message's lines faults belong to its story, in s.
+/// A trace includes faults this close to the lines of its message, in s.
 const AROUND_S: f64 = 2.0;
 
-/// All that stories are made of.
-pub struct Story<'a> {
+/// The sources of a trace.
+pub struct MessageTrace<'a> {
     /// When the run began.
     pub began: Instant,
-    /// The nodes' names in the report, by the number of their copies.
+    /// The nodes' labels in the report, by their index in the fleet.
     pub labels: &'a [String],
-    /// What the nodes told.
+    /// The log lines of the nodes.
     pub told: &'a [Told],
-    /// What drains printed.
+    /// The output of the drains.
     pub prints: &'a [Print],
-    /// What Redis wrote down.
+    /// The ledger.
     pub ledger: &'a Ledger,
     /// Every fault.
     pub faults: &'a [Fault],
 }
 
-impl Story<'_> {
-    /// The story of a message, a line each, in order.
+impl MessageTrace<'_> {
+    /// The trace of a message, in order of time.
     pub fn of(&self, seq: u64) -> String {
         let at = |moment: Instant| moment.saturating_duration_since(self.began).as_secs_f64();
         let mut lines: Vec<(f64, String)> = Vec::new();
         for told in self.told.iter().filter(|told| told.covers(seq)) {
             let label = self.labels.get(told.copy).map_or("", String::as_str);
             let mut line = told.line.clone();
-            // Hostile, long, and not what it is about.
+            // The text is hostile, long and irrelevant.
             if let LogEvent::Published { text, .. } = &mut line.event {
                 *text = None;
             }
@@ -64,18 +64,19 @@ impl Story<'_> {
             }
         }
         lines.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        let mut story: Vec<String> = lines
+        let mut trace: Vec<String> = lines
             .into_iter()
             .map(|(at, text)| format!("    {at:8.3} s  {}", text.trim_end()))
             .collect();
         let entries = self.ledger.entries.iter();
         let entries = entries.filter(|entry| (entry.first()..=entry.last()).contains(&seq));
-        story.extend(entries.map(|entry| format!("    the ledger: {}", self.entry(entry))));
-        story.join("\n")
+        trace.extend(entries.map(|entry| format!("    the ledger: {}", self.entry(entry))));
+        trace.join("\n")
     }
+
     fn entry(&self, entry: &Entry) -> String {
         let (first, last) = (entry.first(), entry.last());
-        // By Redis's clock, which may have jumped.
+        // Redis's clock may have jumped.
         let at_s = entry.at_us() as f64 / 1e6;
         match entry {
             Entry::Published { epoch, .. } => {
@@ -91,7 +92,7 @@ impl Story<'_> {
         }
     }
 
-    /// The name in the report of a node with this name in Redis.
+    /// The label of a node with this name in Redis.
     fn label(&self, name: &str) -> &str {
         let told = self.told.iter().find(|told| told.node() == name);
         let label = told.and_then(|told| self.labels.get(told.copy));
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_story_has_all_that_concerns_its_message_in_order_and_nothing_else() {
+    fn a_trace_has_all_that_concerns_its_message_in_order_and_nothing_else() {
         let began = Instant::now();
         let tell = |ms, copy, node: &'static str, event| Told {
             copy,
@@ -149,7 +150,7 @@ mod tests {
             "c b:0 7 7 0 ff 18 0",
             "c b:0 8 8 0 ff 18 0",
         ];
-        let story = Story {
+        let trace = MessageTrace {
             began,
             labels: &["node 1".to_owned(), "node 2".to_owned()],
             told: &told,
@@ -163,7 +164,7 @@ mod tests {
             faults: &[fault(1.2, "near"), fault(60.0, "far")],
         };
         assert_eq!(
-            story.of(7).lines().map(str::trim).collect::<Vec<_>>(),
+            trace.of(7).lines().map(str::trim).collect::<Vec<_>>(),
             [
                 concat!(
                     r#"1.000 s  node 1 told {"at":"1970-01-01T00:00:00.000Z","event":"published","#,

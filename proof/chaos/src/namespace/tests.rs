@@ -9,7 +9,7 @@ use rustix::io::ioctl_fionread;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// A client: sends its input, prints what it hears.
 const CLIENT: &str = r#"exec 3<>"/dev/tcp/$0/$1" 4<&0; cat <&4 >&3 & exec cat <&3"#;
 
@@ -29,7 +29,7 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
 
 #[track_caller]
 fn wait_for(what: &str, fits: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !fits() {
         assert!(Instant::now() < deadline, "waited for {what}");
         std::thread::sleep(Duration::from_millis(5));
@@ -38,7 +38,7 @@ fn wait_for(what: &str, fits: impl Fn() -> bool) {
 
 #[track_caller]
 fn wait_ended(child: &mut Child) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < deadline, "it lives on");
         std::thread::sleep(Duration::from_millis(5));
@@ -68,7 +68,7 @@ impl Place {
             .spawn()
             .unwrap();
         let (server, _) = listener.accept().unwrap();
-        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        server.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self {
             input: client.stdin.take().unwrap(),
             output: BufReader::new(client.stdout.take().unwrap()),
@@ -98,7 +98,7 @@ impl Place {
         assert_eq!(heard, line);
     }
 
-    /// Packets that the host's end has counted so far, `rx` or `tx`, whoever they were for.
+    /// Packets that the host's end has counted so far, `rx` or `tx`, for any receiver.
     fn packets(&self, way: &str) -> u64 {
         let link = &self.net.wire.link;
         let file = format!("/sys/class/net/{link}/statistics/{way}_packets");

@@ -1,10 +1,10 @@
-//! The ledger while the run goes on: what is wrong already is said at once, not at the end.
+//! Checks the ledger while the run goes on, so that a run ends soon after the first violation.
 
 use baton_protocol::Entry;
 
-/// What the ledger has told so far.
+/// The state of the entries so far.
 #[derive(Debug, Default)]
-pub struct Books {
+pub struct LedgerCheck {
     /// How many entries were read.
     pub read: usize,
     last: u64,
@@ -12,8 +12,8 @@ pub struct Books {
     ended: Vec<bool>,
 }
 
-impl Books {
-    /// Takes the next entries and returns what must not be.
+impl LedgerCheck {
+    /// Checks the next entries and returns every violation.
     pub fn take(&mut self, entries: &[Entry]) -> Vec<String> {
         self.read += entries.len();
         let mut findings = Vec::new();
@@ -41,7 +41,7 @@ impl Books {
                         }
                     }
                 }
-                // It has to end once more.
+                // The message has to end once more.
                 Entry::Retried { seq, .. } => match self.ended.get_mut(*seq as usize) {
                     Some(ended @ true) => *ended = false,
                     _ => findings.push(format!("retried without an end: #{seq}")),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn books_in_order_have_no_finding_however_they_are_read() {
+    fn a_ledger_in_order_has_no_finding_however_they_are_read() {
         let all = entries(&[
             "p 1 1 3 ff 1 1",
             "c a:0 2 3 0 ff 1 1",
@@ -71,14 +71,14 @@ mod tests {
             "r 1 1 1",
             "c b:0 1 1 0 ff 1 1",
         ]);
-        let mut books = Books::default();
+        let mut check = LedgerCheck::default();
         for entry in &all {
             assert_eq!(
-                books.take(std::slice::from_ref(entry)),
+                check.take(std::slice::from_ref(entry)),
                 Vec::<String>::new()
             );
         }
-        assert_eq!(books.read, 6);
+        assert_eq!(check.read, 6);
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             "r 3 1 1",
         ]);
         assert_eq!(
-            Books::default().take(&all),
+            LedgerCheck::default().take(&all),
             [
                 "published #3 where #2 was due",
                 "committed more than once: #1",

@@ -1,13 +1,13 @@
-//! A network of its own for one node, where root allows it: real packets that really vanish.
+//! A network namespace for one node, where root allows it: packets really vanish.
 //!
-//! A [`Proxy`] plays bad weather with bytes, and takes them from whoever sends them. Here nothing
-//! is played: TCP finds no answer and sends again, and a node that is killed behind a cut wire
-//! leaves the server with a connection that nobody has ended, as a pulled plug does.
+//! A [`Proxy`] only imitates a bad network: it acknowledges bytes and then loses them. Behind a cut
+//! wire, TCP gets no answer and sends again. A node that is killed there leaves the server with
+//! an open connection, as a pulled plug does.
 //!
 //! The node lives in a namespace with one wire to the host (a veth pair). The server keeps
-//! listening on 127.0.0.1; a proxy at the host's end of the wire forwards to it. A direction is
-//! cut by giving its sender a wrong hardware address for the other end: packets go out and
-//! nobody takes them. A link that is down, or a blackhole route, would tell the sender at once.
+//! listening on 127.0.0.1; a proxy at the host's end of the wire forwards to it. To cut a direction,
+//! its sender gets a wrong hardware address for the other end: packets go out and no one takes
+//! them. A link that is down, or a blackhole route, would report an error to the sender at once.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use crate::proxy::Proxy;
 const PREFIX: &str = "baton-";
 /// The wire's name at the node's end.
 const WIRE: &str = "wire";
-/// Hardware addresses of the ends of a wire, and one that nobody has.
+/// Hardware addresses of the ends of a wire, and an unused one.
 const HOST_END: &str = "02:00:00:00:00:01";
 const NODE_END: &str = "02:00:00:00:00:02";
 const NOWHERE: &str = "02:00:00:00:00:0f";
@@ -35,14 +35,14 @@ const NETWORKS: u32 = 1 << 15;
 
 /// Why there can be no [`Namespace`] here, if so: not root, not Linux, no iproute2.
 pub fn why_not() -> Option<String> {
-    let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    Namespace::new(nobody)
+    let no_server = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    Namespace::new(no_server)
         .err()
         .map(|error| format!("{error:#}"))
 }
 
-/// A network of its own, with a wire to the server. Removed on drop, with whatever still runs
-/// in it; what a killed run has left is removed by the next [`Namespace::new`].
+/// A network namespace with a wire to the server. Dropping it removes it and kills every process in
+/// it. A killed run leaves its namespace behind; the next [`Namespace::new`] removes it.
 pub struct Namespace {
     wire: Wire,
     proxy: Proxy,
@@ -63,7 +63,7 @@ impl Namespace {
         self.proxy.addr()
     }
 
-    /// The forwarder between the wire and the server, which can play weather as well.
+    /// The forwarder between the wire and the server, which can imitate a bad network as well.
     pub fn proxy(&self) -> &Proxy {
         &self.proxy
     }
@@ -84,7 +84,7 @@ impl Namespace {
         command
     }
 
-    /// Lets every packet vanish, both ways. Nobody is told.
+    /// Lets every packet vanish, both ways, without an error at either end.
     pub fn cut(&self) -> Result<()> {
         self.wire.pass(false, false)
     }
@@ -105,7 +105,7 @@ impl Namespace {
     }
 }
 
-/// A namespace and its wire. Removed on drop, also half made.
+/// A namespace and its wire. Dropping it removes both, even if they were only half made.
 struct Wire {
     name: String,
     /// The wire's name at the host's end.
@@ -184,7 +184,7 @@ fn ours() -> Result<Vec<String>> {
         .collect())
 }
 
-/// Removes what runs that no longer live have left.
+/// Removes the namespaces of runs that are dead.
 fn sweep() -> Result<()> {
     for name in ours()? {
         let dead = |(pid, _)| !Path::new(&format!("/proc/{pid}")).exists();
@@ -215,7 +215,7 @@ fn pids(name: &str) -> Vec<Pid> {
         .collect()
 }
 
-/// The first address of a network of four that nobody on this machine uses.
+/// The first address of a network of four that this machine does not use.
 fn free_network(first_try: u32) -> Result<u32> {
     let used = ip("-oneline -4 address show")?;
     (0..NETWORKS)

@@ -1,4 +1,4 @@
-//! What the run prints while it goes on: a line per fault, and on a terminal one that moves.
+//! The progress of a run: one line per fault, and on a terminal a line that is rewritten.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -8,15 +8,15 @@ use crate::history::Fault;
 use crate::plan::Kind;
 use crate::verdict::Judgement;
 
-/// Prints.
-pub struct Show {
+/// Prints the progress.
+pub struct Progress {
     terminal: bool,
     number: usize,
     doing: String,
 }
 
-impl Show {
-    /// Prints to stdout; what moves goes to stderr, if that is a terminal.
+impl Progress {
+    /// Prints lines to stdout; rewrites a line on stderr, if that is a terminal.
     pub fn new() -> Self {
         Self {
             terminal: io::stderr().is_terminal(),
@@ -25,13 +25,13 @@ impl Show {
         }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub fn say(&mut self, text: &str) {
         self.clear();
         println!("{text}");
     }
 
-    /// Nothing is wrong for a while.
+    /// The fleet works undisturbed.
     pub fn calm(&mut self, at_s: f64) {
         self.doing = format!("{at_s:6.1} s  all is well");
         self.moving("");
@@ -43,7 +43,7 @@ impl Show {
         self.moving("");
     }
 
-    /// How many messages there are by now.
+    /// The messages so far.
     pub fn messages(&mut self, published: u64, done: u64, failed: u64) {
         let left = published.saturating_sub(done + failed);
         self.moving(&format!("{published} messages, {left} under way"));
@@ -72,7 +72,7 @@ impl Show {
         self.say(&text);
     }
 
-    /// What is allowed, and still worth a word.
+    /// Prints what is allowed but unusual.
     pub fn asides(&mut self, judgement: &Judgement) {
         if judgement.reprints > 0 {
             self.say(&format!(
@@ -93,7 +93,7 @@ impl Show {
     fn moving(&self, text: &str) {
         if self.terminal {
             let mut err = io::stderr().lock();
-            // Nobody is hurt if it does not show.
+            // A lost progress line does no harm.
             let _ = write!(err, "\r\x1b[K{}  {text}", self.doing);
             let _ = err.flush();
         }
@@ -106,7 +106,7 @@ impl Show {
     }
 }
 
-impl Default for Show {
+impl Default for Progress {
     fn default() -> Self {
         Self::new()
     }

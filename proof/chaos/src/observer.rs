@@ -1,0 +1,66 @@
+//! Reads the fleet on connections of its own, which no fault of the network touches.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use baton::inspect::Snapshot;
+use baton::{FleetName, Target};
+use baton_protocol::{Census, Entry, Ledger, Store, new_name};
+
+/// Longest wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Reads what Redis has of a fleet.
+pub struct Observer {
+    url: String,
+    fleet: FleetName,
+}
+
+impl Observer {
+    /// An observer of a fleet on this server.
+    pub fn new(url: String, fleet: &str) -> Result<Self> {
+        let fleet = FleetName::new(fleet)?;
+        Ok(Self { url, fleet })
+    }
+
+    /// The server's address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The fleet at this moment.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        baton_processes::status(&self.url, self.fleet.as_str())
+    }
+
+    /// Where every message is, counted in one atomic step.
+    pub fn census(&self) -> Result<Census> {
+        self.with_store(async |store| Ok(store.census().await?))
+    }
+
+    /// The ledger's entries, without the first `skip`.
+    pub fn ledger_since(&self, skip: usize) -> Result<Vec<Entry>> {
+        let ledger = self.with_store(async |store| Ok(Ledger::read_since(store, skip).await?))?;
+        Ok(ledger.entries)
+    }
+
+    /// A connection for any other command.
+    pub fn redis(&self) -> Result<redis::Connection> {
+        let client = redis::Client::open(self.url.as_str())?;
+        let connection = client.get_connection_with_timeout(TIMEOUT)?;
+        connection.set_read_timeout(Some(TIMEOUT))?;
+        connection.set_write_timeout(Some(TIMEOUT))?;
+        Ok(connection)
+    }
+
+    fn with_store<T>(&self, read: impl AsyncFnOnce(&Store) -> Result<T>) -> Result<T> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let target = Target::parse(&self.url)?;
+            let store = Store::open(&target, &self.fleet, &new_name(), |_| {}).await?;
+            read(&store).await
+        })
+    }
+}
