@@ -2,14 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::seeder::{Seeder, line, texts};
+use crate::seeder::{line, seeded};
 use crate::support::{on, run, server, shell};
 
 #[test]
 fn errors_prints_what_get_errors_would_and_leaves_it() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=1500));
+    let (server, seed) = seeded(1500);
     for _ in 0..2 {
         let printed = on(&server, &["errors"]);
         let expected: Vec<String> = (1..=1500)

@@ -1,20 +1,17 @@
 //! `baton getErrors`: prints, removes, and loses nothing on the way.
 
 use std::io::Read;
-use std::process::Stdio;
 use std::thread;
 
 use redis::Commands;
 use rustix::process::Signal;
 
-use crate::seeder::{Seeder, line, texts};
-use crate::support::{baton, end, on, read_line, redis, run, send, server, signal};
+use crate::seeder::{Seeder, line, seeded, texts};
+use crate::support::{baton, end, on, read_line, redis, run, send, server, signal, spawn};
 
 #[test]
 fn all_failed_messages_are_printed_in_their_order_and_removed() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=600));
+    let (server, seed) = seeded(600);
 
     let first = on(&server, &["getErrors"]);
     let expected: Vec<String> = (1..=600).map(|seq| line(seq, &format!("m{seq}"))).collect();
@@ -92,9 +89,7 @@ fn whatever_lies_in_the_errors_store_is_printed_escaped_and_removed() {
 
 #[test]
 fn two_at_once_print_each_message_once() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=3000));
+    let (server, seed) = seeded(3000);
     let url = server.url();
     let takers: Vec<_> = (0..2)
         .map(|_| {
@@ -119,12 +114,8 @@ fn two_at_once_print_each_message_once() {
 
 #[test]
 fn failures_that_arrive_meanwhile_do_not_keep_it_running() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=10));
-    let mut child = baton(&["getErrors", "--redis", &server.url()])
-        .spawn()
-        .unwrap();
+    let (server, mut seed) = seeded(10);
+    let mut child = spawn(&server, &["getErrors"]);
     let mut stdout = child.stdout.take().unwrap();
     for seq in 1..=10 {
         assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
@@ -137,12 +128,8 @@ fn failures_that_arrive_meanwhile_do_not_keep_it_running() {
 
 #[test]
 fn killed_in_the_middle_it_has_removed_nothing_that_was_not_read() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=400));
-    let mut child = baton(&["getErrors", "--redis", &server.url()])
-        .spawn()
-        .unwrap();
+    let (server, seed) = seeded(400);
+    let mut child = spawn(&server, &["getErrors"]);
     let mut stdout = child.stdout.take().unwrap();
     let mut read = std::collections::BTreeSet::new();
     for _ in 0..300 {
@@ -164,12 +151,8 @@ fn killed_in_the_middle_it_has_removed_nothing_that_was_not_read() {
 #[test]
 fn interrupted_it_removes_what_was_read_and_gives_back_the_rest() {
     for (sent, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let server = server();
-        let mut seed = Seeder::new(&server);
-        seed.fail(&texts(1..=10));
-        let mut child = baton(&["getErrors", "--redis", &server.url()])
-            .spawn()
-            .unwrap();
+        let (server, seed) = seeded(10);
+        let mut child = spawn(&server, &["getErrors"]);
         let mut stdout = child.stdout.take().unwrap();
         for seq in 1..=3 {
             assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
@@ -188,9 +171,7 @@ fn interrupted_it_removes_what_was_read_and_gives_back_the_rest() {
 
 #[test]
 fn it_works_on_a_server_whose_memory_is_full() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=10));
+    let (server, seed) = seeded(10);
     send(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let taken = on(&server, &["getErrors"]);
     assert_eq!(
@@ -204,13 +185,8 @@ fn it_works_on_a_server_whose_memory_is_full() {
 
 #[test]
 fn a_slow_reader_gets_everything() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=5));
-    let mut child = baton(&["getErrors", "--redis", &server.url()])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let (server, seed) = seeded(5);
+    let mut child = spawn(&server, &["getErrors"]);
     let mut stdout = child.stdout.take().unwrap();
     // The first line stays in the pipe until the program has long been waiting for its reader.
     crate::support::wait_until("the first line", || {
@@ -232,11 +208,7 @@ fn records_whose_ids_are_lost_are_named_and_not_passed_over() {
     for command in ["getErrors", "errors"] {
         let ended = on(&server, &[command]);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-        assert!(
-            ended.stderr.contains("errors_ids last is missing"),
-            "{}",
-            ended.stderr
-        );
+        ended.complains("errors_ids last is missing");
     }
 }
 
@@ -253,12 +225,6 @@ fn what_another_holds_is_counted_by_those_that_do_not_show_it() {
         let ended = on(&server, &[command]);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         assert_eq!(ended.lines().len(), 1, "{}", ended.stdout);
-        assert!(
-            ended
-                .stderr
-                .contains("left out 1 failed message, held by another"),
-            "{}",
-            ended.stderr
-        );
+        ended.complains("left out 1 failed message, held by another");
     }
 }

@@ -3,17 +3,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 
-use crate::seeder::{Seeder, line, texts};
-use crate::support::{baton, end, read_line, run, server, shell};
+use crate::seeder::{line, seeded, texts};
+use crate::support::{baton, end, read_line, run, shell, spawn};
 
 #[test]
 fn a_reader_that_ends_early_takes_exactly_what_it_read() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=300));
-    let mut child = baton(&["getErrors", "--redis", &server.url()])
-        .spawn()
-        .unwrap();
+    let (server, seed) = seeded(300);
+    let mut child = spawn(&server, &["getErrors"]);
     let mut stdout = child.stdout.take().unwrap();
     for seq in 1..=260 {
         assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
@@ -31,9 +27,7 @@ fn a_reader_that_ends_early_takes_exactly_what_it_read() {
 
 #[test]
 fn head_takes_one() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=50));
+    let (server, seed) = seeded(50);
     for seq in 1..=20 {
         let mut command = shell("$BATON getErrors | head -n 1");
         command.env("REDIS_URL", server.url());
@@ -44,9 +38,7 @@ fn head_takes_one() {
 
 #[test]
 fn on_a_full_disk_nothing_is_removed() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=5));
+    let (server, seed) = seeded(5);
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = baton(&["getErrors", "--redis", &server.url()]);
     command.stdout(full);
@@ -62,9 +54,7 @@ fn on_a_full_disk_nothing_is_removed() {
 
 #[test]
 fn a_file_that_takes_no_more_has_every_message_that_was_removed() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=100));
+    let (server, seed) = seeded(100);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("failed.txt");
     // A limit on the size of files, told by an error instead of the signal that would kill.
@@ -84,21 +74,13 @@ fn a_file_that_takes_no_more_has_every_message_that_was_removed() {
         .collect();
     let printed = whole.len() as u64;
     assert!((1..100).contains(&printed), "{printed}");
-    assert!(
-        ended
-            .stderr
-            .contains(&format!("{printed} failed messages printed")),
-        "{}",
-        ended.stderr
-    );
+    ended.complains(&format!("{printed} failed messages printed"));
     assert_eq!(seed.waiting(), texts(printed + 1..=100));
 }
 
 #[test]
 fn without_a_stdout_nothing_is_taken() {
-    let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=5));
+    let (server, seed) = seeded(5);
     let mut command = shell("exec $BATON getErrors >&-");
     command.env("REDIS_URL", server.url());
     let ended = run(command);

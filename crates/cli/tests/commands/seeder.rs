@@ -10,6 +10,8 @@ use baton_protocol::{
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;
 
+use crate::support::server;
+
 /// When seeded messages fail.
 pub(crate) const AT_MS: u64 = 1_700_000_000_123;
 /// The same in words.
@@ -142,16 +144,17 @@ impl Seeder {
     }
 }
 
+/// A server on which the messages `m1`, `m2` and so on have failed.
+pub(crate) fn seeded(failed: u64) -> (PrivateServer, Seeder) {
+    let server = server();
+    let mut seed = Seeder::new(&server);
+    seed.fail(&texts(1..=failed));
+    (server, seed)
+}
+
 /// A failed message as seeded.
 pub(crate) fn record(seq: u64, text: &[u8]) -> FailedMessage {
-    let mut made = FailedMessage::default();
-    made.seq = seq;
-    made.at_ms = AT_MS;
-    made.node = "seeder".to_owned();
-    made.reason = "no such customer".to_owned();
-    made.attempt = 1;
-    made.text = text.to_vec();
-    made
+    record::failed_once(seq, AT_MS, "seeder", "no such customer", text)
 }
 
 /// Texts `m1`, `m2` and so on.
