@@ -9,7 +9,8 @@ use crate::failed::{Drain, Failed, FailedId, FailedPage, Settlement, Take};
 use crate::observe::snapshot::Snapshot;
 use crate::{Error, FleetName, Target};
 
-/// A client of a fleet: it reads the fleet and deals with its failed messages, and is no node.
+/// A client of a fleet: it reads the fleet's state and settles its failed messages. It is not a
+/// node.
 ///
 /// ```no_run
 /// # use baton::{FleetName, Inspector, Target};
@@ -26,27 +27,27 @@ use crate::{Error, FleetName, Target};
 /// # }
 /// ```
 ///
-/// [`Watch`](crate::inspect::Watch) reads a fleet again and again.
+/// A [`Watch`](crate::inspect::Watch) reads a fleet again and again.
 #[derive(Clone)]
 pub struct Inspector {
     store: Store,
 }
 
 impl Inspector {
-    /// Connects, to read and to act. The fleet sees that this process is present: what it claims
-    /// returns to the errors store as soon as it dies.
+    /// Connects to read and to act. This process is present in the fleet, so the fleet frees the
+    /// failed messages that it has claimed as soon as it dies.
     pub async fn connect(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
         let store = Store::open(target, fleet, &new_name(), |_| {}).await?;
         Ok(Self { store })
     }
 
-    /// Connects to read. It needs no right in Redis but to read, and it cannot claim.
+    /// Connects to read. This needs only the right to read in Redis, and cannot claim messages.
     pub async fn connect_read_only(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
         let store = Store::view(target, fleet).await?;
         Ok(Self { store })
     }
 
-    /// For programs of Baton that have a connection.
+    /// A client on a connection that one of Baton's own programs has.
     #[doc(hidden)]
     pub fn over(store: Store) -> Self {
         Self { store }
@@ -56,23 +57,23 @@ impl Inspector {
         &self.store
     }
 
-    /// The fleet at this moment.
+    /// Reads the fleet at this moment.
     pub async fn snapshot(&self) -> Result<Snapshot, Error> {
         Snapshot::read(&self.store).await
     }
 
-    /// How many failed messages the errors store has that no drain or take has claimed.
+    /// Counts the failed messages that no drain or take has claimed.
     pub async fn failed_count(&self) -> Result<u64, Error> {
         self.store.errors_len().await
     }
 
-    /// How many failed messages drains and takes have claimed.
+    /// Counts the failed messages that drains and takes have claimed.
     pub async fn claimed_count(&self) -> Result<u64, Error> {
         self.store.errors_held().await
     }
 
-    /// Failed messages that no drain or take has claimed, at most `max`, the newest first.
-    /// [`FailedPage::next`] continues where a page ended.
+    /// Reads up to `max` failed messages that no drain or take has claimed, the newest first. Give
+    /// [`FailedPage::next`] as `before` to read the next page.
     pub async fn failed_messages(
         &self,
         before: Option<u64>,
@@ -81,13 +82,13 @@ impl Inspector {
         Ok(FailedPage::of(self.store.errors_before(before, max).await?))
     }
 
-    /// One failed message; none if it is gone.
+    /// Reads one failed message; none if it is gone or has changed.
     pub async fn failed_message(&self, id: FailedId) -> Result<Option<Failed>, Error> {
         let (mut found, _) = FailedId::read(&self.store, &[id]).await?;
         Ok(found.pop().map(Failed::of))
     }
 
-    /// Gives failed messages to the workers again, under their own numbers.
+    /// Gives failed messages to the workers again, under their own sequence numbers.
     pub async fn retry(&self, ids: &[FailedId]) -> Settlement {
         Settlement::of(&self.store, Settle::Retry, ids).await
     }
@@ -97,32 +98,32 @@ impl Inspector {
         Settlement::of(&self.store, Settle::Drop, ids).await
     }
 
-    /// Claims those of these failed messages that are there and that no drain or take has. The
-    /// claim lasts for `ttl` without [`Take::extend`]. Needs [`Inspector::connect`].
+    /// Claims those of these failed messages that no drain or take has claimed. The claim lasts
+    /// for `ttl`, and again for `ttl` with each [`Take::extend`]. Needs [`Inspector::connect`].
     pub async fn take(&self, ids: &[FailedId], ttl: Duration) -> Result<Take, Error> {
         // Redis does not roll back a script that lacks a permission halfway.
         self.store.preflight(true).await?;
-        // What a dead process had claimed is there again.
+        // Frees what dead processes had claimed.
         self.store.reclaim().await?;
-        let ids = FailedId::still_there(&self.store, ids).await?;
+        let ids = FailedId::unchanged(&self.store, ids).await?;
         Take::of(self.store.clone(), &ids, ttl).await
     }
 
-    /// Takes all failed messages, batch by batch. A batch that is neither committed nor extended
-    /// returns to the store after `ttl`. Needs [`Inspector::connect`].
+    /// Starts to take all failed messages, batch by batch. Redis frees a batch that is neither
+    /// committed nor extended for `ttl`. Needs [`Inspector::connect`].
     pub async fn drain(&self, ttl: Duration) -> Result<Drain, Error> {
         // Redis does not roll back a script that lacks a permission halfway.
         self.store.preflight(true).await?;
         Drain::start(self.store.clone(), ttl).await
     }
 
-    /// Returns to the store what dead drains and takes had claimed.
+    /// Frees the failed messages that dead drains and takes had claimed.
     pub async fn reclaim(&self) -> Result<(), Error> {
         self.store.reclaim().await.map(drop)
     }
 
-    /// Compares ledger, counters and errors store of a fleet at rest, whose nodes keep a ledger
-    /// ([`NodeBuilder::audit`](crate::NodeBuilder::audit)).
+    /// Compares ledger, counters and errors store of a fleet at rest. Its nodes must have kept a
+    /// ledger ([`NodeBuilder::audit`](crate::NodeBuilder::audit)).
     pub async fn audit(&self) -> Result<Audit, Error> {
         let ledger = Ledger::read(&self.store).await?;
         audit::audit(&self.store, &ledger).await

@@ -84,7 +84,9 @@ pub use node::warning::Warning;
 /// What an [`Inspector`] and a watch return.
 pub mod inspect {
     pub use baton_protocol::audit::{Audit, Finding};
-    pub use baton_protocol::{ErrorsCommit, Extend, FailedGlance, How, ServerInfo, Takeover};
+    pub use baton_protocol::{
+        ErrorsCommit, Extend, FailedPreview, ServerInfo, Takeover, TakeoverCause,
+    };
 
     pub use crate::failed::{Drain, Failed, FailedId, FailedPage, Settlement, Take, Taken};
     pub use crate::node::meter::{BOUNDS, Counters, Histogram, Meter};

@@ -1,4 +1,4 @@
-//! Nodes as a library user runs them: own source, own handler, staged effects.
+//! Nodes as a library user runs them, with a source and a handler of their own and staged effects.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,13 +12,13 @@ use baton::{
     Effects, Event, FailedMessage, FleetName, Handler, Inspector, Message, Node, Rejected, Source,
     Target,
 };
-use baton_protocol::{Store, new_name, record};
+use baton_protocol::record;
 use baton_server::PrivateServer;
 use redis::Commands;
 use tokio::sync::Notify;
 
-/// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// No condition takes longer.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Numbers;
 
@@ -28,7 +28,7 @@ impl Source for Numbers {
     }
 }
 
-/// Runs two nodes with this handler until `messages` have ended; returns the status then.
+/// Runs two nodes with this handler until so many messages have ended; returns the snapshot then.
 async fn run_fleet<H: Handler + Clone>(
     server: &PrivateServer,
     messages: u64,
@@ -40,13 +40,13 @@ async fn run_fleet<H: Handler + Clone>(
         .interval(Duration::ZERO)
         .messages(messages);
     let stop = Arc::new(Notify::new());
-    let told = Arc::new(AtomicU64::new(0));
+    let reported = Arc::new(AtomicU64::new(0));
     let nodes: Vec<_> = (0..2)
         .map(|_| {
-            let (stop, told) = (Arc::clone(&stop), Arc::clone(&told));
+            let (stop, reported) = (Arc::clone(&stop), Arc::clone(&reported));
             let settings = settings.clone().on_event(move |event| {
                 if let Event::Processed { first, last, .. } = event {
-                    told.fetch_add(last - first + 1, Ordering::Relaxed);
+                    reported.fetch_add(last - first + 1, Ordering::Relaxed);
                 }
             });
             let node = settings.build(target.clone(), Numbers, handler.clone());
@@ -54,16 +54,14 @@ async fn run_fleet<H: Handler + Clone>(
             tokio::spawn(node.run(async move { stop.notified().await }))
         })
         .collect();
-    let store = Store::open(&target, &fleet, &new_name(), |_| {})
-        .await
-        .unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    let status = loop {
-        let status = Inspector::over(store.clone()).snapshot().await;
-        match status {
-            Ok(status) if status.done + status.failed == messages => break status,
-            // A test may cut connections.
-            status => assert!(Instant::now() < deadline, "{status:?}"),
+    let inspector = Inspector::connect(&target, &fleet).await.unwrap();
+    let deadline = Instant::now() + TIMEOUT;
+    let snapshot = loop {
+        let snapshot = inspector.snapshot().await;
+        match snapshot {
+            Ok(snapshot) if snapshot.done + snapshot.failed == messages => break snapshot,
+            // A test may cut this connection, too.
+            snapshot => assert!(Instant::now() < deadline, "{snapshot:?}"),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
@@ -72,10 +70,10 @@ async fn run_fleet<H: Handler + Clone>(
         stop.notify_one();
         node.await.unwrap().unwrap();
     }
-    assert!(status.balanced, "{status:?}");
-    // Nobody was killed, so every end was told, by the one whose commit it was.
-    assert_eq!(told.load(Ordering::Relaxed), messages);
-    status
+    assert!(snapshot.balanced, "{snapshot:?}");
+    // No node was killed, so each end was reported by the node that committed it.
+    assert_eq!(reported.load(Ordering::Relaxed), messages);
+    snapshot
 }
 
 fn records(server: &PrivateServer) -> Vec<FailedMessage> {
@@ -107,8 +105,8 @@ impl Handler for Counting {
 #[tokio::test]
 async fn effects_of_done_messages_are_written_once_and_those_of_failed_ones_never() {
     let server = PrivateServer::builder().start().unwrap();
-    let status = run_fleet(&server, 5000, Counting).await;
-    assert_eq!((status.done, status.failed), (4500, 500));
+    let snapshot = run_fleet(&server, 5000, Counting).await;
+    assert_eq!((snapshot.done, snapshot.failed), (4500, 500));
     let mut redis = redis::Client::open(server.url())
         .unwrap()
         .get_connection()
@@ -131,8 +129,8 @@ impl Handler for Panicking {
 #[tokio::test]
 async fn a_panic_of_the_handler_fails_that_message_alone() {
     let server = PrivateServer::builder().start().unwrap();
-    let status = run_fleet(&server, 100, Panicking).await;
-    assert_eq!((status.done, status.failed), (99, 1));
+    let snapshot = run_fleet(&server, 100, Panicking).await;
+    assert_eq!((snapshot.done, snapshot.failed), (99, 1));
     let failed = records(&server);
     assert_eq!(
         (failed[0].seq, failed[0].reason.as_str()),
@@ -162,8 +160,8 @@ async fn an_effect_that_cannot_work_fails_its_message_and_not_its_neighbours() {
         .get_connection()
         .unwrap();
     let _: () = redis.rpush("a list", "x").unwrap();
-    let status = run_fleet(&server, 1000, BadEffect).await;
-    assert_eq!((status.done, status.failed), (999, 1));
+    let snapshot = run_fleet(&server, 1000, BadEffect).await;
+    assert_eq!((snapshot.done, snapshot.failed), (999, 1));
     assert_eq!(redis.get::<_, u64>("counted").unwrap(), 999);
     let failed = records(&server);
     assert_eq!(
@@ -186,8 +184,9 @@ impl Handler for Fine {
     }
 }
 
-/// A server that does not know the scripts is sent the commit's with the first commit, and the
-/// claim that goes with that commit overtakes it. Nothing is wrong then, and nobody has to wait.
+/// A new server does not know the commit script, so the first commit fails and its node sends it
+/// again with the script. The claim in the same pipeline then reaches the server first. The node
+/// repeats that claim at once and gives nothing back.
 #[tokio::test]
 async fn a_claim_that_overtakes_the_first_commit_is_asked_for_again_at_once() {
     let server = PrivateServer::builder().start().unwrap();
@@ -196,7 +195,7 @@ async fn a_claim_that_overtakes_the_first_commit_is_asked_for_again_at_once() {
     std::io::Write::write_all(&mut monitor, b"MONITOR\r\n").unwrap();
     let heard = std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // Cut off when the server ends.
+        // This ends when the server does.
         let _ = std::io::Read::read_to_end(&mut monitor, &mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     });
@@ -206,12 +205,12 @@ async fn a_claim_that_overtakes_the_first_commit_is_asked_for_again_at_once() {
     let key = |name: &str| format!("\"baton:{{library:0}}:{name}\"");
     let commit = [key("claims"), key("deadlines"), key("packs")].join(" ");
     let last_commit = heard.rfind(&commit).unwrap();
-    // Nodes that stop give back; before that nobody has a reason to.
+    // Nodes give messages back when they stop, and not before.
     let first_return = heard.find("-- give_back: ").unwrap_or(heard.len());
     assert!(last_commit < first_return);
 }
 
-/// Rejects a text that was made for another number.
+/// Rejects a text that belongs to another message.
 #[derive(Clone)]
 struct Matching;
 
@@ -224,9 +223,9 @@ impl Handler for Matching {
     }
 }
 
-/// Every cut loses the answers to what is under way, and some of that has taken effect.
+/// Every cut loses answers, also those of calls that have taken effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_that_hear_no_answer_publish_nothing_twice_and_tell_no_end_that_was_none() {
+async fn nodes_that_lose_answers_publish_nothing_twice_and_report_each_end_once() {
     let server = PrivateServer::builder().start().unwrap();
     let url = server.url();
     let (over, mut ended) = tokio::sync::watch::channel(false);
@@ -236,7 +235,7 @@ async fn nodes_that_hear_no_answer_publish_nothing_twice_and_tell_no_end_that_wa
         while !*ended.borrow_and_update() {
             let published: Option<u64> = redis.hget("baton:{library:0}:fence", "last").unwrap();
             // Nodes publish and commit on connections that are not subscribed. Each cut waits for
-            // some progress: nodes pause longer and longer where they make none.
+            // progress: the backoff of a node that makes none grows.
             if published.is_some_and(|last| last >= next) {
                 next = published.unwrap_or_default() + 3000;
                 let mut kill = redis::cmd("CLIENT");
@@ -247,9 +246,9 @@ async fn nodes_that_hear_no_answer_publish_nothing_twice_and_tell_no_end_that_wa
         }
         cuts
     });
-    let status = run_fleet(&server, 300_000, Matching).await;
+    let snapshot = run_fleet(&server, 300_000, Matching).await;
     over.send_replace(true);
     let cuts = cutting.await.unwrap();
     assert!(cuts > 10, "only {cuts} connections were cut");
-    assert_eq!((status.done, status.failed), (300_000, 0));
+    assert_eq!((snapshot.done, snapshot.failed), (300_000, 0));
 }

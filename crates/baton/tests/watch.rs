@@ -1,4 +1,4 @@
-//! Watching a real fleet: what is seen while it works, when it does not, and when Redis is gone.
+//! Watching a real fleet: while it works, while it does not, and while Redis is away.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ mod copies;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton::inspect::{How, NodeRole, Point, View, Watch};
+use baton::inspect::{NodeRole, Point, TakeoverCause, View, Watch};
 use baton::{Effects, Handler, Message, Rejected};
 use baton_server::PrivateServer;
 
@@ -25,37 +25,37 @@ impl Handler for Hangs {
     }
 }
 
-/// The role of a node, if it is known.
-fn role(seen: &View, node: &str) -> Option<NodeRole> {
-    let nodes = &seen.snapshot.as_ref()?.nodes;
+/// The role of a node, if the view lists it.
+fn role(view: &View, node: &str) -> Option<NodeRole> {
+    let nodes = &view.snapshot.as_ref()?.nodes;
     Some(nodes.iter().find(|listed| listed.node == node)?.role)
 }
 
-/// Whether a fleet has exactly one trouble, in these words.
-fn ails(seen: &View, words: &str) -> bool {
-    matches!(&seen.health.troubles[..], [trouble] if trouble.contains(words))
+/// Whether a fleet has exactly one trouble, and that trouble contains these words.
+fn has_only_trouble(view: &View, words: &str) -> bool {
+    matches!(&view.health.troubles[..], [trouble] if trouble.contains(words))
 }
 
 #[tokio::test]
-async fn a_fleet_at_work_is_well_and_its_speed_and_latency_are_told() {
+async fn a_fleet_at_work_is_well_and_its_view_has_rates_and_latencies() {
     let server = server();
     let fleet = Fleet::new(&server.url());
     let watch = fleet.watch();
     let copies = [(); 3].map(|()| fleet.start(Usual));
     let first = at_work(&watch, 3).await;
     let after_ms = first.snapshot.as_ref().unwrap().now_ms + 1000;
-    let seen = until(&watch, "a second of it, in good health", |seen| {
-        let snapshot = seen.snapshot.as_ref().unwrap();
+    let view = until(&watch, "a second of a healthy fleet", |view| {
+        let snapshot = view.snapshot.as_ref().unwrap();
         let all_work = snapshot
             .nodes
             .iter()
-            .all(|node| seen.trend.per_s(&node.node) > 0.0);
-        snapshot.now_ms > after_ms && all_work && seen.health.is_well()
+            .all(|node| view.trend.per_s(&node.node) > 0.0);
+        snapshot.now_ms > after_ms && all_work && view.health.is_well()
     })
     .await;
-    assert_eq!((seen.fleet.as_str(), &seen.trouble), ("watched", &None));
+    assert_eq!((view.fleet.as_str(), &view.trouble), ("watched", &None));
 
-    let snapshot = seen.snapshot.as_ref().unwrap();
+    let snapshot = view.snapshot.as_ref().unwrap();
     assert!(snapshot.balanced && snapshot.counted, "{snapshot:?}");
     let roles = |role| {
         snapshot
@@ -68,16 +68,16 @@ async fn a_fleet_at_work_is_well_and_its_speed_and_latency_are_told() {
         (roles(NodeRole::Generator), roles(NodeRole::Worker)),
         (1, 2)
     );
-    // What nodes said of themselves is what they had counted by then.
+    // No node's beat claims more than the node has counted.
     for copy in &copies {
         let mut nodes = snapshot.nodes.iter();
-        let told = nodes.find(|node| node.node == copy.name).unwrap();
-        assert!(told.published + told.processed > 0, "{told:?}");
-        assert!(told.published <= copy.meter.published(), "{told:?}");
-        assert!(told.processed <= copy.meter.processed(), "{told:?}");
+        let status = nodes.find(|node| node.node == copy.name).unwrap();
+        assert!(status.published + status.processed > 0, "{status:?}");
+        assert!(status.published <= copy.meter.published(), "{status:?}");
+        assert!(status.processed <= copy.meter.processed(), "{status:?}");
     }
-    // One every 5 ms, and what was missed is made up for.
-    let points: Vec<_> = seen.trend.points().collect();
+    // The generator makes one message every 5 ms, and catches up on what it missed.
+    let points: Vec<_> = view.trend.points().collect();
     let mean = |rate: fn(&Point) -> f64| {
         let sum: f64 = points
             .windows(2)
@@ -95,7 +95,7 @@ async fn a_fleet_at_work_is_well_and_its_speed_and_latency_are_told() {
 }
 
 #[tokio::test]
-async fn redis_that_is_gone_is_a_trouble_at_once_an_illness_after_a_lease_and_no_end() {
+async fn a_killed_redis_is_a_trouble_at_once_unhealthy_after_a_lease_and_the_watch_goes_on() {
     let mut server = server();
     let fleet = Fleet::new(&server.url());
     let watch = fleet.watch();
@@ -103,55 +103,55 @@ async fn redis_that_is_gone_is_a_trouble_at_once_an_illness_after_a_lease_and_no
     at_work(&watch, 2).await;
     let gone = Instant::now();
     server.kill9();
-    let troubled = until(&watch, "trouble", |seen| seen.trouble.is_some()).await;
+    let troubled = until(&watch, "trouble", |view| view.trouble.is_some()).await;
     assert!(troubled.health.is_well(), "{:?}", troubled.health);
-    let ill = until(&watch, "illness", |seen| !seen.health.is_well()).await;
+    let unhealthy = until(&watch, "an unhealthy fleet", |view| !view.health.is_well()).await;
     assert!(
-        ails(&ill, "the fleet could not be read"),
+        has_only_trouble(&unhealthy, "the fleet could not be read"),
         "{:?}",
-        ill.health
+        unhealthy.health
     );
     let after = gone.elapsed();
     let limit = LEASE_TTL;
-    // The last reading may be a little older than the end.
+    // The last snapshot may be a little older than the kill.
     assert!(
         after > limit / 2 && after < limit + Duration::from_secs(3),
         "{after:?}"
     );
     // The last snapshot stays.
-    let ages = [&troubled, &ill].map(|seen| seen.snapshot.as_ref().unwrap().now_ms);
+    let ages = [&troubled, &unhealthy].map(|view| view.snapshot.as_ref().unwrap().now_ms);
     assert_eq!(ages[0], ages[1]);
     server.restart().unwrap();
-    let well = at_work_after(&watch, &ill).await;
+    let well = well_again(&watch, &unhealthy).await;
     assert_eq!(well.trouble, None);
 }
 
-/// Waits until a fleet is well again and was read anew.
-async fn at_work_after(watch: &Watch, ill: &View) -> Arc<View> {
-    let before_ms = ill.snapshot.as_ref().map(|snapshot| snapshot.now_ms);
-    until(watch, "recovery", |seen| {
-        let now_ms = seen.snapshot.as_ref().map(|snapshot| snapshot.now_ms);
-        now_ms > before_ms && seen.health.is_well() && seen.trouble.is_none()
+/// Waits for a newer snapshot of a fleet that is well again.
+async fn well_again(watch: &Watch, unhealthy: &View) -> Arc<View> {
+    let before_ms = unhealthy.snapshot.as_ref().map(|snapshot| snapshot.now_ms);
+    until(watch, "recovery", |view| {
+        let now_ms = view.snapshot.as_ref().map(|snapshot| snapshot.now_ms);
+        now_ms > before_ms && view.health.is_well() && view.trouble.is_none()
     })
     .await
 }
 
 #[tokio::test]
-async fn redis_that_is_silent_is_as_good_as_gone() {
+async fn a_redis_that_does_not_answer_is_unhealthy_like_a_dead_one() {
     let mut server = server();
     let fleet = Fleet::new(&server.url());
     let watch = fleet.watch();
     let _copies = [(); 2].map(|()| fleet.start(Usual));
     at_work(&watch, 2).await;
     server.pause().unwrap();
-    let ill = until(&watch, "illness", |seen| !seen.health.is_well()).await;
+    let unhealthy = until(&watch, "an unhealthy fleet", |view| !view.health.is_well()).await;
     assert!(
-        ails(&ill, "the fleet could not be read"),
+        has_only_trouble(&unhealthy, "the fleet could not be read"),
         "{:?}",
-        ill.health
+        unhealthy.health
     );
     server.resume().unwrap();
-    at_work_after(&watch, &ill).await;
+    well_again(&watch, &unhealthy).await;
 }
 
 #[tokio::test]
@@ -160,62 +160,62 @@ async fn a_watch_may_start_before_redis_does() {
     let fleet = Fleet::new(&server.url());
     server.stop().unwrap();
     let watch = fleet.watch();
-    let seen = until(&watch, "illness", |seen| !seen.health.is_well()).await;
-    assert!(seen.snapshot.is_none() && seen.trouble.is_some() && watch.inspector().is_none());
+    let view = until(&watch, "an unhealthy fleet", |view| !view.health.is_well()).await;
+    assert!(view.snapshot.is_none() && view.trouble.is_some() && watch.inspector().is_none());
     server.restart().unwrap();
     let _copies = [(); 2].map(|()| fleet.start(Usual));
     at_work(&watch, 2).await;
-    at_work_after(&watch, &seen).await;
+    well_again(&watch, &view).await;
     assert!(watch.inspector().is_some());
 }
 
 #[tokio::test]
-async fn a_backlog_that_nobody_works_off_is_an_illness_though_everybody_lives() {
+async fn a_backlog_that_does_not_move_is_unhealthy_though_all_nodes_live() {
     let server = server();
     let fleet = Fleet::new(&server.url()).claim_ttl(Duration::from_millis(200));
     let watch = fleet.watch();
     let _copies = [(); 2].map(|()| fleet.start(Hangs));
-    let ill = until(&watch, "illness", |seen| {
-        ails(seen, "messages wait and none has ended")
+    let unhealthy = until(&watch, "an unhealthy fleet", |view| {
+        has_only_trouble(view, "messages wait and none has ended")
     })
     .await;
-    let snapshot = ill.snapshot.as_ref().unwrap();
+    let snapshot = unhealthy.snapshot.as_ref().unwrap();
     assert!(snapshot.generator.node.is_some(), "{snapshot:?}");
     assert!(snapshot.claimed > 0 && snapshot.pending > 0, "{snapshot:?}");
-    // One that works takes what waits.
+    // A worker that works takes what waits.
     let _help = fleet.start(Usual);
-    until(&watch, "recovery", |seen| seen.health.is_well()).await;
+    until(&watch, "recovery", |view| view.health.is_well()).await;
 }
 
 #[tokio::test]
-async fn a_killed_generator_without_a_standby_is_dead_and_an_illness_until_the_next_comes() {
+async fn without_a_standby_a_killed_generator_is_dead_and_the_fleet_unhealthy_until_the_next() {
     let server = server();
     let fleet = Fleet::new(&server.url());
     let watch = fleet.watch();
     let alone = fleet.start(Usual);
     let name = alone.name.clone();
-    until(&watch, "a generator", |seen| {
-        role(seen, &name) == Some(NodeRole::Generator)
+    until(&watch, "a generator", |view| {
+        role(view, &name) == Some(NodeRole::Generator)
     })
     .await;
     alone.kill().await;
-    let ill = until(&watch, "illness", |seen| !seen.health.is_well()).await;
+    let unhealthy = until(&watch, "an unhealthy fleet", |view| !view.health.is_well()).await;
     assert!(
-        ails(&ill, "no generator has renewed the lease"),
+        has_only_trouble(&unhealthy, "no generator has renewed the lease"),
         "{:?}",
-        ill.health
+        unhealthy.health
     );
-    assert_eq!(role(&ill, &name), Some(NodeRole::Dead));
-    assert_eq!(ill.snapshot.as_ref().unwrap().generator.epoch, 1);
+    assert_eq!(role(&unhealthy, &name), Some(NodeRole::Dead));
+    assert_eq!(unhealthy.snapshot.as_ref().unwrap().generator.epoch, 1);
     let next = fleet.start(Usual);
-    let well = at_work_after(&watch, &ill).await;
+    let well = well_again(&watch, &unhealthy).await;
     let takeover = &well.snapshot.as_ref().unwrap().takeovers[0];
     assert_eq!((takeover.epoch, &takeover.node), (2, &next.name));
     assert!(
-        matches!(takeover.how, How::Gone | How::Expired),
+        matches!(takeover.how, TakeoverCause::Gone | TakeoverCause::Expired),
         "{takeover:?}"
     );
-    // It knows nothing of its own death, so the lease tells how long nobody generated.
+    // No node recorded its death, so the gap counts from the last renewal of the lease.
     assert!(takeover.gap_ms >= 500, "{takeover:?}");
 }
 
@@ -229,26 +229,26 @@ async fn a_node_that_leaves_disappears_and_one_that_is_killed_is_dead() {
     let (left, dead) = (leaves.name.clone(), killed.name.clone());
     leaves.stop().await;
     killed.kill().await;
-    let seen = until(&watch, "both are gone", |seen| {
-        role(seen, &left).is_none() && role(seen, &dead) == Some(NodeRole::Dead)
+    let view = until(&watch, "one is gone and one is dead", |view| {
+        role(view, &left).is_none() && role(view, &dead) == Some(NodeRole::Dead)
     })
     .await;
-    assert_eq!(seen.snapshot.as_ref().unwrap().nodes.len(), 2);
-    assert_eq!(seen.trend.per_s(&left), 0.0);
-    assert_eq!(seen.trend.per_s(&dead), 0.0);
+    assert_eq!(view.snapshot.as_ref().unwrap().nodes.len(), 2);
+    assert_eq!(view.trend.per_s(&left), 0.0);
+    assert_eq!(view.trend.per_s(&dead), 0.0);
     let (stays, last) = (stays.name, "the last one generates");
-    until(&watch, last, |seen| {
-        role(seen, &stays) == Some(NodeRole::Generator)
+    until(&watch, last, |view| {
+        role(view, &stays) == Some(NodeRole::Generator)
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_watch_that_is_dropped_reads_no_more() {
+async fn a_dropped_watch_ends_its_views() {
     let server = server();
     let fleet = Fleet::new(&server.url());
     let watch = fleet.watch();
-    until(&watch, "a reading", |seen| seen.snapshot.is_some()).await;
+    until(&watch, "a snapshot", |view| view.snapshot.is_some()).await;
     let mut views = watch.views();
     drop(watch);
     let ended = async { while views.next().await.is_some() {} };

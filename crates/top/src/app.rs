@@ -1,28 +1,27 @@
-//! What is shown: the latest reading, and what the user made of it. Nothing here draws, reads
-//! keys or talks to Redis, so that all of it can be tested as it is.
+//! The state of the screen: the latest view of the fleet, and the user's choices. It neither draws
+//! nor reads keys nor talks to Redis, so a test needs none of these.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use baton::inspect::{FailedGlance, NodeRole, NodeStatus, Snapshot, View};
-use std::time::Instant;
+use baton::inspect::{FailedPreview, NodeRole, NodeStatus, Snapshot, View};
 
 use crate::Keys;
-use crate::cursor::Cursor;
 use crate::palette::Palette;
-use crate::window::{Open, Window};
+use crate::selection::Selection;
+use crate::window::{OpenWindow, Window};
 
-/// How long a takeover is news.
+/// How long the screen highlights a takeover.
 const NEWS: Duration = Duration::from_secs(3);
 
-/// The lists that can be walked through.
+/// The lists that have a selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Panel {
+pub(crate) enum List {
     Nodes,
     Failed,
 }
 
-/// What the nodes are sorted by; the most interesting first.
+/// What the nodes are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     Name,
@@ -43,7 +42,7 @@ impl Sort {
         }
     }
 
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Name => "name",
             Self::Role => "role",
@@ -54,34 +53,34 @@ impl Sort {
     }
 }
 
-/// The state of the view.
+/// The state of the screen.
 pub(crate) struct App {
-    /// Where the fleet is.
+    /// The fleet and its Redis, as the title names them.
     pub(crate) place: String,
     pub(crate) palette: Palette,
-    pub(crate) seen: Arc<View>,
-    /// This moment, as the last tick or reading told.
+    pub(crate) view: Arc<View>,
+    /// The time of the last tick or view.
     pub(crate) now: Instant,
-    /// Keys of whoever runs the fleet.
+    /// The keys of the program that runs the fleet.
     pub(crate) keys: Option<Box<dyn Keys>>,
-    pub(crate) focus: Panel,
+    pub(crate) focus: List,
     pub(crate) sort: Sort,
     pub(crate) reversed: bool,
     pub(crate) filter: String,
-    /// Whether the filter is being typed.
+    /// Whether the user is typing the filter.
     pub(crate) typing: bool,
-    /// The nodes that are listed: places in the snapshot.
+    /// The listed nodes, as indices into the snapshot.
     pub(crate) nodes: Vec<usize>,
-    pub(crate) node: Cursor<String>,
-    /// The failed messages that are listed: places in the snapshot.
+    pub(crate) node: Selection<String>,
+    /// The listed failed messages, as indices into the snapshot.
     pub(crate) failed: Vec<usize>,
-    pub(crate) message: Cursor<FailedGlance>,
-    pub(crate) open: Option<Open>,
-    /// Moves on while messages are published.
+    pub(crate) message: Selection<FailedPreview>,
+    pub(crate) open: Option<OpenWindow>,
+    /// A counter that advances while the generator publishes.
     pub(crate) beat: usize,
-    /// Whether messages were published between the last two readings.
+    /// Whether the generator published between the last two snapshots.
     pub(crate) beating: bool,
-    /// When a takeover was first seen.
+    /// When the screen first had the latest takeover.
     took_over: Option<Instant>,
 }
 
@@ -90,24 +89,24 @@ impl App {
         place: &str,
         palette: Palette,
         keys: Option<Box<dyn Keys>>,
-        seen: Arc<View>,
+        view: Arc<View>,
         now: Instant,
     ) -> Self {
         let mut app = Self {
             place: place.to_owned(),
             palette,
-            seen,
+            view,
             now,
             keys,
-            focus: Panel::Nodes,
+            focus: List::Nodes,
             sort: Sort::Name,
             reversed: false,
             filter: String::new(),
             typing: false,
             nodes: Vec::new(),
-            node: Cursor::default(),
+            node: Selection::default(),
             failed: Vec::new(),
-            message: Cursor::default(),
+            message: Selection::default(),
             open: None,
             beat: 0,
             beating: false,
@@ -118,18 +117,18 @@ impl App {
     }
 
     pub(crate) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
-        self.seen.snapshot.as_ref()
+        self.view.snapshot.as_ref()
     }
 
-    /// Takes the next reading.
-    pub(crate) fn read(&mut self, seen: Arc<View>, now: Instant) {
-        if let (Some(last), Some(next)) = (&self.seen.snapshot, &seen.snapshot) {
+    /// Takes the next view.
+    pub(crate) fn update(&mut self, view: Arc<View>, now: Instant) {
+        if let (Some(last), Some(next)) = (&self.view.snapshot, &view.snapshot) {
             self.beating = next.published > last.published;
             if next.generator.epoch != last.generator.epoch {
                 self.took_over = Some(now);
             }
         }
-        self.seen = seen;
+        self.view = view;
         self.now = now;
         if let Some(open) = &mut self.open {
             open.refresh();
@@ -137,35 +136,36 @@ impl App {
         self.list();
     }
 
-    /// Time went on.
+    /// Advances the clock.
     pub(crate) fn tick(&mut self, now: Instant) {
         self.now = now;
-        if self.beating && self.seen.trouble.is_none() {
+        if self.beating && self.view.trouble.is_none() {
             self.beat = self.beat.wrapping_add(1);
         }
-        let told = self.keys.as_mut().and_then(|keys| keys.window());
-        if let Some((title, lines)) = told {
-            self.show(Window::Told { title, lines });
+        let report = self.keys.as_mut().and_then(|keys| keys.window());
+        if let Some((title, lines)) = report {
+            self.open_window(Window::Report { title, lines });
         }
     }
 
-    pub(crate) fn show(&mut self, window: Window) {
-        self.open = Some(Open::new(window));
+    pub(crate) fn open_window(&mut self, window: Window) {
+        self.open = Some(OpenWindow::new(window));
     }
 
-    /// Redis's clock. It stands still while Redis is away: what is shown is how things were.
+    /// Redis's clock. It stands still while Redis is away, because the screen then has the last
+    /// known state.
     pub(crate) fn clock_ms(&self) -> u64 {
-        let read = self.snapshot().map_or(0, |snapshot| snapshot.now_ms);
-        match (&self.seen.trouble, self.seen.at) {
+        let at_snapshot = self.snapshot().map_or(0, |snapshot| snapshot.now_ms);
+        match (&self.view.trouble, self.view.at) {
             (None, Some(at)) => {
                 let since = self.now.saturating_duration_since(at).as_millis();
-                read.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+                at_snapshot.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
             }
-            _ => read,
+            _ => at_snapshot,
         }
     }
 
-    /// Whether the baton changed hands just now.
+    /// Whether the lease has just changed hands.
     pub(crate) fn is_news(&self) -> bool {
         self.took_over
             .is_some_and(|at| self.now.saturating_duration_since(at) < NEWS)
@@ -177,28 +177,28 @@ impl App {
     }
 
     /// The failed message of a row.
-    pub(crate) fn message_at(&self, row: usize) -> Option<&FailedGlance> {
+    pub(crate) fn message_at(&self, row: usize) -> Option<&FailedPreview> {
         self.snapshot()?.newest.get(*self.failed.get(row)?)
     }
 
-    /// Sorts and filters what is listed; the selection stays on what it was on.
+    /// Sorts and filters both lists. The selections stay on their items.
     pub(crate) fn list(&mut self) {
         let Some(snapshot) = self.snapshot().map(Arc::clone) else {
             return;
         };
-        let wanted = self.filter.to_lowercase();
+        let filter = self.filter.to_lowercase();
         let matches = |texts: &[&str]| {
-            wanted.is_empty()
+            filter.is_empty()
                 || texts
                     .iter()
-                    .any(|text| text.to_lowercase().contains(&wanted))
+                    .any(|text| text.to_lowercase().contains(&filter))
         };
         let nodes = snapshot.nodes.iter().enumerate();
         let mut nodes: Vec<usize> = nodes
             .filter(|(_, node)| matches(&[&node.node, &node.host, node.role.as_str()]))
             .map(|(at, _)| at)
             .collect();
-        // Snapshots list nodes by name, so equal ones stay in the order of their names.
+        // Snapshots list nodes by name, so nodes that compare equal stay in that order.
         nodes.sort_by(|a, b| {
             let order = self.compare(&snapshot.nodes[*a], &snapshot.nodes[*b]);
             if self.reversed {
@@ -219,9 +219,9 @@ impl App {
         let nodes = &self.nodes;
         self.node
             .follow(nodes.len(), |row| snapshot.nodes[nodes[row]].node.clone());
-        // Nobody walks through them: the newest is on top.
-        if self.focus != Panel::Failed {
-            self.message = Cursor::default();
+        // While the user does not select among them, the newest is selected.
+        if self.focus != List::Failed {
+            self.message = Selection::default();
         }
         let failed = &self.failed;
         self.message
@@ -234,7 +234,7 @@ impl App {
             NodeRole::Worker => 1,
             _ => 2,
         };
-        let trend = &self.seen.trend;
+        let trend = &self.view.trend;
         match self.sort {
             Sort::Name => a.node.cmp(&b.node),
             Sort::Role => role(a).cmp(&role(b)),
@@ -244,17 +244,17 @@ impl App {
         }
     }
 
-    /// Moves the selection of the list that has the keys.
+    /// Moves the selection of the focused list.
     pub(crate) fn step(&mut self, by: isize) {
         let Some(snapshot) = self.snapshot().map(Arc::clone) else {
             return;
         };
         let (nodes, failed) = (&self.nodes, &self.failed);
         match self.focus {
-            Panel::Nodes => self.node.step(by, nodes.len(), |row| {
+            List::Nodes => self.node.step(by, nodes.len(), |row| {
                 snapshot.nodes[nodes[row]].node.clone()
             }),
-            Panel::Failed => self
+            List::Failed => self
                 .message
                 .step(by, failed.len(), |row| snapshot.newest[failed[row]].clone()),
         }

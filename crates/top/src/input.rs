@@ -1,17 +1,17 @@
-//! Keys, and what they do to the state.
+//! What each key does.
 
-use baton::inspect::FailedGlance;
+use baton::inspect::FailedPreview;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use crate::app::{App, Panel};
+use crate::app::{App, List};
 use crate::window::Window;
 
-/// Longest filter.
-const LONGEST_FILTER: usize = 40;
-/// Rows that a page key moves.
+/// The longest filter, in characters.
+const MAX_FILTER_CHARS: usize = 40;
+/// A page key moves the selection by this many rows.
 const PAGE: isize = 10;
 
-/// The view's own keys.
+/// The screen's own keys.
 pub(crate) const HELP: [(&str, &str); 11] = [
     ("↑ ↓", "select; PgUp PgDn Home End go further"),
     ("j k", "down and up, too"),
@@ -29,16 +29,16 @@ pub(crate) const HELP: [(&str, &str); 11] = [
     ("q", "quit; so does Ctrl-C"),
 ];
 
-/// What a key asks for that is not the state's business.
+/// What a key asks for that is more than a change of the state.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Quit,
-    /// Read this failed message in full.
-    Read(FailedGlance),
+    /// Read the whole text of this failed message.
+    Read(FailedPreview),
 }
 
 impl App {
-    /// A key was pressed.
+    /// Handles a key.
     pub(crate) fn press(&mut self, key: KeyEvent) -> Option<Action> {
         if key.kind == KeyEventKind::Release {
             return None;
@@ -51,8 +51,8 @@ impl App {
                 self.type_filter(code);
                 None
             }
-            code if self.open.is_some() => self.in_window(code),
-            code => self.in_view(code),
+            code if self.open.is_some() => self.press_in_window(code),
+            code => self.press_in_lists(code),
         }
     }
 
@@ -66,13 +66,15 @@ impl App {
             KeyCode::Backspace => {
                 self.filter.pop();
             }
-            KeyCode::Char(c) if self.filter.chars().count() < LONGEST_FILTER => self.filter.push(c),
+            KeyCode::Char(c) if self.filter.chars().count() < MAX_FILTER_CHARS => {
+                self.filter.push(c)
+            }
             _ => {}
         }
         self.list();
     }
 
-    fn in_window(&mut self, code: KeyCode) -> Option<Action> {
+    fn press_in_window(&mut self, code: KeyCode) -> Option<Action> {
         let open = self.open.as_mut()?;
         let page = open.height.saturating_sub(1).max(1);
         match code {
@@ -84,16 +86,16 @@ impl App {
                 open.scroll = open.scroll.saturating_add(page);
             }
             KeyCode::Home => open.scroll = 0,
-            // Drawing knows where the end is.
+            // Drawing limits this to the end of the text.
             KeyCode::End => open.scroll = usize::MAX,
             _ => {}
         }
         None
     }
 
-    fn in_view(&mut self, code: KeyCode) -> Option<Action> {
+    fn press_in_lists(&mut self, code: KeyCode) -> Option<Action> {
         if let KeyCode::Char(c) = code
-            && self.is_theirs(c)
+            && self.is_custom(c)
         {
             let selected = self.node.key().map(String::as_str);
             if let Some(keys) = &mut self.keys {
@@ -111,11 +113,11 @@ impl App {
             KeyCode::End => self.step(isize::MAX),
             KeyCode::Tab | KeyCode::BackTab => {
                 self.focus = match self.focus {
-                    Panel::Nodes => Panel::Failed,
-                    Panel::Failed => Panel::Nodes,
+                    List::Nodes => List::Failed,
+                    List::Failed => List::Nodes,
                 };
             }
-            KeyCode::Enter => return self.details(),
+            KeyCode::Enter => return self.open_details(),
             KeyCode::Esc => {
                 self.filter.clear();
                 self.list();
@@ -129,30 +131,34 @@ impl App {
                 self.list();
             }
             KeyCode::Char('/') => self.typing = true,
-            KeyCode::Char('?') => self.show(Window::Help),
-            KeyCode::Char('!') => self.show(Window::Troubles),
+            KeyCode::Char('?') => self.open_window(Window::Help),
+            KeyCode::Char('!') => self.open_window(Window::Troubles),
             _ => {}
         }
         None
     }
 
-    /// Whether a key belongs to whoever runs the fleet. Leaving and help stay ours.
-    pub(crate) fn is_theirs(&self, key: char) -> bool {
-        let theirs = self.keys.as_ref().map(|keys| keys.help());
-        !matches!(key, 'q' | '?') && theirs.into_iter().flatten().any(|(own, _)| own == key)
+    /// Whether a key belongs to the program that runs the fleet. Quit and help stay our own.
+    pub(crate) fn is_custom(&self, key: char) -> bool {
+        let custom = self.keys.as_ref().map(|keys| keys.help());
+        !matches!(key, 'q' | '?')
+            && custom
+                .into_iter()
+                .flatten()
+                .any(|(listed, _)| listed == key)
     }
 
-    fn details(&mut self) -> Option<Action> {
+    fn open_details(&mut self) -> Option<Action> {
         match self.focus {
-            Panel::Nodes => {
+            List::Nodes => {
                 let node = self.node.key()?.clone();
-                self.show(Window::Node(node));
+                self.open_window(Window::Node(node));
                 None
             }
-            Panel::Failed => {
-                let glance = self.message.key()?.clone();
-                self.show(Window::Failed(glance.clone(), None));
-                Some(Action::Read(glance))
+            List::Failed => {
+                let preview = self.message.key()?.clone();
+                self.open_window(Window::Failed(preview.clone(), None));
+                Some(Action::Read(preview))
             }
         }
     }

@@ -1,64 +1,65 @@
-//! A live view of a fleet in the terminal.
+//! A live screen of a fleet in the terminal.
 //!
-//! The tour: `app` is the state, `input` changes it by keys, `draw` shows it, `window` is what
-//! opens over it, `terminal` owns the terminal, `full` reads a failed message; [`run`] puts
-//! them together.
+//! The tour: `app` is the state, `input` has what each key does to it, `draw` draws it; `window` has
+//! the windows that open over it, `full_text` reads a failed message in full, `terminal` owns the
+//! terminal. `text` and `format` escape and format what is drawn. [`run`] puts them together.
 
 mod app;
-mod cursor;
 mod draw;
-mod full;
+mod format;
+mod full_text;
 mod input;
 mod palette;
+mod selection;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod text;
 mod window;
-mod words;
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use baton::inspect::{FailedGlance, Watch};
+use baton::inspect::{FailedPreview, Watch};
 use ratatui::crossterm::event::Event;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use app::App;
-use full::Full;
+use full_text::FullText;
 use input::Action;
 use palette::Palette;
-use terminal::{Input, Screen};
+use terminal::{Keyboard, Screen};
 
-/// How often ages and the beat move on.
+/// How often the screen updates without news.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Keys beside the view's own, for whoever runs the fleet that is watched.
+/// Keys beside the screen's own, for a program that also runs the fleet.
 pub trait Keys: Send {
-    /// What each key does, in a few words. Of words before a colon and words behind it, the
-    /// footer shows only the first; the help shows all.
+    /// Each key, and what it does in a few words. The footer has only the words before a colon; the
+    /// help has all of them.
     fn help(&self) -> Vec<(char, &'static str)>;
-    /// A key was pressed while this node was selected. Returns at once, whatever it starts.
+    /// Handles a key; `selected` is the selected node. It must not block.
     fn press(&mut self, key: char, selected: Option<&str>);
-    /// What came of it last, in one line.
+    /// What the last key led to, in one line.
     fn notice(&self) -> Option<String>;
-    /// A text to show in a window, once: its title and its lines.
+    /// The title and the lines of a text to open in a window. Returns each text once.
     fn window(&mut self) -> Option<(String, Vec<String>)>;
 }
 
-/// Shows the fleet until somebody presses `q`. `place` says where it is, such as
+/// Draws the fleet until the user presses `q`. `place` names it, such as
 /// `fleet default on redis://localhost:6379`.
 pub async fn run(watch: Watch, place: &str, keys: Option<Box<dyn Keys>>) -> io::Result<()> {
     let mut screen = Screen::take()?;
-    let (_input, events) = Input::start();
+    let (_keyboard, events) = Keyboard::start();
     let palette = Palette::from_environment();
     let app = App::new(place, palette, keys, watch.view(), Instant::now());
-    show(|app| screen.draw(app), events, &watch, app).await
+    event_loop(|app| screen.draw(app), events, &watch, app).await
 }
 
-/// Draws at every reading, key and tick, until a key asks for the end.
-async fn show(
+/// Draws after every view, key and tick, until a key quits.
+async fn event_loop(
     mut draw: impl FnMut(&mut App) -> io::Result<()>,
     mut events: mpsc::UnboundedReceiver<io::Result<Event>>,
     watch: &Watch,
@@ -67,32 +68,32 @@ async fn show(
     let mut views = watch.views();
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut reads: JoinSet<(FailedGlance, Full)> = JoinSet::new();
+    let mut reads: JoinSet<(FailedPreview, FullText)> = JoinSet::new();
     loop {
         draw(&mut app)?;
         tokio::select! {
-            Some(view) = views.next() => app.read(view, Instant::now()),
+            Some(view) = views.next() => app.update(view, Instant::now()),
             now = ticks.tick() => app.tick(now.into_std()),
-            Some(Ok((glance, full))) = reads.join_next() => {
+            Some(Ok((preview, text))) = reads.join_next() => {
                 if let Some(open) = &mut app.open {
-                    open.is_read(&glance, full);
+                    open.set_full_text(&preview, text);
                 }
             }
             event = events.recv() => match event {
                 Some(Ok(Event::Key(key))) => match app.press(key) {
                     Some(Action::Quit) => return Ok(()),
-                    Some(Action::Read(glance)) => {
+                    Some(Action::Read(preview)) => {
                         let inspector = watch.inspector();
                         reads.spawn(async move {
-                            let full = full::read(inspector, &glance).await;
-                            (glance, full)
+                            let text = full_text::read(inspector, &preview).await;
+                            (preview, text)
                         });
                     }
                     None => {}
                 },
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error),
-                // The thread is gone without a word: nobody could ever press `q`.
+                // The thread has ended without an error: no key would ever arrive.
                 None => return Err(io::Error::other("the keyboard cannot be read")),
             },
         }

@@ -1,4 +1,4 @@
-//! How things look: few styles, each with a meaning, and each told apart without colours too.
+//! The styles: few, each with a meaning, and distinguishable without colours, too.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -9,12 +9,13 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// What the user asked for: <https://no-color.org>.
+    /// Colours unless the user has set `NO_COLOR`: <https://no-color.org>.
     pub(crate) fn from_environment() -> Self {
         let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self { colour }
     }
 
+    /// A colour, or a modifier on a screen without colours.
     fn of(self, colour: Color, otherwise: Modifier) -> Style {
         match self.colour {
             true => Style::new().fg(colour),
@@ -22,13 +23,13 @@ impl Palette {
         }
     }
 
-    /// Whoever holds the baton.
+    /// The generator.
     pub(crate) fn generator(self) -> Style {
         self.of(Color::Cyan, Modifier::BOLD)
             .add_modifier(Modifier::BOLD)
     }
 
-    /// The baton has just changed hands.
+    /// A takeover that has just happened.
     pub(crate) fn news(self) -> Style {
         self.generator().add_modifier(Modifier::REVERSED)
     }
@@ -46,17 +47,17 @@ impl Palette {
             .add_modifier(Modifier::BOLD)
     }
 
-    /// Redis is away.
+    /// The banner that says that Redis is away.
     pub(crate) fn banner(self) -> Style {
         self.bad().add_modifier(Modifier::REVERSED)
     }
 
-    /// What matters less: labels, dead nodes.
+    /// Less important texts: labels, dead nodes.
     pub(crate) fn faint(self) -> Style {
         self.of(Color::DarkGray, Modifier::DIM)
     }
 
-    /// What was true when Redis was last heard.
+    /// The last known state while Redis is away.
     pub(crate) fn stale(self) -> Style {
         self.faint().add_modifier(Modifier::DIM)
     }

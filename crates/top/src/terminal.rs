@@ -1,5 +1,5 @@
-//! The terminal: raw mode and the other screen, given back on every way out; keys, read on a
-//! thread of their own.
+//! The terminal: raw mode and the alternate screen, which are left on every way out; a thread that
+//! reads the keys.
 
 use std::io::{self, Stdout, stdout};
 use std::mem::ManuallyDrop;
@@ -21,28 +21,27 @@ use tokio::sync::mpsc;
 use crate::app::App;
 use crate::draw;
 
-/// How long the thread may take to notice that nobody wants keys any more.
+/// How often the thread checks whether it should stop.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Whether the terminal is ours.
+/// Whether the terminal is in raw mode on the alternate screen.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// The terminal, ours until this is dropped.
+/// The terminal in raw mode on the alternate screen; dropping it restores the terminal.
 pub(crate) struct Screen {
-    /// Never dropped: that would complain about a terminal that was closed, on that terminal,
-    /// and panic.
+    /// Never dropped: on a closed terminal, its destructor would print an error there and panic.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 impl Screen {
     pub(crate) fn take() -> io::Result<Self> {
-        // A panic would otherwise be told on the other screen, which vanishes.
+        // Without this hook a panic message would be lost with the alternate screen.
         HOOK.call_once(|| {
-            let tell = std::panic::take_hook();
+            let print_panic = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                give_back();
-                tell(panic);
+                restore();
+                print_panic(panic);
             }));
         });
         TAKEN.store(true, Ordering::SeqCst);
@@ -54,7 +53,7 @@ impl Screen {
                 terminal: ManuallyDrop::new(terminal),
             }),
             Err(error) => {
-                give_back();
+                restore();
                 Err(error)
             }
         }
@@ -72,26 +71,26 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
-/// Gives the terminal back, once. There is nobody left to tell if that fails.
-fn give_back() {
+/// Restores the terminal, once. If that fails, there is no way to report it.
+fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(stdout(), LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
     }
 }
 
-/// The keys that are pressed, until this is dropped.
-pub(crate) struct Input {
+/// A thread that reads keys until this is dropped.
+pub(crate) struct Keyboard {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl Input {
-    /// Starts to read them.
+impl Keyboard {
+    /// Starts to read keys.
     pub(crate) fn start() -> (Self, mpsc::UnboundedReceiver<io::Result<Event>>) {
         let (sender, events) = mpsc::unbounded_channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -113,11 +112,11 @@ impl Input {
     }
 }
 
-impl Drop for Input {
+impl Drop for Keyboard {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Whoever reads the terminal next must not share its keys with the thread. If the
-        // terminal was closed there is nobody, and the thread finds its end again and again.
+        // The next reader of the terminal must not lose keys to the thread, so this waits for it. The
+        // deadline is for a closed terminal, where the thread may not end.
         let deadline = Instant::now() + 3 * POLL;
         while !self.thread.is_finished() && Instant::now() < deadline {
             std::thread::sleep(POLL / 20);

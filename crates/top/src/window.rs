@@ -1,65 +1,66 @@
-//! Windows over the view: help, a node, a failed message in full, what is wrong.
+//! Windows over the lists: help, a node, a failed message in full, the fleet's health.
 
 use std::sync::Arc;
 
-use baton::inspect::{FailedGlance, NodeRole, NodeStatus, View};
+use baton::inspect::{FailedPreview, NodeRole, NodeStatus, View};
 use baton_protocol::text::{Escaped, moment};
 
 use crate::app::App;
-use crate::full::Full;
+use crate::format::{age, latency, rate, sentence, thousands};
+use crate::full_text::FullText;
 use crate::input::HELP;
-use crate::words::{age, latency, rate, safe, sentence, thousands, wrap};
+use crate::text::{escape, wrap};
 
-/// What is in a window.
+/// The content of a window.
 #[derive(Debug)]
 pub(crate) enum Window {
     Help,
     /// The node of this name.
     Node(String),
-    /// This failed message; none as long as it is being read.
-    Failed(FailedGlance, Option<Full>),
-    /// What is wrong, and what of the server's settings can lose messages.
+    /// This failed message, and its whole text once it has been read.
+    Failed(FailedPreview, Option<FullText>),
+    /// The fleet's troubles, and the server's settings that can lose messages.
     Troubles,
-    /// Whatever somebody else has to say.
-    Told {
+    /// A text of the program that runs the fleet.
+    Report {
         title: String,
         lines: Vec<String>,
     },
 }
 
-/// A window that is open.
+/// An open window.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenWindow {
     window: Window,
-    /// The first line that is shown.
+    /// The first visible line.
     pub(crate) scroll: usize,
-    /// Lines that were shown at once the last time.
+    /// How many lines were visible in the last frame.
     pub(crate) height: usize,
-    /// The lines, broken for this width. Kept, for a message can be long.
-    page: Option<(usize, Arc<[String]>)>,
+    /// The lines, wrapped for this width. Cached, because a message can be long.
+    wrapped: Option<(usize, Arc<[String]>)>,
 }
 
-impl Open {
+impl OpenWindow {
     pub(crate) fn new(window: Window) -> Self {
         Self {
             window,
             scroll: 0,
             height: 1,
-            page: None,
+            wrapped: None,
         }
     }
 
-    /// There is something new to show.
+    /// Discards the cached lines.
     pub(crate) fn refresh(&mut self) {
-        self.page = None;
+        self.wrapped = None;
     }
 
-    /// A failed message was read.
-    pub(crate) fn is_read(&mut self, glance: &FailedGlance, full: Full) {
-        if let Window::Failed(shown, read) = &mut self.window
-            && shown == glance
+    /// Takes the text of a failed message, if the window still has that message.
+    pub(crate) fn set_full_text(&mut self, preview: &FailedPreview, text: FullText) {
+        if let Window::Failed(open, full) = &mut self.window
+            && open == preview
         {
-            *read = Some(full);
+            *full = Some(text);
             self.refresh();
         }
     }
@@ -67,30 +68,30 @@ impl Open {
     pub(crate) fn title(&self) -> String {
         match &self.window {
             Window::Help => "Help".to_owned(),
-            Window::Node(name) => format!("Node {}", safe(name)),
-            Window::Failed(glance, _) => match glance.seq {
+            Window::Node(name) => format!("Node {}", escape(name)),
+            Window::Failed(preview, _) => match preview.seq {
                 0 => "Not a message of this fleet".to_owned(),
                 seq => format!("Failed message {}", thousands(seq)),
             },
             Window::Troubles => "Health".to_owned(),
-            Window::Told { title, .. } => safe(title),
+            Window::Report { title, .. } => escape(title),
         }
     }
 }
 
 impl App {
-    /// The lines of the open window, broken for this width.
-    pub(crate) fn page(&mut self, width: usize) -> Arc<[String]> {
+    /// The lines of the open window, wrapped for this width.
+    pub(crate) fn window_lines(&mut self, width: usize) -> Arc<[String]> {
         let Some(open) = &self.open else {
             return Arc::default();
         };
-        if let Some((_, lines)) = open.page.as_ref().filter(|page| page.0 == width) {
+        if let Some((_, lines)) = open.wrapped.as_ref().filter(|wrapped| wrapped.0 == width) {
             return Arc::clone(lines);
         }
         let lines = self.content(&open.window);
         let lines: Arc<[String]> = lines.iter().flat_map(|line| wrap(line, width)).collect();
         if let Some(open) = &mut self.open {
-            open.page = Some((width, Arc::clone(&lines)));
+            open.wrapped = Some((width, Arc::clone(&lines)));
         }
         lines
     }
@@ -105,9 +106,9 @@ impl App {
                     None => vec!["This node is gone: the fleet has forgotten it.".to_owned()],
                 }
             }
-            Window::Failed(glance, full) => failed(glance, full.as_ref()),
-            Window::Troubles => troubles(&self.seen),
-            Window::Told { lines, .. } => lines.iter().map(|line| safe(line)).collect(),
+            Window::Failed(preview, full) => failed(preview, full.as_ref()),
+            Window::Troubles => troubles(&self.view),
+            Window::Report { lines, .. } => lines.iter().map(|line| escape(line)).collect(),
         }
     }
 
@@ -115,17 +116,17 @@ impl App {
         let line = |(key, does): (&str, &str)| format!("{key:>10}  {does}");
         let mut lines = Vec::new();
         if let Some(keys) = &self.keys {
-            let theirs = keys.help().into_iter();
-            lines.extend(theirs.map(|(key, does)| line((&key.to_string(), does))));
+            let custom = keys.help().into_iter();
+            lines.extend(custom.map(|(key, does)| line((&key.to_string(), does))));
             lines.push(String::new());
         }
-        // A letter that is theirs is not ours.
-        let is_theirs =
-            |word: &str| word.chars().count() == 1 && word.chars().any(|c| self.is_theirs(c));
-        let ours = HELP
+        // The help leaves out our keys that the program has taken.
+        let is_custom =
+            |word: &str| word.chars().count() == 1 && word.chars().any(|c| self.is_custom(c));
+        let own = HELP
             .into_iter()
-            .filter(|(key, _)| !key.split(' ').any(is_theirs));
-        lines.extend(ours.map(line));
+            .filter(|(key, _)| !key.split(' ').any(is_custom));
+        lines.extend(own.map(line));
         lines.push(String::new());
         for words in [
             "balanced: published + retried = done + failed + pending + claimed, counted from \
@@ -148,9 +149,9 @@ impl App {
             field("role", role(node.role).to_owned()),
             field(
                 "host",
-                format!("{}, process {}", safe(&node.host), node.pid),
+                format!("{}, process {}", escape(&node.host), node.pid),
             ),
-            field("version", safe(&node.version)),
+            field("version", escape(&node.version)),
             field("last seen", ago(node.seen_ms)),
         ];
         if node.joined_ms > 0 {
@@ -161,7 +162,7 @@ impl App {
         }
         lines.push(field(
             "rate",
-            format!("{} messages/s", rate(self.seen.trend.per_s(&node.node))),
+            format!("{} messages/s", rate(self.view.trend.per_s(&node.node))),
         ));
         for (name, count) in [
             ("in hand", node.claimed),
@@ -183,15 +184,15 @@ impl App {
         let Some(snapshot) = self.snapshot() else {
             return lines;
         };
-        let held = snapshot.takeovers.iter().filter(|takeover| {
+        let takeovers = snapshot.takeovers.iter().filter(|takeover| {
             takeover.node == node.node || takeover.from.as_ref() == Some(&node.node)
         });
-        let held: Vec<String> = held
+        let takeovers: Vec<String> = takeovers
             .map(|takeover| format!("{}, {}", sentence(takeover), ago(takeover.at_ms)))
             .collect();
-        if !held.is_empty() {
+        if !takeovers.is_empty() {
             lines.extend([String::new(), "Takeovers it was part of:".to_owned()]);
-            lines.extend(held);
+            lines.extend(takeovers);
         }
         lines
     }
@@ -204,50 +205,53 @@ fn role(role: NodeRole) -> &'static str {
     }
 }
 
-fn failed(glance: &FailedGlance, full: Option<&Full>) -> Vec<String> {
+fn failed(preview: &FailedPreview, full: Option<&FullText>) -> Vec<String> {
     let field = |name: &str, text: String| format!("{name:<9}{text}");
     let mut lines = vec![
-        field("at", moment(glance.at_ms).unwrap_or("not known".to_owned())),
-        field("node", safe(&glance.node)),
-        field("attempt", glance.attempt.to_string()),
+        field(
+            "at",
+            moment(preview.at_ms).unwrap_or("not known".to_owned()),
+        ),
+        field("node", escape(&preview.node)),
+        field("attempt", preview.attempt.to_string()),
     ];
-    let mut reason = broken(glance.reason.as_bytes()).into_iter();
+    let mut reason = escaped_lines(preview.reason.as_bytes()).into_iter();
     lines.push(field("reason", reason.next().unwrap_or_default()));
     lines.extend(reason);
-    let state = match (full, glance.cut) {
-        (Some(Full::Text(text)), _) => format!("{} bytes", thousands(text.len() as u64)),
+    let state = match (full, preview.cut) {
+        (Some(FullText::Text(text)), _) => format!("{} bytes", thousands(text.len() as u64)),
         (None, _) => "being read …".to_owned(),
-        (Some(Full::Gone), true) => {
+        (Some(FullText::Gone), true) => {
             "no longer among the newest in the errors store; its beginning:".to_owned()
         }
-        (Some(Full::Gone), false) => {
+        (Some(FullText::Gone), false) => {
             "no longer among the newest in the errors store; as it was:".to_owned()
         }
-        (Some(Full::Trouble(why)), _) => format!("cannot be read in full: {}", safe(why)),
+        (Some(FullText::Trouble(why)), _) => format!("cannot be read in full: {}", escape(why)),
     };
     lines.extend([field("text", state), String::new()]);
     lines.extend(match full {
-        Some(Full::Text(text)) => broken(text),
-        _ => broken(glance.text.as_bytes()),
+        Some(FullText::Text(text)) => escaped_lines(text),
+        _ => escaped_lines(preview.text.as_bytes()),
     });
     lines
 }
 
-/// A text in its own lines. A line break is shown, and made.
-fn broken(text: &[u8]) -> Vec<String> {
+/// Escapes each line of a text. The escape of a line break ends its line.
+fn escaped_lines(text: &[u8]) -> Vec<String> {
     text.split_inclusive(|byte| *byte == b'\n')
         .map(|line| Escaped(line).to_string())
         .collect()
 }
 
-fn troubles(seen: &View) -> Vec<String> {
+fn troubles(view: &View) -> Vec<String> {
     let mut lines = Vec::new();
-    let troubles = seen.trouble.iter().chain(&seen.health.troubles);
-    lines.extend(troubles.map(|trouble| format!("✗ {}", safe(trouble))));
+    let troubles = view.trouble.iter().chain(&view.health.troubles);
+    lines.extend(troubles.map(|trouble| format!("✗ {}", escape(trouble))));
     if lines.is_empty() {
         lines.push("✓ the fleet is well".to_owned());
     }
-    if let Some(snapshot) = &seen.snapshot {
+    if let Some(snapshot) = &view.snapshot {
         let foreign = snapshot.foreign;
         if foreign > 0 {
             lines.push(format!(
@@ -260,11 +264,11 @@ fn troubles(seen: &View) -> Vec<String> {
             snapshot
                 .warnings
                 .iter()
-                .map(|warning| format!("! {}", safe(warning))),
+                .map(|warning| format!("! {}", escape(warning))),
         );
         lines.extend([
             String::new(),
-            format!("server: {}", safe(&snapshot.server.version)),
+            format!("server: {}", escape(&snapshot.server.version)),
         ]);
     }
     lines

@@ -1,103 +1,105 @@
-// The page: puts each reading of the fleet where it belongs, and says when it is old.
+// The page: writes each view of the fleet into the document, and says when the view is old.
 
 import { Charts } from "./charts.js";
+import { colour } from "./colours.js";
+import { toast } from "./dialogs.js";
 import { Failed } from "./failed.js";
 import { Nodes } from "./nodes.js";
-import { Strip, tale } from "./strip.js";
-import { act, listen, read, Refused, session, toast } from "./talk.js";
-import { byId, colour, count, el, lasting, momentOf, plain, rate, say, shown, timeOf } from "./text.js";
+import { act, listen, read, Refused, session } from "./server.js";
+import { byId, count, duration, el, momentOf, rate, safeNodes, setText, textOf, timeOf } from "./text.js";
+import { describeTakeover, Timeline } from "./timeline.js";
 
-/** Older than this, a reading is called stale, in ms. */
+/** The page calls an older snapshot stale, in ms. */
 const STALE_MS = 3000;
-/** Least time that is shown, in ms, however young the fleet is. */
-const LEAST_MS = 30_000;
-/** How often the clock of the page goes on, in ms. */
+/** The timeline and the charts cover at least this time, however young the fleet is, in ms. */
+const MIN_SPAN_MS = 30_000;
+/** How often the page updates without an event, in ms. */
 const TICK_MS = 500;
 
-const strip = new Strip();
+const timeline = new Timeline();
 const charts = new Charts();
 const nodes = new Nodes();
 const failed = new Failed();
 
-/** The latest event, when it came on this page's own clock, and whether none come any more. */
-let seen = null;
-let cameAt = 0;
-let isLost = false;
+/** The latest event, its time on this page's clock, and whether the stream is broken. */
+let latest = null;
+let latestAt = 0;
+let isDisconnected = false;
 /** The generator's last beat. */
 let beatAt = 0;
-/** How far back is shown. */
+/** How far back the timeline and the charts go. */
 let minutes = 5;
 
 /** How old the latest snapshot is, in ms. */
-const age = () => (seen?.snapshot ? seen.age_ms + performance.now() - cameAt : 0);
+const age = () => (latest?.snapshot ? latest.age_ms + performance.now() - latestAt : 0);
 
 /** Redis's clock at this moment, as far as the page knows it. */
-const now = () => seen.snapshot.now_ms + age();
+const now = () => latest.snapshot.now_ms + age();
 
-/** From when until when is shown: not longer than the fleet is old. */
+/** The time that the timeline and the charts cover: not longer than the fleet is old. */
 function span() {
-  const oldest = seen.snapshot.takeovers.at(-1);
-  const born = oldest?.how === "first" ? Math.min(oldest.at_ms, now() - LEAST_MS) : 0;
+  const oldest = latest.snapshot.takeovers.at(-1);
+  const born = oldest?.how === "first" ? Math.min(oldest.at_ms, now() - MIN_SPAN_MS) : 0;
   return [Math.max(now() - minutes * 60_000, born), now()];
 }
 
-/** Why what is shown is not the present; nothing if it is. */
+/** Why the document is not up to date; null if it is. */
 function staleness() {
-  if (seen === null && !isLost) return null;
-  const snapshot = seen?.snapshot;
+  if (latest === null && !isDisconnected) return null;
+  const snapshot = latest?.snapshot;
   const known = snapshot
     ? ` This is the last known state, from ${momentOf(snapshot.now_ms, Date.now())}.`
     : " Nothing is known yet.";
   const since = snapshot ? ` since ${timeOf(snapshot.now_ms)}` : "";
-  if (isLost) return ["The server of this page does not answer; trying again.", known];
-  if (seen.trouble) {
-    const words = el("span", { class: "foreign" }, ...shown(seen.trouble.replace(/\.$/, "")));
+  if (isDisconnected) return ["The server of this page does not answer; trying again.", known];
+  if (latest.trouble) {
+    const words = el("span", { class: "foreign" }, ...safeNodes(latest.trouble.replace(/\.$/, "")));
     return [`Redis does not answer${since}: `, words, ".", known];
   }
   if (snapshot && age() > STALE_MS) return [`No reading has come${since}.`, known];
   return null;
 }
 
-function showState() {
+function renderState() {
   const why = staleness();
   document.body.classList.toggle("stale", why !== null);
   byId("stale").hidden = why === null;
   byId("live").hidden = why !== null;
-  if (byId("stale").textContent !== plain(why ?? [])) byId("stale").replaceChildren(...(why ?? []));
-  if (seen?.snapshot) say(byId("live-text"), `Live · ${timeOf(seen.snapshot.now_ms)} on Redis's clock`);
-  showHealth(why !== null);
+  if (byId("stale").textContent !== textOf(why ?? [])) byId("stale").replaceChildren(...(why ?? []));
+  if (latest?.snapshot) setText(byId("live-text"), `Live · ${timeOf(latest.snapshot.now_ms)} on Redis's clock`);
+  renderHealth(why !== null);
 }
 
-function showHealth(isStale) {
-  const troubles = seen?.health.troubles ?? [];
-  const known = seen?.snapshot && !isStale;
-  const state = troubles.length && !isLost ? "ill" : known ? "well" : "unknown";
+function renderHealth(isStale) {
+  const troubles = latest?.health.troubles ?? [];
+  const known = latest?.snapshot && !isStale;
+  const state = troubles.length && !isDisconnected ? "unhealthy" : known ? "well" : "unknown";
   byId("health").dataset.state = state;
-  const text = { ill: troubles.join("; "), well: "All is well", unknown: "Not known" }[state];
-  say(byId("health-text"), text);
+  const text = { unhealthy: troubles.join("; "), well: "All is well", unknown: "Not known" }[state];
+  setText(byId("health-text"), text);
 }
 
-function showGenerator({ generator, takeovers, nodes, now_ms, errors }, rates) {
+function renderGenerator({ generator, takeovers, nodes, now_ms, errors }, rates) {
   const { node, epoch, since_ms } = generator;
   const name = byId("generator");
   const holding = `${epoch} ${node}`;
   if (name.dataset.holding !== holding) {
-    // Only a change that the page has seen is a handover; the first reading is none.
+    // The first event is not a handover; a later change is.
     const handover = name.dataset.holding !== undefined;
     name.dataset.holding = holding;
-    name.replaceChildren(...(node === null ? ["none"] : shown(node)));
-    byId("swatch").classList.toggle("nobody", node === null);
+    name.replaceChildren(...(node === null ? ["none"] : safeNodes(node)));
+    byId("swatch").classList.toggle("no-holder", node === null);
     if (node !== null) colour(byId("swatch"), node);
     if (handover && node !== null) play(name.parentElement, "handover");
-    const [who, ...how] = takeovers.length ? tale(takeovers[0]) : ["\u00a0"];
+    const [who, ...how] = takeovers.length ? describeTakeover(takeovers[0]) : ["\u00a0"];
     byId("before").replaceChildren(takeovers[0]?.node === node ? "It" : who, ...how);
   }
-  const held = node === null ? "nobody holds the baton" : `has held the baton for ${lasting(now_ms - since_ms)}`;
-  say(byId("since"), held);
-  say(byId("epoch"), String(epoch));
-  say(byId("per-s"), rate(rates[node] ?? 0));
-  say(byId("alive"), count(nodes.filter(({ role }) => role !== "dead").length));
-  say(byId("waiting"), count(errors));
+  const held = node === null ? "nobody holds the baton" : `has held the baton for ${duration(now_ms - since_ms)}`;
+  setText(byId("since"), held);
+  setText(byId("epoch"), String(epoch));
+  setText(byId("per-s"), rate(rates[node] ?? 0));
+  setText(byId("alive"), count(nodes.filter(({ role }) => role !== "dead").length));
+  setText(byId("waiting"), count(errors));
   const beat = nodes.find((other) => other.node === node)?.seen_ms ?? beatAt;
   byId("beat").hidden = node === null;
   if (beat !== beatAt) play(byId("beat"), "beats");
@@ -111,7 +113,7 @@ function play(element, name) {
   element.classList.add(name);
 }
 
-function showBooks(snapshot) {
+function renderBooks(snapshot) {
   const { balanced, counted, published, retried, done, pending, claimed, foreign } = snapshot;
   const state = !balanced ? "unbalanced" : counted ? "balanced" : "believed";
   byId("books").dataset.state = state;
@@ -120,58 +122,58 @@ function showBooks(snapshot) {
     unbalanced: "the two sides differ: messages are missing or counted twice",
     believed: "believed from the counters: too many wait to count them one by one",
   };
-  say(byId("books-text"), text[state]);
-  say(byId("equals"), balanced ? "=" : "≠");
+  setText(byId("books-text"), text[state]);
+  setText(byId("equals"), balanced ? "=" : "≠");
   byId("equals").setAttribute("aria-label", balanced ? "equals" : "does not equal");
   const numbers = { published, retried, done, "failed-count": snapshot.failed, pending, claimed };
-  for (const [id, number] of Object.entries(numbers)) say(byId(id), count(number));
+  for (const [id, number] of Object.entries(numbers)) setText(byId(id), count(number));
   byId("foreign").hidden = foreign === 0;
   const strangers = "of the queue were no messages of this fleet; they are among the failed";
-  say(byId("foreign"), `${foreign === 1 ? "1 entry" : `${count(foreign)} entries`} ${strangers}`);
+  setText(byId("foreign"), `${foreign === 1 ? "1 entry" : `${count(foreign)} entries`} ${strangers}`);
 }
 
-function showWarnings({ warnings, server }) {
+function renderWarnings({ warnings, server }) {
   const what = warnings.length ? "what can lose messages" : "nothing in its settings can lose messages";
-  say(byId("server"), `${server.version}: ${what}`);
+  setText(byId("server"), `${server.version}: ${what}`);
   const list = byId("warnings");
   const words = [...list.children].map((item) => item.textContent);
   if (words.join("\n") === warnings.join("\n")) return;
-  list.replaceChildren(...warnings.map((warning) => el("li", {}, ...shown(warning))));
+  list.replaceChildren(...warnings.map((warning) => el("li", {}, ...safeNodes(warning))));
 }
 
-function show(event) {
-  seen = event;
-  cameAt = performance.now();
-  isLost = false;
-  showState();
+function onEvent(event) {
+  latest = event;
+  latestAt = performance.now();
+  isDisconnected = false;
+  renderState();
   const { snapshot, rates, point } = event;
   if (!snapshot) return;
   if (point) charts.add(point);
-  showTime();
-  showGenerator(snapshot, rates);
-  showBooks(snapshot);
-  showWarnings(snapshot);
-  nodes.show(snapshot, rates);
-  failed.show(snapshot);
+  renderTime();
+  renderGenerator(snapshot, rates);
+  renderBooks(snapshot);
+  renderWarnings(snapshot);
+  nodes.update(snapshot, rates);
+  failed.update(snapshot);
 }
 
-/** Everything that is drawn along the time. */
-function showTime() {
-  if (!seen?.snapshot) return;
-  strip.show(seen.snapshot, span(), staleness() !== null);
+/** Draws what has a time axis. */
+function renderTime() {
+  if (!latest?.snapshot) return;
+  timeline.update(latest.snapshot, span(), staleness() !== null);
   charts.draw(span());
 }
 
-/** Time goes on also when nothing is heard. */
+/** Time goes on without events, too. */
 function tick() {
-  showState();
-  if (staleness() !== null) showTime();
+  renderState();
+  if (staleness() !== null) renderTime();
 }
 
-async function begun() {
-  say(byId("fleet"), session.fleet);
-  say(byId("place"), session.place);
-  say(byId("version"), `Baton ${session.version}`);
+async function onConnect() {
+  setText(byId("fleet"), session.fleet);
+  setText(byId("place"), session.place);
+  setText(byId("version"), `Baton ${session.version}`);
   document.title = `${session.fleet} – Baton`;
   byId("logout").hidden = !session.login;
   failed.begin();
@@ -182,17 +184,17 @@ async function begun() {
   }
 }
 
-function lost() {
-  isLost = true;
-  showState();
+function onDisconnect() {
+  isDisconnected = true;
+  renderState();
 }
 
-function choose(chosen) {
+function chooseSpan(chosen) {
   minutes = chosen;
   for (const button of document.querySelectorAll("[data-minutes]")) {
     button.setAttribute("aria-pressed", String(Number(button.dataset.minutes) === minutes));
   }
-  showTime();
+  renderTime();
 }
 
 async function logOut() {
@@ -207,8 +209,8 @@ async function logOut() {
 
 byId("logout").addEventListener("click", logOut);
 for (const button of document.querySelectorAll("[data-minutes]")) {
-  button.addEventListener("click", () => choose(Number(button.dataset.minutes)));
+  button.addEventListener("click", () => chooseSpan(Number(button.dataset.minutes)));
 }
-choose(minutes);
+chooseSpan(minutes);
 setInterval(tick, TICK_MS);
-listen({ begun, seen: show, lost });
+listen({ onConnect, onEvent, onDisconnect });

@@ -2,12 +2,12 @@
 
 import { byId, count, el, latency, rate, short, timeOf } from "./text.js";
 
-/** As many points as the server keeps. */
-const MOST = 900;
-/** Readings further apart than this are not joined by a line, in seconds. */
-const HOLE_S = 5;
-/** Longest that the points so far are waited for, in ms. */
-const MEANWHILE_MS = 30_000;
+/** The server keeps this many points, too. */
+const MAX_POINTS = 900;
+/** No line joins two points that are further apart than this, in seconds. */
+const MAX_GAP_S = 5;
+/** Events that arrive before the earlier points do are at most this much newer, in ms. */
+const MAX_NEWER_MS = 30_000;
 const HEIGHT = 170;
 
 const CHARTS = [
@@ -84,8 +84,8 @@ class Chart {
       padding: [8, 16, 0, 0],
       scales: {
         x: { time: true, range: () => this.#range },
-        // From nothing up: a rate that looks high is high.
-        y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] },
+        // The axis begins at 0, so that a small change does not look large.
+        y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] },
       },
       axes: [
         {
@@ -102,37 +102,37 @@ class Chart {
           stroke: () => css(colour),
           fill: index === 0 ? () => `${css(colour)}1f` : undefined,
           width: 1.75,
-          // Told apart also by those who do not see the colour.
+          // Dashes tell the lines apart without colours.
           dash: index === 0 ? undefined : index === 1 ? [6, 2] : [2, 3],
           points: { show: false },
         })),
       ],
-      hooks: { setCursor: [() => this.#tell()] },
+      hooks: { setCursor: [() => this.#updateLegend()] },
     };
   }
 
-  /** Points, and the seconds that are shown of them. */
+  /** Draws these points in this range of seconds. */
   set(points, range) {
     this.#range = range;
-    const holed = points.flatMap((point, index) => {
+    const withGaps = points.flatMap((point, index) => {
       const before = points[index - 1];
-      return before && point.at_ms - before.at_ms > HOLE_S * 1000 ? [null, point] : [point];
+      return before && point.at_ms - before.at_ms > MAX_GAP_S * 1000 ? [null, point] : [point];
     });
-    // A hole has a place in time just before the point that ends it.
-    const times = holed.map((point, index) => point?.at_ms ?? holed[index + 1].at_ms - 1);
-    const values = ([, , value]) => holed.map((point) => (point ? value(point) : null));
+    // A gap lies just before the point that ends it.
+    const times = withGaps.map((point, index) => point?.at_ms ?? withGaps[index + 1].at_ms - 1);
+    const values = ([, , value]) => withGaps.map((point) => (point ? value(point) : null));
     this.#data = [times.map((ms) => ms / 1000), ...this.#about.lines.map(values)];
     this.#plot.setData(this.#data);
-    this.#tell();
+    this.#updateLegend();
   }
 
-  /** Draws the same in the colours of now. */
-  paint() {
+  /** Draws again, in the colours of the current scheme. */
+  redraw() {
     this.#plot.redraw(false, true);
   }
 
-  /** The values under the cursor, or the newest. */
-  #tell() {
+  /** Writes the values under the cursor, or the newest ones, into the legend. */
+  #updateLegend() {
     const [times, ...values] = this.#data;
     const under = this.#plot?.cursor.idx;
     const at = under ?? times.length - 1;
@@ -150,30 +150,30 @@ export class Charts {
 
   constructor() {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      for (const chart of this.#charts) chart.paint();
+      for (const chart of this.#charts) chart.redraw();
     });
   }
 
-  /** The points so far; those that came as events since they were asked for stay. */
+  /** Takes the points so far, and keeps the newer ones that events have brought meanwhile. */
   begin(points) {
     const last = points.at(-1)?.at_ms ?? 0;
-    const isNewer = ({ at_ms }) => at_ms > last && at_ms < last + MEANWHILE_MS;
-    this.#points = [...points, ...this.#points.filter(isNewer)].slice(-MOST);
+    const isNewer = ({ at_ms }) => at_ms > last && at_ms < last + MAX_NEWER_MS;
+    this.#points = [...points, ...this.#points.filter(isNewer)].slice(-MAX_POINTS);
   }
 
-  /** One more point. */
+  /** Adds a point. */
   add(point) {
     const last = this.#points.at(-1)?.at_ms ?? 0;
     if (point.at_ms === last) return;
-    // A clock that was set back, or another server.
+    // The server's clock was set back, or this is another server.
     if (point.at_ms < last) this.#points = [];
     this.#points.push(point);
-    if (this.#points.length > MOST) this.#points.shift();
+    if (this.#points.length > MAX_POINTS) this.#points.shift();
   }
 
-  /** Draws from one moment of Redis's clock to another. */
+  /** Draws the points between two moments of Redis's clock. */
   draw([begin, now]) {
-    const seen = this.#points.filter(({ at_ms }) => at_ms >= begin - HOLE_S * 1000);
-    for (const chart of this.#charts) chart.set(seen, [begin / 1000, now / 1000]);
+    const visible = this.#points.filter(({ at_ms }) => at_ms >= begin - MAX_GAP_S * 1000);
+    for (const chart of this.#charts) chart.set(visible, [begin / 1000, now / 1000]);
   }
 }

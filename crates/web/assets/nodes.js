@@ -1,15 +1,16 @@
-// The nodes: a table that can be sorted and filtered.
+// The table of nodes, which the user can sort and filter.
 
-import { byId, colour, count, el, escaped, isColoured, lasting, rate, say, shown } from "./text.js";
+import { colour, isColoured } from "./colours.js";
+import { byId, count, duration, el, escaped, rate, safeNodes, setText } from "./text.js";
 
-/** Most rows that are drawn; more help nobody. */
-const MOST = 200;
+/** The table has at most this many rows. */
+const MAX_ROWS = 200;
 const RANK = { generator: 0, worker: 1, dead: 2 };
 
 const place = ({ host, pid }) => `${host}:${pid}`;
 
-/** Columns: heading, what to sort by, its text if it is no more than that; numbers begin with
- * the largest. */
+/** The columns: title, sort key, and text unless `#row` builds the cell. Numbers sort from the largest
+ * down. */
 const COLUMNS = [
   { title: "role", by: (node) => RANK[node.role], text: (node) => node.role },
   { title: "name", by: (node) => node.node },
@@ -21,9 +22,9 @@ const COLUMNS = [
   { title: "last seen", number: true, by: (node) => node.seen_ms, text: (node) => ago(node.ago_ms) },
 ];
 
-/** Beats come at most 2 s apart: below that there is nothing to tell. */
+/** Nodes beat every 2 s at least, so a shorter time says nothing. */
 function ago(ms) {
-  return ms < 2000 ? "now" : `${lasting(ms)} ago`;
+  return ms < 2000 ? "now" : `${duration(ms)} ago`;
 }
 
 function compare(a, b) {
@@ -47,11 +48,11 @@ export class Nodes {
       return head;
     });
     byId("filter").addEventListener("input", () => this.#draw());
-    this.#mark();
+    this.#markSortedColumn();
   }
 
-  /** Takes a snapshot, and how fast each node goes. */
-  show(snapshot, rates) {
+  /** Takes a snapshot and the rate of each node. */
+  update(snapshot, rates) {
     this.#snapshot = snapshot;
     this.#rates = rates;
     this.#draw();
@@ -60,11 +61,11 @@ export class Nodes {
   #sort(column) {
     const again = this.#sorted.column === column;
     this.#sorted = { column, down: again ? !this.#sorted.down : Boolean(COLUMNS[column].number) };
-    this.#mark();
+    this.#markSortedColumn();
     this.#draw();
   }
 
-  #mark() {
+  #markSortedColumn() {
     this.#heads.forEach((head, column) => {
       if (column !== this.#sorted.column) head.removeAttribute("aria-sort");
       else head.setAttribute("aria-sort", this.#sorted.down ? "descending" : "ascending");
@@ -74,26 +75,26 @@ export class Nodes {
   #draw() {
     if (!this.#snapshot) return;
     const { nodes, now_ms } = this.#snapshot;
-    const wanted = byId("filter").value.trim().toLowerCase();
+    const filter = byId("filter").value.trim().toLowerCase();
     const { column, down } = this.#sorted;
     const by = COLUMNS[column].by;
     const found = nodes
       .map((node) => ({ ...node, per_s: this.#rates[node.node] ?? 0, ago_ms: now_ms - node.seen_ms }))
-      .filter((node) => `${node.node}\n${place(node)}\n${node.role}`.toLowerCase().includes(wanted))
+      .filter((node) => `${node.node}\n${place(node)}\n${node.role}`.toLowerCase().includes(filter))
       .sort((a, b) => (down ? -1 : 1) * compare(by(a), by(b)) || compare(a.node, b.node));
     const old = this.#rows;
     this.#rows = new Map();
-    const rows = found.slice(0, MOST).map((node) => {
+    const rows = found.slice(0, MAX_ROWS).map((node) => {
       const row = old.get(node.node) ?? this.#row(node);
       this.#rows.set(node.node, row);
       fill(row, node);
       return row;
     });
-    // Only moved if they have to be: a row that stays keeps its selection and its place.
+    // Rows that move lose the user's selection, so this moves none without need.
     if (rows.length !== this.#body.rows.length || rows.some((row, at) => this.#body.rows[at] !== row)) {
       this.#body.replaceChildren(...rows);
     }
-    this.#tell(nodes, found);
+    this.#updateCounts(nodes, found);
   }
 
   #row({ node }) {
@@ -103,33 +104,33 @@ export class Nodes {
     const row = el("tr", { role: "row" }, ...cells);
     row.dataset.node = node;
     cells[1].className = "foreign name";
-    cells[1].append(el("span", { class: "swatch", hidden: true }), el("span", {}, ...shown(node)));
+    cells[1].append(el("span", { class: "swatch", hidden: true }), el("span", {}, ...safeNodes(node)));
     cells[2].className = "place";
     cells[2].append(el("span", {}, el("span", { class: "foreign" }), el("span")));
     return row;
   }
 
-  #tell(nodes, found) {
+  #updateCounts(nodes, found) {
     const dead = nodes.filter(({ role }) => role === "dead").length;
     const alive = nodes.length - dead;
-    say(byId("nodes-count"), `${count(alive)} alive${dead ? `, ${count(dead)} gone` : ""}`);
+    setText(byId("nodes-count"), `${count(alive)} alive${dead ? `, ${count(dead)} gone` : ""}`);
     const more = byId("nodes-more");
-    const left = found.length - MOST;
+    const left = found.length - MAX_ROWS;
     more.hidden = left <= 0 && found.length > 0;
     const none = nodes.length ? "No node is like that." : "Nobody is here yet.";
-    say(more, left > 0 ? `and ${count(left)} more` : none);
+    setText(more, left > 0 ? `and ${count(left)} more` : none);
   }
 }
 
 function fill(row, node) {
   row.className = node.role;
   COLUMNS.forEach(({ text }, index) => {
-    if (text) say(row.cells[index], text(node));
+    if (text) setText(row.cells[index], text(node));
   });
-  // A long host is cut, its process id is not.
+  // The page cuts a long host, but not the process id.
   const [host, pid] = row.cells[2].firstChild.children;
-  say(host, escaped(node.host) || "unknown");
-  say(pid, node.pid ? `:${node.pid}` : "");
+  setText(host, escaped(node.host) || "unknown");
+  setText(pid, node.pid ? `:${node.pid}` : "");
   row.cells[2].title = host.textContent + pid.textContent;
   const swatch = row.cells[1].firstChild;
   if (swatch.hidden && isColoured(node.node)) {

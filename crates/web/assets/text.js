@@ -1,13 +1,13 @@
-// Words, numbers and moments, as people read them, and elements made of them.
+// Texts, numbers and moments in the form that a person reads, and elements made of them.
 //
-// Whatever comes from a fleet (texts, reasons, names) is hostile. It becomes text nodes and
-// nothing else; there is no innerHTML in this page.
+// All that comes from a fleet (texts, reasons, names) is hostile. It becomes text nodes and nothing
+// else; this page does not use innerHTML.
 
-/** What could hide, turn round or break a text: the same characters as in `baton::show`. */
+/** Characters that could hide, reorder or break a text: the same as in `baton_protocol::text`. */
 const UNSAFE =
   /[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
-/** Most characters that get an element of their own; a text may be made of nothing else. */
-const MOST_TOKENS = 2000;
+/** At most this many unsafe characters of a text get an element of their own. */
+const MAX_TOKENS = 2000;
 
 /** An element with properties and children; a string among the children becomes text. */
 export function el(tag, properties = {}, ...children) {
@@ -25,20 +25,21 @@ export function el(tag, properties = {}, ...children) {
 export const byId = (id) => document.getElementById(id);
 
 /** The text of nodes and strings. */
-export const plain = (parts) => parts.map((part) => part.textContent ?? part).join("");
+export const textOf = (parts) => parts.map((part) => part.textContent ?? part).join("");
 
-/** Sets a text if it is another one, so that nothing is read out or selected anew for nothing. */
-export function say(element, text) {
+/** Sets a text if it has changed. A screen reader would read out an unchanged text again, and the
+ * user's selection would be lost. */
+export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Names of the first 32 characters: few fonts have the signs that Unicode has for them. */
+/** Names of the control characters: few fonts have Unicode's symbols for them. */
 const CONTROLS = (
   "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI " +
   "DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
 ).split(" ");
 
-function sign(char) {
+function nameOf(char) {
   const code = char.codePointAt(0);
   if (code === 0x7f) return "DEL";
   return CONTROLS[code] ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
@@ -51,26 +52,26 @@ function escape(char) {
   return short || byte || `\\u{${code.toString(16)}}`;
 }
 
-/** Whether a text has characters that are not shown as themselves. */
+/** Whether a text has unsafe characters. */
 export const isUnsafe = (text) => text.search(UNSAFE) >= 0;
 
-/** A text on one line in which those characters are written as escapes. */
+/** A text with its unsafe characters as escapes, on one line. */
 export const escaped = (text) => text.replace(UNSAFE, escape);
 
-/** The same for a text whose line breaks and tabs may stay. */
+/** The same, but line breaks and tabs stay. */
 export const escapedLines = (text) =>
   text.replace(UNSAFE, (char) => (char === "\n" || char === "\t" ? char : escape(char)));
 
-/** Nodes that show a text; what would not be seen is a marked sign. */
-export function shown(text, { lines = false } = {}) {
+/** DOM nodes of a text, in which each unsafe character is a marked name. */
+export function safeNodes(text, { lines = false } = {}) {
   const nodes = [];
   let from = 0;
   for (const found of text.matchAll(UNSAFE)) {
     const char = found[0];
     if (lines && (char === "\n" || char === "\t")) continue;
-    if (nodes.length > MOST_TOKENS) break;
+    if (nodes.length > MAX_TOKENS) break;
     if (found.index > from) nodes.push(text.slice(from, found.index));
-    nodes.push(el("span", { class: "token", title: escape(char) }, sign(char)));
+    nodes.push(el("span", { class: "token", title: escape(char) }, nameOf(char)));
     from = found.index + char.length;
   }
   const rest = text.slice(from);
@@ -85,7 +86,7 @@ const rough = new Intl.NumberFormat("en", { notation: "compact", maximumFraction
 /** 1,234,567 */
 export const count = (number) => whole.format(number);
 
-/** 1.2M: where there is no room for more. */
+/** 1.2M: for places with little room. */
 export const short = (number) => rough.format(number);
 
 /** A rate: 0.4, 31, 1,234. */
@@ -100,24 +101,24 @@ const day = new Intl.DateTimeFormat(undefined, {
   timeStyle: "medium",
   hourCycle: "h23",
 });
-/** The last moment that a Date has. */
-const LAST_MS = 8.64e15;
+/** The last moment that a Date can represent. */
+const MAX_DATE_MS = 8.64e15;
 
-function format(how, ms) {
-  return ms > 0 && ms <= LAST_MS ? how.format(ms) : ms > 0 ? `${ms} ms` : "unknown";
+function format(formatter, ms) {
+  return ms > 0 && ms <= MAX_DATE_MS ? formatter.format(ms) : ms > 0 ? `${ms} ms` : "unknown";
 }
 
-/** The time of day where the reader is. */
+/** The time of day in the user's time zone. */
 export const timeOf = (ms) => format(clock, ms);
 
-/** The same, with the day if it is not the day of `now`. */
+/** The same, with the date if it is not the date of `now`. */
 export function momentOf(ms, now) {
   const same = new Date(ms).toDateString() === new Date(now).toDateString();
   return format(same ? clock : day, ms);
 }
 
-/** How long: 31 ms, 4.2 s, 3 min 12 s, 2 h 5 min, 3 d 4 h. */
-export function lasting(ms) {
+/** A duration: 31 ms, 4.2 s, 3 min 12 s, 2 h 5 min, 3 d 4 h. */
+export function duration(ms) {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 9950) return `${(ms / 1000).toFixed(1)} s`;
   const s = Math.round(ms / 1000);
@@ -142,34 +143,3 @@ export function latency(s) {
   if (s < 0.00995) return `${(s * 1000).toFixed(1)} ms`;
   return s < 1 ? `${Math.round(s * 1000)} ms` : `${s.toFixed(1)} s`;
 }
-
-/** Colours of holders: hues that can be told apart, in two tones. */
-const HUES = [262, 150, 60, 330, 200, 25, 110, 295, 175, 85, 0, 230];
-const colours = new Map();
-
-function hash(text) {
-  let sum = 0x811c9dc5;
-  for (const char of text) sum = Math.imul(sum ^ char.codePointAt(0), 0x01000193);
-  return (sum ^ (sum >>> 15)) >>> 0;
-}
-
-/**
- * Gives an element the colour of a holder. The colour comes from the name; a second name with
- * the same one gets the next that is free.
- */
-export function colour(element, name) {
-  const all = HUES.length * 2;
-  if (!colours.has(name)) {
-    if (colours.size >= all) colours.delete(colours.keys().next().value);
-    const taken = new Set(colours.values());
-    let own = hash(name) % all;
-    while (taken.has(own)) own = (own + 5) % all;
-    colours.set(name, own);
-  }
-  const own = colours.get(name);
-  element.style.setProperty("--hue", HUES[own % HUES.length]);
-  element.dataset.tone = own < HUES.length ? "one" : "two";
-}
-
-/** Whether a node has a colour: it holds or held the baton. */
-export const isColoured = (name) => colours.has(name);

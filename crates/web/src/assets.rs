@@ -1,4 +1,4 @@
-//! The files of the page, built into the program. They hold nothing secret.
+//! The files of the page, built into the program. They contain no secrets.
 
 use axum::body::Bytes;
 use axum::extract::Path;
@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::guard;
+use crate::http::layers;
 
 /// The page itself.
 const INDEX: &str = include_str!("../assets/index.html");
@@ -28,11 +28,13 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 13] = [
+const ASSETS: [Asset; 15] = [
     asset!("app.js", SCRIPT),
     asset!("text.js", SCRIPT),
-    asset!("talk.js", SCRIPT),
-    asset!("strip.js", SCRIPT),
+    asset!("colours.js", SCRIPT),
+    asset!("dialogs.js", SCRIPT),
+    asset!("server.js", SCRIPT),
+    asset!("timeline.js", SCRIPT),
     asset!("charts.js", SCRIPT),
     asset!("nodes.js", SCRIPT),
     asset!("failed.js", SCRIPT),
@@ -49,22 +51,22 @@ pub(crate) async fn index() -> Html<&'static str> {
     Html(INDEX)
 }
 
-/// Sends a file, unless the browser has that very one.
+/// Sends a file, unless the browser has this version of it.
 pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     let Some((_, kind, bytes)) = ASSETS.into_iter().find(|(known, ..)| *known == name) else {
-        return guard::nothing().await;
+        return layers::not_found().await;
     };
     let tag = format!("\"{:032x}\"", xxh3_128(bytes));
-    let had = headers.get(IF_NONE_MATCH);
-    let had = had.is_some_and(|had| had.as_bytes() == tag.as_bytes());
-    let about = [
+    let cached = headers.get(IF_NONE_MATCH);
+    let is_cached = cached.is_some_and(|cached| cached.as_bytes() == tag.as_bytes());
+    let headers = [
         (CONTENT_TYPE, kind),
         (CACHE_CONTROL, "no-cache"),
         (ETAG, tag.as_str()),
     ];
-    match had {
-        true => (StatusCode::NOT_MODIFIED, about).into_response(),
-        false => (about, Bytes::from_static(bytes)).into_response(),
+    match is_cached {
+        true => (StatusCode::NOT_MODIFIED, headers).into_response(),
+        false => (headers, Bytes::from_static(bytes)).into_response(),
     }
 }
 
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_is_as_they_published_it() {
+    fn vendored_files_are_as_their_authors_published_them() {
         // The npm package uplot, version 1.6.32, its folder dist.
         for (name, digest) in [
             ("uPlot.iife.min.js", "17c1be4cf094735c11f88858399f6797"),

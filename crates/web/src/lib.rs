@@ -1,40 +1,27 @@
 //! A page that shows a fleet, and metrics and health for programs.
 //!
-//! The page is meant for people who may see the fleet's messages, and for nobody else: it is
-//! served to this machine only, or to those who know a token. It only shows, unless it is
-//! allowed to act. What arrives is bounded everywhere: connections, requests, answers, and the
-//! work that a request may cause in Redis.
+//! The page shows the fleet's messages, so only callers on this machine, or callers with a token,
+//! may see it. It retries, drops and takes failed messages only if it is allowed to. The server
+//! bounds connections, requests, answers, and the work that a request may cause in Redis.
 //!
-//! TLS is the business of a proxy in front. The server knows of one only by the public URLs that
-//! it is given: its cookie has the attribute `Secure` if they are all `https`.
+//! TLS is the job of a proxy in front. The server knows of that proxy only by its public URLs: the
+//! session's cookie has the attribute `Secure` if all of them are `https`.
 //!
-//! The tour: `serve` accepts connections, `connections` decides which one makes room when there
-//! are too many, `guard` holds every request against the rules of who may ask from where, `access`
-//! knows tokens and sessions, `hosts` and `origin` names, `page` and `node` have the routes,
-//! `events` tells a browser of every reading, `errors` looks at the errors store, remembers
-//! what it has shown (`look`), and acts on nothing else (`settle`); `takes` holds what a person has
-//! saved and not yet confirmed.
+//! The tour: `http` accepts connections and bounds what clients may send; `access` decides which
+//! requests may pass; `page` and `node` have the routes; `event_stream` sends every view of the
+//! fleet to the browsers; `failed` searches, takes and settles failed messages; `monitoring` and
+//! `prometheus` answer probes and Prometheus; `assets` has the page's files.
 
 mod access;
-mod answer;
 mod assets;
-mod connections;
-mod errors;
-mod events;
-mod guard;
-mod hosts;
-mod impatient;
-mod login;
-mod look;
+mod event_stream;
+mod failed;
+mod http;
+mod monitoring;
 mod node;
-mod origin;
 mod page;
 #[doc(hidden)]
 pub mod prometheus;
-mod record;
-mod serve;
-mod settle;
-mod takes;
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,24 +29,24 @@ use std::sync::Arc;
 
 use baton::inspect::{Meter, Watch};
 
-pub use crate::origin::PublicUrl;
+pub use crate::access::origin::PublicUrl;
 
-/// How the page is served.
+/// Who may see the page, and what the page may do.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// A visitor without it gets the login page, a program is refused.
+    /// The secret that callers need. Without one, the page serves only callers on this machine.
     pub token: Option<String>,
-    /// Whether visitors may take, drop and retry failed messages. The page's watch must be able to
-    /// act then ([`Watch::start_to_act`]).
+    /// Whether the page may take, drop and retry failed messages. It needs a watch of
+    /// [`Watch::start_to_act`] then.
     pub allow_actions: bool,
-    /// Host names under which the page answers, beside localhost and the address itself.
+    /// Host names that the page answers to, beside localhost and its own address.
     pub hosts: Vec<String>,
-    /// Addresses by which people reach the page through a proxy. Their names are allowed, and
-    /// their pages are this one even if the proxy asks for it by another name.
+    /// Addresses of the page behind a proxy. Their host names are allowed, and the page accepts
+    /// actions from these origins even if the proxy puts another host into the request.
     pub public_urls: Vec<PublicUrl>,
 }
 
-/// Does not show the token.
+/// Leaves out the token.
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Options")
@@ -71,41 +58,49 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// A node that tells about itself.
-pub struct Own {
+/// The node of this process, whose metrics are served.
+pub struct OwnNode {
     /// Its name.
     pub node: String,
-    /// What it counts.
+    /// Its counters.
     pub meter: Arc<Meter>,
 }
 
-/// An address that is listened on, and nobody answered yet.
+/// A listening socket that does not serve yet.
+///
+/// ```no_run
+/// # use baton::inspect::Watch;
+/// # async fn serve(watch: Watch) -> std::io::Result<()> {
+/// let listener = baton_web::Listener::bind(([127, 0, 0, 1], 8080).into())?;
+/// listener.page(watch, baton_web::Options::default()).await
+/// # }
+/// ```
 pub struct Listener {
     listener: std::net::TcpListener,
 }
 
 impl Listener {
-    /// Listens.
+    /// Listens on this address; port 0 finds a free port.
     pub fn bind(addr: SocketAddr) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind(addr)?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener })
     }
 
-    /// Where; the port is the one that was found if none was asked for.
+    /// The address, with the port that was found.
     pub fn addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves the page, metrics and health until it is dropped. Other machines are served only
-    /// if there is a token.
+    /// Serves the page, metrics and health until the future is dropped. Refuses to serve other
+    /// machines without a token.
     pub async fn page(self, watch: Watch, options: Options) -> io::Result<()> {
         let router = page::router(watch, options, self.addr()?)?;
-        serve::forever(self.listener, router).await
+        http::server::serve(self.listener, router).await
     }
 
-    /// Serves metrics and health of one node and its fleet until it is dropped.
-    pub async fn node(self, watch: Watch, own: Own) -> io::Result<()> {
-        serve::forever(self.listener, node::router(watch, own)).await
+    /// Serves metrics and health of one node and its fleet until the future is dropped.
+    pub async fn node(self, watch: Watch, own: OwnNode) -> io::Result<()> {
+        http::server::serve(self.listener, node::router(watch, own)).await
     }
 }

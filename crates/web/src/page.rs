@@ -1,4 +1,4 @@
-//! The page: its routes, and the short answers.
+//! The page: its routes, and what its requests share.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,39 +12,33 @@ use axum::{Extension, Json, Router};
 use baton::inspect::Watch;
 use serde_json::{Value, json};
 
-use crate::access::{Access, Caller};
-use crate::answer::Turns;
-use crate::events::{self, Events};
-use crate::hosts::Hosts;
-use crate::look::Looks;
-use crate::origin::PublicUrl;
-use crate::takes::Takes;
-use crate::{Options, assets, errors, guard, login, node};
+use crate::access::hosts::Hosts;
+use crate::access::origin::PublicUrl;
+use crate::access::{Access, Caller, guard, login};
+use crate::event_stream::{self, EventStreams};
+use crate::failed::{self, FailedMessages};
+use crate::http::layers;
+use crate::{Options, assets, monitoring};
 
-/// What all requests share.
+/// What all requests of the page share.
 pub(crate) struct Page {
     pub(crate) watch: Watch,
     pub(crate) access: Access,
     pub(crate) hosts: Hosts,
     pub(crate) public_urls: Vec<PublicUrl>,
     pub(crate) allow_actions: bool,
-    pub(crate) events: Events,
-    pub(crate) looks: Looks,
-    pub(crate) takes: Arc<Takes>,
-    /// Who looks through the errors store, who reads one of it, who changes it.
-    pub(crate) looking: Turns,
-    pub(crate) reading: Turns,
-    pub(crate) settling: Turns,
+    pub(crate) events: EventStreams,
+    pub(crate) failed: FailedMessages,
 }
 
 impl Page {
-    /// Whether browsers come over TLS, as far as the server can know.
+    /// Whether browsers reach the page over TLS, according to its public URLs.
     pub(crate) fn is_tls(&self) -> bool {
         !self.public_urls.is_empty() && self.public_urls.iter().all(PublicUrl::is_tls)
     }
 }
 
-/// The routes.
+/// The routes of the page.
 pub(crate) fn router(watch: Watch, options: Options, addr: SocketAddr) -> io::Result<Router> {
     let Options {
         token,
@@ -62,55 +56,57 @@ pub(crate) fn router(watch: Watch, options: Options, addr: SocketAddr) -> io::Re
         hosts: Hosts::new(addr, &hosts, &public_urls, token.is_some()),
         public_urls,
         allow_actions,
-        events: Events::default(),
-        looks: Looks::default(),
-        takes: Arc::default(),
-        looking: Turns::default(),
-        reading: Turns::default(),
-        settling: Turns::default(),
+        events: EventStreams::default(),
+        failed: FailedMessages::default(),
     });
-    let acting = from_fn_with_state(Arc::clone(&page), guard::acting);
-    let ours = from_fn_with_state(Arc::clone(&page), guard::ours);
-    // Of the last two layers, the last is asked first.
-    let act =
-        |act: MethodRouter<Arc<Page>>| act.route_layer(ours.clone()).route_layer(acting.clone());
-    let known = Router::new()
+    let actions_allowed = from_fn_with_state(Arc::clone(&page), guard::require_actions);
+    let own_page = from_fn_with_state(Arc::clone(&page), guard::require_own_page);
+    // A layer that is added later runs first.
+    let action = |route: MethodRouter<Arc<Page>>| {
+        route
+            .route_layer(own_page.clone())
+            .route_layer(actions_allowed.clone())
+    };
+    let protected = Router::new()
         .route("/", get(assets::index))
         .route("/api/session", get(session))
-        .route("/api/events", get(events::events))
+        .route("/api/events", get(event_stream::events))
         .route("/api/trend", get(trend))
-        .route("/api/errors", get(errors::look))
-        .route("/api/errors/{id}", get(errors::one))
+        .route("/api/errors", get(failed::search))
+        .route("/api/errors/{id}", get(failed::message))
         .route("/metrics", get(metrics))
-        .route("/api/errors/take", act(post(errors::take)))
-        .route("/api/errors/take/{take}", act(post(errors::end_take)))
-        .route("/api/errors/take/{take}/file", get(errors::file))
-        .route("/api/errors/settle", act(post(errors::settle)))
-        .route("/logout", post(login::leave).route_layer(ours.clone()))
-        .route_layer(from_fn_with_state(Arc::clone(&page), guard::known));
-    let form = get(login::form).post(login::enter);
-    let named = Router::new()
+        .route("/api/errors/take", action(post(failed::take)))
+        .route("/api/errors/take/{take}", action(post(failed::end_take)))
+        .route("/api/errors/take/{take}/file", get(failed::take_file))
+        .route("/api/errors/settle", action(post(failed::settle)))
+        .route(
+            "/logout",
+            post(login::log_out).route_layer(own_page.clone()),
+        )
+        .route_layer(from_fn_with_state(Arc::clone(&page), guard::require_caller));
+    let form = get(login::form).post(login::log_in);
+    let under_allowed_host = Router::new()
         .route("/assets/{name}", get(assets::asset))
         .route(
             "/login",
-            form.layer(DefaultBodyLimit::max(login::FORM_BYTES)),
+            form.layer(DefaultBodyLimit::max(login::MAX_FORM_BYTES)),
         )
-        .merge(known)
-        .fallback(guard::nothing)
-        .layer(from_fn_with_state(Arc::clone(&page), guard::host));
-    // Probes ask by whatever address they find, and are told nothing secret.
+        .merge(protected)
+        .fallback(layers::not_found)
+        .layer(from_fn_with_state(Arc::clone(&page), guard::require_host));
+    // Probes use any address they find, and their answers are not secret.
     Ok(Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .merge(named)
-        .layer(DefaultBodyLimit::max(guard::BODY_BYTES))
-        .layer(from_fn(guard::deadline))
-        .layer(from_fn(guard::whole))
-        .layer(from_fn(guard::dress))
+        .merge(under_allowed_host)
+        .layer(DefaultBodyLimit::max(layers::MAX_BODY_BYTES))
+        .layer(from_fn(layers::deadline))
+        .layer(from_fn(layers::whole_body))
+        .layer(from_fn(layers::security_headers))
         .with_state(page))
 }
 
-/// What the page must know before it can ask for more.
+/// What the page needs to know before all else.
 async fn session(
     State(page): State<Arc<Page>>,
     Extension(caller): Extension<Caller>,
@@ -126,19 +122,19 @@ async fn session(
 }
 
 async fn trend(State(page): State<Arc<Page>>) -> Response {
-    let seen = page.watch.view();
-    let points: Vec<_> = seen.trend.points().collect();
+    let view = page.watch.view();
+    let points: Vec<_> = view.trend.points().collect();
     Json(json!({ "points": points })).into_response()
 }
 
 async fn metrics(State(page): State<Arc<Page>>) -> Response {
-    node::exposition(&page.watch.view(), None)
+    monitoring::metrics(&page.watch.view(), None)
 }
 
 async fn healthz(State(page): State<Arc<Page>>) -> Response {
-    node::health(&page.watch.view())
+    monitoring::health(&page.watch.view())
 }
 
 async fn readyz(State(page): State<Arc<Page>>) -> Response {
-    node::readiness(&page.watch.view())
+    monitoring::readiness(&page.watch.view())
 }

@@ -1,6 +1,6 @@
-//! The metrics as others read them: with Prometheus's own parser for Python and, where it is
-//! there, with promtool. `make setup` does not fetch them; `scripts/setup-prometheus` does.
-//! Without, the tests say that they are skipped; with `BATON_REQUIRE_TOOLS=1` they fail.
+//! The metrics as other programs read them: Prometheus's own parser for Python and, if it is
+//! installed, promtool. `scripts/setup-prometheus` fetches them; `make setup` does not. Without them
+//! the tests say that they are skipped; with `BATON_REQUIRE_TOOLS=1` they fail.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,17 +12,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Instant;
 
-use baton::inspect::{Counters, Health, Histogram, NodeRole, NodeStatus, Snapshot, Takeover, View};
+use baton::inspect::{
+    Counters, Histogram, NodeRole, NodeStatus, Snapshot, Takeover, TakeoverCause, View,
+};
 use baton_protocol::text::Escaped;
 use baton_server::PrivateServer;
 use baton_web::prometheus::exposition;
 use serde_json::Value;
-use std::time::Instant;
 
 use copies::{Fleet, Usual, at_work, until};
 
-/// Prints what Prometheus's parser makes of its input, as JSON.
+/// Prints as JSON what Prometheus's parser reads from its input.
 const PARSE: &str = r#"
 import json, sys
 from prometheus_client.parser import text_string_to_metric_families
@@ -33,7 +35,7 @@ print(json.dumps([
     for f in text_string_to_metric_families(text)]))
 "#;
 
-/// Runs a program on some input; its output if it ended well, else what it complained about.
+/// Runs a program with this input. Returns its output, or what it printed when it failed.
 fn run(command: &mut Command, input: &str) -> Result<String, String> {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command
@@ -42,11 +44,11 @@ fn run(command: &mut Command, input: &str) -> Result<String, String> {
         .map_err(|error| error.to_string())?;
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
-    // From aside: a full pipe must not block both sides.
+    // On a thread: a full pipe must not block both sides.
     let writing = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    // A program that does not read its input ends with an error of its own.
+    // A program that does not read its input reports its own error.
     let _ = writing.join().unwrap();
     match output.status.success() {
         true => Ok(text(&output.stdout)),
@@ -54,7 +56,7 @@ fn run(command: &mut Command, input: &str) -> Result<String, String> {
     }
 }
 
-/// A `python3` that finds the parser, wherever it was fetched to.
+/// A `python3` that finds the parser in `target/tools`.
 fn python(script: &str) -> Command {
     let exe = std::env::current_exe().unwrap();
     let fetched: Option<PathBuf> = exe
@@ -69,7 +71,7 @@ fn python(script: &str) -> Command {
     command
 }
 
-/// Whether a tool can be used; says so if it cannot, and fails where it must be there.
+/// Whether a tool can be used. Says so if it cannot; fails if tools are required.
 fn usable(tool: &str, try_out: &mut Command) -> bool {
     let Err(why) = run(try_out, "") else {
         return true;
@@ -77,7 +79,7 @@ fn usable(tool: &str, try_out: &mut Command) -> bool {
     let why = why.trim().lines().last().unwrap_or_default().to_owned();
     let required = std::env::var_os("BATON_REQUIRE_TOOLS").is_some_and(|value| value == "1");
     assert!(!required, "{tool} must be there: {why}");
-    // Not `eprintln!`, which the test runner keeps to itself when a test passes.
+    // Not `eprintln!`, whose output the test runner hides when a test passes.
     let _ = writeln!(
         std::io::stderr(),
         "SKIPPED: no {tool}, so it does not read the metrics (scripts/setup-prometheus): {why}"
@@ -85,7 +87,7 @@ fn usable(tool: &str, try_out: &mut Command) -> bool {
     false
 }
 
-/// A family as the parser sees it.
+/// A metric family as the parser reads it.
 struct Family {
     kind: String,
     samples: Vec<(String, BTreeMap<String, String>, f64)>,
@@ -99,9 +101,9 @@ fn parsed(text: &str) -> Option<BTreeMap<String, Family>> {
         promtool
     };
     if run(Command::new("promtool").arg("--version"), "").is_ok() {
-        // What it does not like, it prints.
-        let said = run(&mut promtool("metrics"), text);
-        assert_eq!(said.as_deref(), Ok(""));
+        // It prints its complaints.
+        let complaints = run(&mut promtool("metrics"), text);
+        assert_eq!(complaints.as_deref(), Ok(""));
     }
     let tool = "Python package prometheus-client";
     if !usable(tool, &mut python("import prometheus_client.parser")) {
@@ -159,19 +161,19 @@ async fn the_metrics_of_a_fleet_at_work_are_what_its_snapshot_says() {
     at_work(&watch, 3).await;
     let dead = killed.name.clone();
     killed.kill().await;
-    let seen = until(&watch, "a dead node, and work of another", |seen| {
-        let snapshot = seen.snapshot.as_ref().unwrap();
+    let view = until(&watch, "a dead node, and work of another", |view| {
+        let snapshot = view.snapshot.as_ref().unwrap();
         let fits = |node: &&NodeStatus| node.node == dead && node.role == NodeRole::Dead;
         snapshot.nodes.iter().any(|node| fits(&node))
             && snapshot.generator.node.is_some()
             && snapshot.nodes.iter().any(|node| node.processed > 0)
-            && seen.health.is_well()
+            && view.health.is_well()
     })
     .await;
-    let Some(families) = parsed(&exposition(&seen, None)) else {
+    let Some(families) = parsed(&exposition(&view, None)) else {
         return;
     };
-    let snapshot = seen.snapshot.as_ref().unwrap();
+    let snapshot = view.snapshot.as_ref().unwrap();
     let fleet = ("fleet", "watched");
     for (name, kind, value) in [
         ("baton_up", "gauge", 1),
@@ -216,7 +218,7 @@ async fn the_metrics_of_a_fleet_at_work_are_what_its_snapshot_says() {
 
     // The same fleet as one of its nodes tells of it, while it goes on.
     let before = own.meter.processed();
-    let families = parsed(&exposition(&seen, Some((&own.name, &own.meter.counters())))).unwrap();
+    let families = parsed(&exposition(&view, Some((&own.name, &own.meter.counters())))).unwrap();
     let processed = &families["baton_node_processed"].samples;
     assert_eq!(processed.len(), 1);
     let value = processed[0].2;
@@ -229,53 +231,43 @@ async fn the_metrics_of_a_fleet_at_work_are_what_its_snapshot_says() {
     own.stop().await;
 }
 
-/// A fleet in which everybody says what they like.
+/// A fleet whose nodes send hostile texts and numbers.
 fn hostile(names: &[&str]) -> View {
     let latency = r#"{"counts":[18446744073709551615,1,2,3],"sum_s":-1e300}"#;
     let latency: Histogram = serde_json::from_str(latency).unwrap();
     let mut nodes: Vec<NodeStatus> = names
         .iter()
         .map(|name| {
-            let mut made = NodeStatus::default();
-            made.node = (*name).to_owned();
-            made.role = NodeRole::Worker;
-            made.host = format!("host of {name}");
-            made.version = "\"} 1\nbaton_up 0".to_owned();
-            made.processed = u64::MAX;
-            made.latency = latency.clone();
-            made
+            let mut node = NodeStatus::default();
+            node.node = (*name).to_owned();
+            node.role = NodeRole::Worker;
+            node.host = format!("host of {name}");
+            node.version = "\"} 1\nbaton_up 0".to_owned();
+            node.processed = u64::MAX;
+            node.latency = latency.clone();
+            node
         })
         .collect();
     nodes.sort_by(|a, b| a.node.cmp(&b.node));
-    {
-        let mut made = View::default();
-        made.fleet = "f".to_owned();
-        made.snapshot = Some(Arc::new({
-            let mut made = Snapshot::default();
-            made.fleet = "f".to_owned();
-            made.nodes = nodes;
-            made.takeovers = vec![{
-                let mut made = Takeover::default();
-                made.epoch = 1;
-                made.node = "n".to_owned();
-                made.at_ms = 1;
-                made.gap_ms = 1500;
-                made.how = baton::inspect::How::Gone;
-                made.from = None;
-                made
-            }];
-            made
-        }));
-        made.at = Some(Instant::now());
-        made.trouble = None;
-        made.trend = Arc::default();
-        made.health = Health::default();
-        made
-    }
+    let mut takeover = Takeover::default();
+    takeover.epoch = 1;
+    takeover.node = "n".to_owned();
+    takeover.at_ms = 1;
+    takeover.gap_ms = 1500;
+    takeover.how = TakeoverCause::Gone;
+    let mut snapshot = Snapshot::default();
+    snapshot.fleet = "f".to_owned();
+    snapshot.nodes = nodes;
+    snapshot.takeovers = vec![takeover];
+    let mut view = View::default();
+    view.fleet = "f".to_owned();
+    view.snapshot = Some(Arc::new(snapshot));
+    view.at = Some(Instant::now());
+    view
 }
 
 #[test]
-fn hostile_names_read_back_as_they_are_shown_and_add_no_line() {
+fn hostile_names_read_back_escaped_and_add_no_line() {
     let names = [
         "",
         " ",
@@ -299,20 +291,20 @@ fn hostile_names_read_back_as_they_are_shown_and_add_no_line() {
         let labels = samples.iter().map(|(_, labels, _)| labels[label].clone());
         labels.collect()
     };
-    let shown = |name: &str| Escaped(name.as_bytes()).to_string();
-    let expected: BTreeSet<String> = names.iter().map(|name| shown(name)).collect();
+    let escaped = |name: &str| Escaped(name.as_bytes()).to_string();
+    let expected: BTreeSet<String> = names.iter().map(|name| escaped(name)).collect();
     assert_eq!(label("baton_node_processed", "node"), expected);
     assert_eq!(label("baton_message_latency_seconds", "node"), expected);
     assert_eq!(
         label("baton_node_info", "version"),
-        BTreeSet::from([shown("\"} 1\nbaton_up 0")])
+        BTreeSet::from([escaped("\"} 1\nbaton_up 0")])
     );
-    let hosts = names.iter().map(|name| shown(&format!("host of {name}")));
+    let hosts = names.iter().map(|name| escaped(&format!("host of {name}")));
     assert_eq!(label("baton_node_info", "host"), hosts.collect());
     assert_eq!(families["baton_up"].samples.len(), 1);
 }
 
-/// Words of a text that look like metrics.
+/// The words of a text that could be names of metrics.
 fn metrics_in(text: &str) -> BTreeSet<&str> {
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     text.split(|c| !letter(c))
@@ -320,12 +312,12 @@ fn metrics_in(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// All metrics there can be, as samples are named.
+/// The names of all samples that an exposition can have.
 fn all_metrics() -> BTreeSet<String> {
-    let seen = hostile(&["n"]);
+    let view = hostile(&["n"]);
     let texts = [
-        exposition(&seen, None),
-        exposition(&seen, Some(("n", &Counters::default()))),
+        exposition(&view, None),
+        exposition(&view, Some(("n", &Counters::default()))),
     ];
     texts
         .iter()

@@ -6,31 +6,48 @@ use baton_protocol::{
     ErrorsClaim, ErrorsCommit, Extend, Failure, Slot, Store, Wanted, crash, record,
 };
 
-use super::{BATCH, insist, taken_name};
+use super::{MAX_CLAIM_BYTES, MAX_CLAIM_RECORDS, name_in_use, retry_while_claimed};
 use crate::{Error, FailedMessage};
 
-/// Takes failed messages out of the errors store. A message is removed only after
-/// [`Drain::commit`] says so; what a drain holds when it dies is free again.
+/// Takes all failed messages out of the errors store, batch by batch: claim, hand out, commit.
 ///
-/// A drain takes what was there when it started: failures that arrive meanwhile stay.
+/// A message leaves the store only with [`Drain::commit`]. If the process dies before, Redis frees
+/// the batch. Messages that fail after the drain has started stay in the store.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # async fn drain(inspector: &baton::Inspector) -> Result<(), baton::Error> {
+/// let mut drain = inspector.drain(Duration::from_secs(30)).await?;
+/// loop {
+///     let batch = drain.next().await?;
+///     if batch.is_empty() {
+///         return Ok(());
+///     }
+///     for failed in &batch {
+///         println!("{}: {}", failed.seq, failed.reason);
+///     }
+///     let _committed = drain.commit(batch.len() as u64).await?;
+/// }
+/// # }
+/// ```
 pub struct Drain {
     store: Store,
     slot: Slot,
     claim: u64,
     ttl: Duration,
-    /// The highest id that was there when it started.
+    /// The highest id in the store when the drain started.
     last: u64,
     left: u64,
-    /// For each message that was returned last, how many ids of the claim end with it.
+    /// For each message of the current batch, how many ids of the claim end with it.
     ends: Vec<u64>,
-    /// How many ids the claim has.
-    held: u64,
+    /// How many ids the current claim has.
+    claimed: u64,
 }
 
 impl Drain {
-    /// Starts a drain that keeps what it holds for `ttl` without a sign of life.
+    /// Starts a drain whose claims last for `ttl`.
     pub(crate) async fn start(store: Store, ttl: Duration) -> Result<Self, Error> {
-        // What a dead drain held is for this one to print.
+        // Frees what dead drains had claimed, so that this one takes it.
         store.reclaim().await?;
         let last = store.errors_last().await?;
         let left = store.errors_len().await?;
@@ -43,38 +60,36 @@ impl Drain {
             last,
             left,
             ends: Vec::new(),
-            held: 0,
+            claimed: 0,
         })
     }
 
-    /// About how many messages are still to come.
+    /// About how many messages are left to take.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// The next messages, or none at the end.
+    /// Claims and reads the next batch; an empty one is the end.
     pub async fn next(&mut self) -> Result<Vec<FailedMessage>, Error> {
         loop {
             self.claim += 1;
-            let (most, bytes) = BATCH;
-            let last = self.last;
             let wanted = Wanted::Oldest {
-                max: most,
-                bytes,
-                last,
+                max: MAX_CLAIM_RECORDS,
+                bytes: MAX_CLAIM_BYTES,
+                last: self.last,
             };
             let (store, slot, claim) = (&self.store, &self.slot, self.claim);
             let claim = || store.errors_claim(slot, claim, wanted, self.ttl);
-            let ids = match insist(store, self.ttl, claim).await? {
+            let ids = match retry_while_claimed(store, self.ttl, claim).await? {
                 ErrorsClaim::Claimed(ids) => ids,
                 ErrorsClaim::Again => continue,
                 ErrorsClaim::Empty => return Ok(Vec::new()),
-                ErrorsClaim::Stale => return Err(taken_name()),
+                ErrorsClaim::Stale => return Err(name_in_use()),
             };
             crash::point("drain-after-claim");
-            self.held = ids.len() as u64;
+            self.claimed = ids.len() as u64;
             let failures = read_all(&self.store, &ids, self.ttl).await?;
-            self.left = self.left.saturating_sub(self.held);
+            self.left = self.left.saturating_sub(self.claimed);
             let mut ends = (1..).zip(&ids);
             self.ends = failures
                 .iter()
@@ -84,30 +99,29 @@ impl Drain {
             if !failures.is_empty() {
                 return Ok(messages(&failures));
             }
-            // A person deleted them by hand.
+            // An operator deleted all of these by hand.
             let _ = self.commit(0).await?;
         }
     }
 
-    /// Keeps what [`Drain::next`] returned while its reader is slow.
+    /// Extends the claim on the current batch for another `ttl`.
     pub async fn extend(&self) -> Result<Extend, Error> {
-        let held = self
+        let extended = self
             .store
             .extend(&[(self.slot.clone(), self.claim)], self.ttl)
             .await?;
-        Ok(held.first().copied().unwrap_or(Extend::Lost))
+        Ok(extended.first().copied().unwrap_or(Extend::Lost))
     }
 
-    /// Removes the first `printed` of the messages that [`Drain::next`] returned last; the
-    /// others are free again.
-    pub async fn commit(&self, printed: u64) -> Result<ErrorsCommit, Error> {
-        let ids = match usize::try_from(printed).unwrap_or(usize::MAX) {
+    /// Removes the first `count` messages of the current batch from the store, and frees the rest.
+    pub async fn commit(&self, count: u64) -> Result<ErrorsCommit, Error> {
+        let ids = match usize::try_from(count).unwrap_or(usize::MAX) {
             0 => 0,
-            all if all >= self.ends.len() => self.held,
+            all if all >= self.ends.len() => self.claimed,
             some => self.ends.get(some - 1).copied().unwrap_or_default(),
         };
         let commit = || self.store.errors_commit(&self.slot, self.claim, ids);
-        let committed = insist(&self.store, self.ttl, commit).await?;
+        let committed = retry_while_claimed(&self.store, self.ttl, commit).await?;
         crash::point("drain-after-commit");
         Ok(committed)
     }
@@ -120,12 +134,13 @@ fn messages(failures: &[Failure]) -> Vec<FailedMessage> {
         .collect()
 }
 
-/// Reads all of a claim.
+/// Reads all records of a claim.
 async fn read_all(store: &Store, ids: &[u64], ttl: Duration) -> Result<Vec<Failure>, Error> {
     let (mut failures, mut done) = (Vec::new(), 0);
     while done < ids.len() {
-        let (some, read) = insist(store, ttl, || store.errors_read(&ids[done..])).await?;
-        failures.extend(some);
+        let read = || store.errors_read(&ids[done..]);
+        let (batch, read) = retry_while_claimed(store, ttl, read).await?;
+        failures.extend(batch);
         done += read;
     }
     Ok(failures)

@@ -1,4 +1,4 @@
-//! Failed messages: reading, retrying and dropping them; taking chosen ones; draining all.
+//! Failed messages: reading, retrying and dropping them; taking chosen ones; draining them all.
 
 mod drain;
 mod settlement;
@@ -17,14 +17,28 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Error, FailedMessage};
 
-/// Most records and bytes in a drain's hands. A dead drain's claims are returned in one step,
-/// which must not keep the server long.
-const BATCH: (u64, u64) = (100, 1 << 20);
-/// How many records one step reads at most.
-const READ_AT_ONCE: usize = 500;
+/// A drain or a take claims at most this many records at a time, and at most this many bytes. Redis
+/// frees the claims of a dead process in one step, which must be short.
+const MAX_CLAIM_RECORDS: u64 = 100;
+const MAX_CLAIM_BYTES: u64 = 1 << 20;
+/// One step reads at most this many records.
+const MAX_READ_RECORDS: usize = 500;
+/// The pause before a call is repeated that Redis did not answer.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Names one failed message in the errors store, to the byte. After a server lost its data it may
-/// give the same number to another message; this name then fits neither.
+/// Identifies one failed message in the errors store, by its number and a digest of its bytes. A
+/// server that lost its data may give the same number to another message, so a number alone could
+/// name the wrong one.
+///
+/// Its text form can be handed out and parsed again:
+///
+/// ```
+/// # use baton::inspect::FailedId;
+/// let id: FailedId = "17-9f86d081884c7d65".parse()?;
+/// assert_eq!(id.number(), 17);
+/// assert_eq!(id.to_string(), "17-9f86d081884c7d65");
+/// # Ok::<(), baton::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FailedId {
     number: u64,
@@ -39,27 +53,28 @@ impl FailedId {
         }
     }
 
-    /// Its number in the store. Later failures have higher ones.
+    /// Its number in the errors store. Later failures have higher numbers.
     pub fn number(self) -> u64 {
         self.number
     }
 
-    /// Reads the first of these records, about a megabyte: those that are what they were. Returns
-    /// how many ids are done with, too.
+    /// Reads the first of these records, about a megabyte, and skips those that are gone or have
+    /// changed. Also returns how many of the ids it has dealt with.
     pub(crate) async fn read(store: &Store, ids: &[Self]) -> Result<(Vec<Failure>, usize), Error> {
-        let some = &ids[..ids.len().min(READ_AT_ONCE)];
-        let numbers: Vec<u64> = some.iter().map(|id| id.number).collect();
+        let batch = &ids[..ids.len().min(MAX_READ_RECORDS)];
+        let numbers: Vec<u64> = batch.iter().map(|id| id.number).collect();
         let (mut failures, done) = store.errors_read(&numbers).await?;
-        let mut known = some.iter();
+        // The answer keeps the order of the ids.
+        let mut expected = batch.iter();
         failures.retain(|failure| {
-            let id = known.find(|id| id.number == failure.id);
+            let id = expected.find(|id| id.number == failure.id);
             id.is_some_and(|id| *id == Self::of(failure))
         });
         Ok((failures, done))
     }
 
-    /// The numbers of those records that are what they were.
-    pub(crate) async fn still_there(store: &Store, mut ids: &[Self]) -> Result<Vec<u64>, Error> {
+    /// The numbers of those records that are there and unchanged.
+    pub(crate) async fn unchanged(store: &Store, mut ids: &[Self]) -> Result<Vec<u64>, Error> {
         let mut numbers = Vec::new();
         while !ids.is_empty() {
             let (failures, done) = Self::read(store, ids).await?;
@@ -70,7 +85,7 @@ impl FailedId {
     }
 }
 
-/// The text form names the message, too: a program can hand it out and take it back.
+/// `number-digest`, with the digest in hexadecimal.
 impl fmt::Display for FailedId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{:x}", self.number, self.digest)
@@ -96,9 +111,9 @@ impl FromStr for FailedId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failed {
-    /// Its name.
+    /// Identifies it.
     pub id: FailedId,
-    /// What failed, and why.
+    /// The message, and why it failed.
     pub message: FailedMessage,
     /// How many bytes it takes in the store.
     pub bytes: usize,
@@ -114,13 +129,14 @@ impl Failed {
     }
 }
 
-/// Some failed messages.
+/// Some failed messages, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedPage {
     /// The messages.
     pub messages: Vec<Failed>,
-    /// Where the next page begins; none at the end.
+    /// Where the next page begins: the argument `before` of
+    /// [`Inspector::failed_messages`](crate::Inspector::failed_messages). None after the last page.
     pub next: Option<u64>,
 }
 
@@ -133,12 +149,12 @@ impl FailedPage {
     }
 }
 
-fn taken_name() -> Error {
+fn name_in_use() -> Error {
     Error::Refused("another drain uses this drain's name".to_owned())
 }
 
-/// Repeats a call until Redis answers, for as long as the claim may last.
-async fn insist<T, F: Future<Output = Result<T, Error>>>(
+/// Repeats a call until Redis answers it, for at most the time that a claim lives.
+async fn retry_while_claimed<T, F: Future<Output = Result<T, Error>>>(
     store: &Store,
     ttl: Duration,
     call: impl Fn() -> F,
@@ -147,11 +163,48 @@ async fn insist<T, F: Future<Output = Result<T, Error>>>(
     loop {
         match call().await {
             Err(error) if error.is_transient() && tokio::time::Instant::now() < end => {
-                let pause = Duration::from_millis(50);
                 let _ = tokio::time::timeout_at(end, store.wait_up()).await;
-                tokio::time::sleep(pause).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
             answer => return answer,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_form_of_an_id_reads_back() {
+        let failure = |id, record: &[u8]| Failure {
+            id,
+            record: record.to_vec(),
+        };
+        let ids = [
+            FailedId::of(&failure(1, b"")),
+            FailedId::of(&failure(u64::MAX, b"a record")),
+        ];
+        for id in ids {
+            assert_eq!(id.to_string().parse::<FailedId>().ok(), Some(id));
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_not_an_id_is_refused() {
+        for text in ["", "17", "-", "17-", "-ff", "17-fg", "x-ff", "17-ff-1"] {
+            assert!(text.parse::<FailedId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_id_depends_on_the_number_and_on_every_byte() {
+        let id = |id, record: &[u8]| {
+            let record = record.to_vec();
+            FailedId::of(&Failure { id, record })
+        };
+        assert_eq!(id(1, b"one"), id(1, b"one"));
+        assert_ne!(id(1, b"one"), id(2, b"one"));
+        assert_ne!(id(1, b"one"), id(1, b"onE"));
     }
 }

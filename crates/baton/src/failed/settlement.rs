@@ -1,24 +1,26 @@
-//! Retrying and dropping failed messages.
+//! Settling failed messages: retrying or dropping them.
 
 use baton_protocol::{Failure, Settle, Settled, Store};
 
 use super::FailedId;
 use crate::Error;
 
-/// What became of failed messages that an [`Inspector`](crate::Inspector) retried or dropped.
+/// What became of the failed messages of one [`Inspector::retry`](crate::Inspector::retry) or
+/// [`Inspector::drop`](crate::Inspector::drop).
 #[derive(Debug, Default)]
 #[non_exhaustive]
 #[must_use]
 pub struct Settlement {
-    /// Messages that are gone for good.
+    /// Messages that were removed for good.
     pub dropped: u64,
     /// Messages that wait for a worker again.
     pub retried: u64,
-    /// Messages that were gone, or that a drain or take has claimed.
+    /// Messages that were gone or had changed, or that a drain or take has claimed.
     pub missing: u64,
-    /// Records that are no message of this fleet; they are still in the store.
+    /// Records that are not messages of this fleet, so they cannot be retried; they are still in
+    /// the store.
     pub unfit: u64,
-    /// Why it broke off; the counts say what was done before.
+    /// Why it stopped early; the counts say what it had done by then.
     pub error: Option<Error>,
 }
 

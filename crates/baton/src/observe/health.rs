@@ -1,5 +1,5 @@
 //! Whether a fleet is well. Health means consumption: a fleet whose nodes all live and whose
-//! backlog does not move is ill.
+//! backlog does not move is unhealthy.
 
 use std::time::Duration;
 
@@ -10,11 +10,20 @@ use tokio::time::Instant;
 use crate::node::config::{CLAIM_TTL, LEASE_TTL};
 use crate::observe::snapshot::Snapshot;
 
-/// How many times a claim may run out before a backlog that does not move is an illness.
+/// A backlog may stand still for as long as this many claims live, one after the other.
 const STALLED_CLAIMS: u32 = 3;
 
-/// How long a fleet may go without a sign of life before it is unhealthy: the times to live of its
-/// leases and claims.
+/// How long a fleet may go without a sign of life before it is unhealthy.
+///
+/// Give a watch the times to live that the nodes of its fleet have:
+///
+/// ```
+/// # use std::time::Duration;
+/// use baton::inspect::Limits;
+///
+/// let limits = Limits::new(Duration::from_secs(1), Duration::from_secs(5));
+/// # let _ = limits;
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     lease_ttl: Duration,
@@ -22,8 +31,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Redis may be gone, and the lease may stay without renewal, for `lease_ttl`. A backlog may
-    /// stand still for three times `claim_ttl`.
+    /// Allows `lease_ttl` without an answer from Redis or a renewal of the lease, and three times
+    /// `claim_ttl` without an end of any waiting message.
     pub fn new(lease_ttl: Duration, claim_ttl: Duration) -> Self {
         Self {
             lease_ttl,
@@ -39,114 +48,114 @@ impl Default for Limits {
     }
 }
 
-/// How a fleet is.
+/// Whether a fleet is well, and if not, why.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Health {
-    /// What is wrong, in plain words; nothing if all is well.
+    /// What is wrong, one sentence each, such as `no generator has renewed the lease for 4.0 s`.
+    /// Empty if the fleet is well.
     pub troubles: Vec<String>,
 }
 
 impl Health {
-    /// Whether all is well.
+    /// Whether nothing is wrong.
     pub fn is_well(&self) -> bool {
         self.troubles.is_empty()
     }
 }
 
-/// Since when which sign of life is missing.
+/// Remembers when a watch saw each sign of life last, and derives the health from that.
 #[derive(Debug)]
-pub(crate) struct Signs {
+pub(crate) struct HealthMonitor {
     limits: Limits,
-    /// When the fleet could be read last.
-    read: Instant,
-    /// What that gave; none before the first time.
-    last: Option<Life>,
+    /// When the watch last read the fleet; at first, when the watch began.
+    read_at: Instant,
+    /// The signs of life at that time; none before the first snapshot.
+    signs: Option<SignsOfLife>,
 }
 
-/// Signs of life as they were read last, and when each one came last.
+/// The signs of life in the latest snapshot, and since when they have been the same.
 #[derive(Debug)]
-struct Life {
-    /// Epoch and end of a lease that somebody alive held.
+struct SignsOfLife {
+    /// Epoch and end of the lease, if a living node holds it.
     lease: Option<(u64, u64)>,
-    /// How long leases of this fleet live, as far as anybody has seen one.
+    /// How long leases of this fleet live; none before a snapshot had one.
     lease_ttl: Option<Duration>,
-    renewed: Instant,
-    /// How many messages had ended, and when the last one did, or none waited.
+    renewed_at: Instant,
+    /// How many messages had ended.
     ended: u64,
-    moved: Instant,
+    /// When a message last ended, or none waited.
+    moved_at: Instant,
     pending: u64,
 }
 
-impl Signs {
-    /// `every` is the time between two readings: one that went wrong is no illness yet, even if
-    /// leases live for less.
+impl HealthMonitor {
+    /// `every` is the time between two snapshots. A single failed read does not make a fleet
+    /// unhealthy, even if its leases live for less than that time.
     pub(crate) fn new(limits: Limits, every: Duration) -> Self {
         Self {
             limits: Limits {
                 lease_ttl: limits.lease_ttl.max(every.saturating_mul(3) / 2),
                 ..limits
             },
-            read: Instant::now(),
-            last: None,
+            read_at: Instant::now(),
+            signs: None,
         }
     }
 
-    pub(crate) fn read(&mut self, snapshot: &Snapshot, now: Instant) {
+    /// Takes the next snapshot.
+    pub(crate) fn add(&mut self, snapshot: &Snapshot, now: Instant) {
         let generator = &snapshot.generator;
         let lease = generator.node.as_ref();
         let lease = lease.map(|_| (generator.epoch, generator.until_ms));
-        let lease_ttl = ttl_of(snapshot).or(self.last.as_ref().and_then(|last| last.lease_ttl));
+        let lease_ttl = lease_ttl(snapshot).or(self.signs.as_ref().and_then(|last| last.lease_ttl));
         let ended = snapshot.done + snapshot.failed;
-        // How long it had been so before the first reading, nobody knows.
-        let (mut renewed, mut moved) = (now, now);
-        if let Some(last) = &self.last {
+        // The first snapshot does not tell how long the fleet has been like this.
+        let (mut renewed_at, mut moved_at) = (now, now);
+        if let Some(last) = &self.signs {
             if lease.is_none() || lease == last.lease {
-                renewed = last.renewed;
+                renewed_at = last.renewed_at;
             }
-            // Different, not more: a fleet that lost its data begins anew.
+            // Different, not more: a fleet that lost its data counts from 0 again.
             if snapshot.pending > 0 && ended == last.ended {
-                moved = last.moved;
+                moved_at = last.moved_at;
             }
         }
-        self.read = now;
-        self.last = Some(Life {
+        self.read_at = now;
+        self.signs = Some(SignsOfLife {
             lease,
             lease_ttl,
-            renewed,
+            renewed_at,
             ended,
-            moved,
+            moved_at,
             pending: snapshot.pending,
         });
     }
 
-    /// How the fleet is; `trouble` is why the latest reading went wrong, if it did.
+    /// The health now; `trouble` is why the latest read failed, if it did.
     pub(crate) fn health(&self, now: Instant, trouble: Option<&str>) -> Health {
         let Limits {
             lease_ttl,
             claim_ttl,
         } = self.limits;
-        let beyond = |since: Instant, until: Instant, most: Duration, words: &str| {
-            let lasted = until.saturating_duration_since(since);
-            (lasted > most).then(|| format!("{words} for {:.1} s", lasted.as_secs_f64()))
-        };
-        let unread = beyond(self.read, now, lease_ttl, "the fleet could not be read");
-        let troubles = match (&self.last, unread) {
-            // Whatever else is wrong cannot be known.
+        let unread = overdue(self.read_at, now, lease_ttl, "the fleet could not be read");
+        let troubles = match (&self.signs, unread) {
+            // The last snapshot is too old to tell what else is wrong.
             (_, Some(unread)) => vec![match trouble {
                 Some(trouble) => format!("{unread}: {trouble}"),
                 None => unread,
             }],
             (None, None) => Vec::new(),
-            (Some(last), None) => {
+            (Some(signs), None) => {
                 let unheld = "no generator has renewed the lease";
-                let stalled = format!("{} messages wait and none has ended", last.pending);
-                let unheld_for = lease_ttl.max(last.lease_ttl.unwrap_or_default());
-                let stalled_for = claim_ttl.saturating_mul(STALLED_CLAIMS);
-                // What happened since the last reading, nobody knows.
+                let stalled = format!("{} messages wait and none has ended", signs.pending);
+                let max_unheld = lease_ttl.max(signs.lease_ttl.unwrap_or_default());
+                let max_stalled = claim_ttl.saturating_mul(STALLED_CLAIMS);
+                // The monitor knows nothing of the time since the last snapshot.
+                let until = self.read_at;
                 [
-                    beyond(last.renewed, self.read, unheld_for, unheld),
-                    beyond(last.moved, self.read, stalled_for, &stalled),
+                    overdue(signs.renewed_at, until, max_unheld, unheld),
+                    overdue(signs.moved_at, until, max_stalled, &stalled),
                 ]
                 .into_iter()
                 .flatten()
@@ -157,9 +166,15 @@ impl Signs {
     }
 }
 
-/// How long the lease lives: from its holder's last beat to its end. Whoever watches a fleet
-/// may have been told another time than its nodes.
-fn ttl_of(snapshot: &Snapshot) -> Option<Duration> {
+/// The trouble `words`, if it has lasted for longer than `max`.
+fn overdue(since: Instant, until: Instant, max: Duration, words: &str) -> Option<String> {
+    let lasted = until.saturating_duration_since(since);
+    (lasted > max).then(|| format!("{words} for {:.1} s", lasted.as_secs_f64()))
+}
+
+/// How long the lease lives: from its holder's last beat to its end. The nodes may have been
+/// started with another time to live than the watch.
+fn lease_ttl(snapshot: &Snapshot) -> Option<Duration> {
     let generator = snapshot.generator.node.as_ref()?;
     let mut nodes = snapshot.nodes.iter();
     let holder = nodes.find(|node| &node.node == generator)?;
@@ -178,7 +193,7 @@ mod tests {
         claim_ttl: Duration::from_secs(5),
     };
 
-    /// A fleet whose lease holds until some time, and so many wait and have ended.
+    /// A fleet with this end of its lease, so many waiting messages and so many done ones.
     fn fleet(until_ms: Option<u64>, pending: u64, done: u64) -> Snapshot {
         Snapshot {
             generator: GeneratorStatus {
@@ -193,27 +208,27 @@ mod tests {
         }
     }
 
-    /// The troubles after readings at these seconds, looked at in the last second.
-    fn troubles(limits: Limits, readings: &[(u64, Snapshot)], look: u64) -> Vec<String> {
-        let mut signs = Signs::new(limits, EVERY);
-        let start = signs.read;
+    /// The troubles at second `now`, after snapshots at these seconds.
+    fn troubles(limits: Limits, snapshots: &[(u64, Snapshot)], now: u64) -> Vec<String> {
+        let mut monitor = HealthMonitor::new(limits, EVERY);
+        let start = monitor.read_at;
         let at = |second| start + Duration::from_secs(second);
-        for (second, snapshot) in readings {
-            signs.read(snapshot, at(*second));
+        for (second, snapshot) in snapshots {
+            monitor.add(snapshot, at(*second));
         }
-        signs.health(at(look), None).troubles
+        monitor.health(at(now), None).troubles
     }
 
     #[test]
     fn a_fleet_that_renews_and_consumes_is_well() {
-        let readings: Vec<_> = (0..60)
+        let snapshots: Vec<_> = (0..60)
             .map(|second| (second, fleet(Some(second * 1000), 10, second)))
             .collect();
-        assert_eq!(troubles(LIMITS, &readings, 60), [""; 0]);
+        assert_eq!(troubles(LIMITS, &snapshots, 60), [""; 0]);
     }
 
     #[test]
-    fn before_the_first_reading_a_fleet_is_given_a_lease_to_be_read() {
+    fn a_watch_has_the_time_of_a_lease_to_read_a_fleet_for_the_first_time() {
         assert_eq!(troubles(LIMITS, &[], 3), [""; 0]);
         assert_eq!(
             troubles(LIMITS, &[], 4),
@@ -222,69 +237,69 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_that_cannot_be_read_has_the_reason_with_it() {
-        let signs = Signs::new(LIMITS, EVERY);
-        let late = signs.read + Duration::from_secs(4);
+    fn a_fleet_that_cannot_be_read_has_the_reason_in_its_trouble() {
+        let monitor = HealthMonitor::new(LIMITS, EVERY);
+        let late = monitor.read_at + Duration::from_secs(4);
         assert_eq!(
-            signs.health(late, Some("WRONGPASS")).troubles,
+            monitor.health(late, Some("WRONGPASS")).troubles,
             ["the fleet could not be read for 4.0 s: WRONGPASS"]
         );
     }
 
     #[test]
     fn a_fleet_that_cannot_be_read_has_that_trouble_alone() {
-        // Its generator is gone and its backlog stands, too, but that is old news.
-        let readings = [(0, fleet(None, 10, 0)), (20, fleet(None, 10, 0))];
+        // Its generator was gone and its backlog stood, too, but that may have changed.
+        let snapshots = [(0, fleet(None, 10, 0)), (20, fleet(None, 10, 0))];
         assert_eq!(
-            troubles(LIMITS, &readings, 24),
+            troubles(LIMITS, &snapshots, 24),
             ["the fleet could not be read for 4.0 s"]
         );
-        assert_eq!(troubles(LIMITS, &readings, 23).len(), 2);
+        assert_eq!(troubles(LIMITS, &snapshots, 23).len(), 2);
     }
 
     #[test]
-    fn what_could_not_be_read_is_not_taken_for_not_renewed() {
-        let readings = [(0, fleet(Some(1), 10, 0)), (3, fleet(Some(1), 10, 0))];
-        assert_eq!(troubles(LIMITS, &readings, 6), [""; 0]);
+    fn time_without_a_snapshot_does_not_count_as_time_without_a_renewal() {
+        let snapshots = [(0, fleet(Some(1), 10, 0)), (3, fleet(Some(1), 10, 0))];
+        assert_eq!(troubles(LIMITS, &snapshots, 6), [""; 0]);
     }
 
     #[test]
-    fn one_reading_that_went_wrong_is_no_illness_however_short_leases_are() {
+    fn one_failed_read_does_not_make_a_fleet_unhealthy_however_short_its_leases_are() {
         let limits = Limits {
             lease_ttl: Duration::from_millis(200),
             ..LIMITS
         };
-        let readings = [(0, fleet(Some(1), 0, 0))];
-        assert_eq!(troubles(limits, &readings, 1), [""; 0]);
-        assert_eq!(troubles(limits, &readings, 2).len(), 1);
+        let snapshots = [(0, fleet(Some(1), 0, 0))];
+        assert_eq!(troubles(limits, &snapshots, 1), [""; 0]);
+        assert_eq!(troubles(limits, &snapshots, 2).len(), 1);
     }
 
     #[test]
-    fn a_lease_that_nobody_renews_is_an_illness_whether_its_holder_lives_or_not() {
+    fn a_lease_without_a_renewal_is_unhealthy_whether_its_holder_lives_or_not() {
         for lease in [None, Some(1000)] {
-            let readings: Vec<_> = (0..=4)
+            let snapshots: Vec<_> = (0..=4)
                 .map(|second| (second, fleet(lease, 0, second)))
                 .collect();
-            assert_eq!(troubles(LIMITS, &readings[..4], 3), [""; 0]);
+            assert_eq!(troubles(LIMITS, &snapshots[..4], 3), [""; 0]);
             assert_eq!(
-                troubles(LIMITS, &readings, 4),
+                troubles(LIMITS, &snapshots, 4),
                 ["no generator has renewed the lease for 4.0 s"]
             );
         }
-        // The next one cures it.
-        let cured = [
+        // The next generator makes the fleet healthy again.
+        let renewed = [
             (0, fleet(Some(1000), 0, 0)),
             (10, fleet(None, 0, 0)),
             (11, fleet(Some(9000), 0, 0)),
         ];
-        assert_eq!(troubles(LIMITS, &cured, 11), [""; 0]);
-        assert_eq!(troubles(LIMITS, &cured[..2], 10).len(), 1);
+        assert_eq!(troubles(LIMITS, &renewed, 11), [""; 0]);
+        assert_eq!(troubles(LIMITS, &renewed[..2], 10).len(), 1);
     }
 
     #[test]
-    fn a_lease_that_lives_longer_than_the_watcher_was_told_has_its_own_time() {
+    fn a_lease_that_lives_longer_than_the_watch_expects_has_its_own_limit() {
         // Renewed in second 0, for ten seconds.
-        let held = || {
+        let leased = || {
             let mut snapshot = fleet(Some(10_000), 0, 0);
             snapshot.nodes = vec![NodeStatus {
                 node: "g".to_owned(),
@@ -293,18 +308,18 @@ mod tests {
             }];
             snapshot
         };
-        let readings = [(0, held()), (9, held())];
-        assert_eq!(troubles(LIMITS, &readings, 9), [""; 0]);
-        // Its holder died then, and nobody took it.
-        let readings = [(0, held()), (9, held()), (11, fleet(None, 0, 0))];
+        let snapshots = [(0, leased()), (9, leased())];
+        assert_eq!(troubles(LIMITS, &snapshots, 9), [""; 0]);
+        // Its holder died then, and no node took the lease.
+        let snapshots = [(0, leased()), (9, leased()), (11, fleet(None, 0, 0))];
         assert_eq!(
-            troubles(LIMITS, &readings, 11),
+            troubles(LIMITS, &snapshots, 11),
             ["no generator has renewed the lease for 11.0 s"]
         );
     }
 
     #[test]
-    fn a_backlog_that_stands_for_three_claims_is_an_illness() {
+    fn a_backlog_that_stands_still_for_three_claims_is_unhealthy() {
         let stands = |pending, done: fn(u64) -> u64| -> Vec<_> {
             (0..=16)
                 .map(|second| (second, fleet(Some(second), pending, done(second))))
@@ -316,7 +331,7 @@ mod tests {
             troubles(LIMITS, &standing, 16),
             ["7 messages wait and none has ended for 16.0 s"]
         );
-        // Nothing waits; or one message ends now and then; or the counters begin anew.
+        // Nothing waits; or one message ends now and then; or the counters begin at 0 again.
         assert_eq!(troubles(LIMITS, &stands(0, |_| 5), 16), [""; 0]);
         assert_eq!(
             troubles(LIMITS, &stands(7, |second| second / 10), 16),
@@ -330,20 +345,20 @@ mod tests {
 
     #[test]
     fn a_failed_message_has_ended_too() {
-        let readings: Vec<_> = (0..=16)
+        let snapshots: Vec<_> = (0..=16)
             .map(|second| {
                 let mut snapshot = fleet(Some(second), 7, 0);
                 snapshot.failed = second;
                 (second, snapshot)
             })
             .collect();
-        assert_eq!(troubles(LIMITS, &readings, 16), [""; 0]);
+        assert_eq!(troubles(LIMITS, &snapshots, 16), [""; 0]);
     }
 
     #[test]
-    fn what_was_before_the_first_reading_is_not_held_against_a_fleet() {
-        // Redis was away for a minute at the start; then a backlog is there and no generator yet.
-        let readings = [(60, fleet(None, 10, 0))];
-        assert_eq!(troubles(LIMITS, &readings, 61), [""; 0]);
+    fn the_time_before_the_first_snapshot_does_not_make_a_fleet_unhealthy() {
+        // Redis was away for the first minute; now there is a backlog and no generator yet.
+        let snapshots = [(60, fleet(None, 10, 0))];
+        assert_eq!(troubles(LIMITS, &snapshots, 61), [""; 0]);
     }
 }

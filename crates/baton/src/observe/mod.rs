@@ -1,4 +1,5 @@
-//! Reading a fleet: a snapshot of one moment, a watch of many, and what they tell together.
+//! Reading a fleet: a snapshot of one moment, a watch that takes one every second, and the trend
+//! and health that follow from several snapshots.
 
 pub(crate) mod health;
 pub(crate) mod snapshot;

@@ -1,5 +1,5 @@
-//! A fleet at one moment: who generates, who is here, where every message is, how the lease
-//! changed hands, what failed last.
+//! A fleet at one moment: its generator, its nodes, where every message is, how the lease
+//! changed hands, which messages failed last.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,79 +7,90 @@ use crate::node::meter::Histogram;
 use crate::{Error, FleetName};
 use baton_protocol::bounds::MAX_TTL_MS;
 use baton_protocol::{Census, FleetState, Roster, Store};
-use baton_protocol::{FailedGlance, How, ServerInfo, Takeover};
+use baton_protocol::{FailedPreview, ServerInfo, Takeover, TakeoverCause};
 
-/// How long a dead node that holds nothing is still shown.
-const DEAD_SHOWN_MS: u64 = 60_000;
+/// How long a snapshot lists a dead node that has claimed nothing.
+const DEAD_LISTED_MS: u64 = 60_000;
 
-/// A fleet at one moment: all but the server's settings is read in one atomic step.
+/// A fleet at one moment. Redis reads all of it but `server` and `warnings` in one atomic step, so
+/// its numbers fit together.
+///
+/// ```no_run
+/// # async fn print(inspector: &baton::Inspector) -> Result<(), baton::Error> {
+/// let snapshot = inspector.snapshot().await?;
+/// let generator = snapshot.generator.node.as_deref().unwrap_or("no node");
+/// println!("{generator} generates; {} messages wait", snapshot.pending);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Name of the fleet.
     pub fleet: String,
-    /// Who generates.
+    /// The generator and its lease.
     pub generator: GeneratorStatus,
-    /// Every node, the generator included, in the order of their names; dead ones for a minute,
-    /// or as long as they hold messages.
+    /// Every node, the generator included, sorted by name. A dead node stays for a minute, or as
+    /// long as it has claimed messages.
     pub nodes: Vec<NodeStatus>,
-    /// Messages accepted so far.
+    /// Messages that the generators have published so far.
     pub published: u64,
-    /// Failed messages that somebody gave to the workers again.
+    /// How many times an operator has given a failed message to the workers again.
     pub retried: u64,
-    /// Ended well.
+    /// Messages that ended well.
     pub done: u64,
-    /// Ended as failed.
+    /// Messages that ended as failed.
     pub failed: u64,
-    /// Waiting.
+    /// Messages that wait for a worker.
     pub pending: u64,
-    /// In workers' hands.
+    /// Messages that workers have claimed.
     pub claimed: u64,
-    /// Failed messages waiting to be taken.
+    /// Failed messages in the errors store that no drain or take has claimed.
     pub errors: u64,
-    /// Entries found in the queue that were not ours; they are in the errors store.
+    /// Entries of the queue that were no messages of this fleet; they are in the errors store.
     pub foreign: u64,
     /// Whether published + retried = done + failed + pending + claimed.
     pub balanced: bool,
-    /// Whether `pending` was counted one by one; a very long queue is believed from counters.
+    /// Whether `pending` was counted message by message. It comes from counters if the queue is
+    /// very long.
     pub counted: bool,
     /// Redis's clock, in ms.
     pub now_ms: u64,
-    /// How the lease changed hands, newest first.
+    /// The latest changes of the lease's holder, newest first.
     pub takeovers: Vec<Takeover>,
-    /// The failed messages that came last, newest first.
-    pub newest: Vec<FailedGlance>,
+    /// The beginnings of the newest failed messages, newest first.
+    pub newest: Vec<FailedPreview>,
     /// The server's version and settings.
     pub server: ServerInfo,
-    /// What of the settings can lose messages.
+    /// Settings of the server that can lose messages, one sentence each.
     pub warnings: Vec<String>,
 }
 
 impl Snapshot {
-    /// Whether the lease ends at a time that only a clock that was ahead can have written.
+    /// Whether the lease ends so late that the server's clock must have been ahead when it was
+    /// written. The scripts treat such a lease as expired.
     pub fn lease_is_ahead(&self) -> bool {
         self.generator.until_ms > self.now_ms.saturating_add(MAX_TTL_MS)
     }
 }
 
-/// Who generates.
+/// The generator and its lease.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct GeneratorStatus {
-    /// The node, if the lease has a live holder.
+    /// The generator: the lease's holder, if it is alive and the lease has not expired.
     pub node: Option<String>,
-    /// Who has the lease, alive or not.
+    /// The node that the lease names, alive or not.
     pub holder: Option<String>,
     /// Fencing number of the lease.
     pub epoch: u64,
-    /// Since when, in ms on Redis's clock.
+    /// Since when it generates, in ms on Redis's clock.
     pub since_ms: Option<u64>,
-    /// Until when the lease holds if it is not renewed, in ms on Redis's clock; in the past if
-    /// it was not, 0 if nobody has it.
+    /// When the lease expires unless it is renewed, in ms on Redis's clock; 0 if no node has it.
     pub until_ms: u64,
 }
 
-/// What a node does, as others see it.
+/// What a node does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -110,7 +121,7 @@ impl std::fmt::Display for NodeRole {
     }
 }
 
-/// A node as others see it.
+/// A node, as Redis and its own last beat describe it.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct NodeStatus {
@@ -128,19 +139,19 @@ pub struct NodeStatus {
     pub published: u64,
     /// Messages it has processed.
     pub processed: u64,
-    /// Those of them that failed.
+    /// How many of the processed ones failed.
     pub failed: u64,
-    /// Messages in its hands.
+    /// Messages that it has claimed and not yet ended.
     pub claimed: u64,
-    /// From publish to commit, of all messages that it has processed.
+    /// The time from publish to commit of all messages that it has processed.
     pub latency: Histogram,
-    /// When it joined the line of standbys, in ms on Redis's clock; 0 if it is in none.
+    /// When it joined the line of standbys, in ms on Redis's clock; 0 if it is not in line.
     pub joined_ms: u64,
-    /// Its last sign of life, in ms on Redis's clock.
+    /// When it last beat, in ms on Redis's clock.
     pub seen_ms: u64,
 }
 
-/// What a node says about itself with every beat.
+/// The JSON object that a node sends about itself with every beat.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct About {
@@ -154,13 +165,13 @@ pub(crate) struct About {
 }
 
 impl Snapshot {
-    /// Reads it.
+    /// Reads a snapshot.
     pub(crate) async fn read(store: &Store) -> Result<Self, Error> {
         let (state, server) = tokio::try_join!(store.fleet_state(), store.server())?;
         Ok(Self::of(store.fleet(), state, server))
     }
 
-    /// Puts together what was read.
+    /// The snapshot of these answers.
     pub(crate) fn of(fleet: &FleetName, state: FleetState, server: ServerInfo) -> Self {
         let FleetState {
             roster,
@@ -168,8 +179,8 @@ impl Snapshot {
             takeovers,
             newest,
         } = state;
-        let (generator, nodes) = people(roster, &census);
-        let takeovers = with_resigned(takeovers);
+        let (generator, nodes) = generator_and_nodes(roster, &census);
+        let takeovers = with_resigned_holders(takeovers);
         Self {
             fleet: fleet.to_string(),
             generator,
@@ -193,18 +204,19 @@ impl Snapshot {
     }
 }
 
-/// Who resigned is no longer in the lease when it is taken: it is the holder before.
-fn with_resigned(mut takeovers: Vec<Takeover>) -> Vec<Takeover> {
+/// Names the holder that resigned. It had left the lease before the takeover, so it is the node
+/// of the takeover before.
+fn with_resigned_holders(mut takeovers: Vec<Takeover>) -> Vec<Takeover> {
     for newer in 0..takeovers.len().saturating_sub(1) {
-        if takeovers[newer].how == How::Resigned {
+        if takeovers[newer].how == TakeoverCause::Resigned {
             takeovers[newer].from = Some(takeovers[newer + 1].node.clone());
         }
     }
     takeovers
 }
 
-/// The lease and the nodes.
-fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>) {
+/// The generator, and the nodes to list.
+fn generator_and_nodes(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>) {
     let Roster {
         now_ms,
         lease,
@@ -222,7 +234,7 @@ fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>)
     let mut nodes: Vec<NodeStatus> = nodes
         .into_iter()
         .map(|listed| {
-            // Text that is no such object leaves the fields empty.
+            // A text that is no such object leaves the fields empty.
             let about: About = serde_json::from_str(&listed.about).unwrap_or_default();
             let role = match (listed.present, generator.as_ref() == Some(&listed.node)) {
                 (false, _) => NodeRole::Dead,
@@ -248,7 +260,7 @@ fn people(roster: Roster, census: &Census) -> (GeneratorStatus, Vec<NodeStatus>)
         .collect();
     nodes.retain(|node| {
         let silent_ms = now_ms.saturating_sub(node.seen_ms);
-        node.role != NodeRole::Dead || node.claimed > 0 || silent_ms < DEAD_SHOWN_MS
+        node.role != NodeRole::Dead || node.claimed > 0 || silent_ms < DEAD_LISTED_MS
     });
     nodes.sort_by(|a, b| a.node.cmp(&b.node));
     let generator = GeneratorStatus {
@@ -267,7 +279,7 @@ mod tests {
     use baton_protocol::{Lease, RosterEntry};
 
     #[test]
-    fn a_dead_node_is_shown_for_a_minute_or_as_long_as_it_holds_messages() {
+    fn a_dead_node_is_listed_for_a_minute_or_as_long_as_it_has_claimed_messages() {
         let listed = |node: &str, seen_ms, present| RosterEntry {
             node: node.to_owned(),
             about: String::new(),
@@ -287,15 +299,15 @@ mod tests {
                 listed("alive", 1, true),
                 listed("dead", 40_001, false),
                 listed("gone", 40_000, false),
-                listed("holds", 1, false),
+                listed("busy", 1, false),
             ],
         };
         let census = Census {
-            claimed_by: [("holds".to_owned(), 1)].into(),
+            claimed_by: [("busy".to_owned(), 1)].into(),
             ..Census::default()
         };
-        let (_, nodes) = people(roster, &census);
+        let (_, nodes) = generator_and_nodes(roster, &census);
         let names: Vec<&str> = nodes.iter().map(|node| node.node.as_str()).collect();
-        assert_eq!(names, ["alive", "dead", "holds"]);
+        assert_eq!(names, ["alive", "busy", "dead"]);
     }
 }

@@ -1,4 +1,4 @@
-//! How a fleet went on: what several snapshots tell that one cannot.
+//! How a fleet develops: rates and latencies, from the differences between snapshots.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use serde::Serialize;
 use crate::node::meter::Histogram;
 use crate::observe::snapshot::{NodeRole, NodeStatus, Snapshot};
 
-/// Points that are kept: a quarter of an hour at one per second.
-const POINTS: usize = 900;
-/// Latency is told over so many points: nodes tell theirs only with their beats.
+/// A trend keeps this many points: a quarter of an hour at one per second.
+const MAX_POINTS: usize = 900;
+/// A point's latency covers this many points, because nodes send theirs only with their beats.
 const LATENCY_POINTS: usize = 10;
 
-/// A fleet between two snapshots.
+/// A fleet between two snapshots: its rates in that time, and its state at the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Point {
-    /// When it ended, in ms on Redis's clock.
+    /// The time of the second snapshot, in ms on Redis's clock.
     pub at_ms: u64,
     /// Messages published per second.
     pub published_per_s: f64,
@@ -26,33 +26,33 @@ pub struct Point {
     pub done_per_s: f64,
     /// Messages failed per second.
     pub failed_per_s: f64,
-    /// Waiting.
+    /// Messages that waited for a worker.
     pub pending: u64,
-    /// In workers' hands.
+    /// Messages that workers had claimed.
     pub claimed: u64,
-    /// Failed messages waiting to be taken.
+    /// Failed messages in the errors store that no drain or take had claimed.
     pub errors: u64,
-    /// From publish to commit, in seconds: half of the latest messages took less.
+    /// Half of the latest messages took less from publish to commit, in seconds.
     pub p50_s: Option<f64>,
-    /// 99 % of the latest messages took less.
+    /// 99 % of the latest messages took less from publish to commit, in seconds.
     pub p99_s: Option<f64>,
 }
 
-/// What a node did when, as its last two beats told.
+/// How fast a node went between its last two beats.
 #[derive(Debug, Clone, Default)]
-struct Pulse {
+struct NodeRate {
     seen_ms: u64,
     messages: u64,
     per_s: f64,
 }
 
-/// The latest points of a fleet, and how fast each node goes.
+/// The points of the last quarter of an hour, and the rate of each node.
 #[derive(Debug, Clone, Default)]
 pub struct Trend {
     points: VecDeque<Point>,
-    /// Of each of the latest points: how long the messages took that ended.
+    /// For each of the latest points, how long the messages took that ended.
     latencies: VecDeque<Histogram>,
-    pulses: HashMap<String, Pulse>,
+    rates: HashMap<String, NodeRate>,
     last: Option<Arc<Snapshot>>,
 }
 
@@ -62,16 +62,16 @@ impl Trend {
         self.points.iter()
     }
 
-    /// Messages that a node publishes or processes per second.
+    /// Messages that a node publishes or processes per second; 0 for an unknown node.
     pub fn per_s(&self, node: &str) -> f64 {
-        self.pulses.get(node).map_or(0.0, |pulse| pulse.per_s)
+        self.rates.get(node).map_or(0.0, |rate| rate.per_s)
     }
 
-    /// Takes the next snapshot.
+    /// Takes the next snapshot. A [`Watch`](crate::inspect::Watch) does so by itself.
     pub fn add(&mut self, snapshot: &Arc<Snapshot>) {
         if let Some(last) = self.last.replace(Arc::clone(snapshot)) {
             let ms = match snapshot.now_ms.checked_sub(last.now_ms) {
-                // A clock that was set back, or another server.
+                // The server's clock was set back, or this is another server.
                 None => return self.forget(),
                 Some(0) => {
                     self.last = Some(last);
@@ -84,19 +84,19 @@ impl Trend {
                 self.latencies.pop_front();
             }
             self.points.push_back(self.point(&last, snapshot, ms));
-            if self.points.len() > POINTS {
+            if self.points.len() > MAX_POINTS {
                 self.points.pop_front();
             }
         }
         let nodes = snapshot.nodes.len() as u64;
-        // A worker that missed its beats does nothing, as far as is known.
+        // The rate of a worker that missed its beats is 0. The nodes of a large fleet beat more rarely.
         let silent_ms = SILENT_BEATS * MAX_BEAT_MS.max(BEAT_MS_PER_NODE * nodes);
         let silent_since = snapshot.now_ms.saturating_sub(silent_ms);
-        let pulses = snapshot
+        let rates = snapshot
             .nodes
             .iter()
-            .map(|node| (node.node.clone(), self.pulse(node, silent_since)));
-        self.pulses = pulses.collect();
+            .map(|node| (node.node.clone(), self.rate(node, silent_since)));
+        self.rates = rates.collect();
     }
 
     fn forget(&mut self) {
@@ -108,7 +108,7 @@ impl Trend {
     }
 
     fn point(&self, last: &Snapshot, next: &Snapshot, ms: u64) -> Point {
-        // Counters that went back were begun anew.
+        // A counter that fell began at 0 again: the fleet lost its data.
         let per_s = |last: u64, next: u64| next.saturating_sub(last) as f64 * 1000.0 / ms as f64;
         let mut latency = Histogram::default();
         for part in &self.latencies {
@@ -127,17 +127,17 @@ impl Trend {
         }
     }
 
-    fn pulse(&self, node: &NodeStatus, silent_since: u64) -> Pulse {
+    fn rate(&self, node: &NodeStatus, silent_since: u64) -> NodeRate {
         let (seen_ms, messages) = (node.seen_ms, node.published.saturating_add(node.processed));
-        // A generator beats as often as its lease needs, and is none when that has run out.
+        // A generator beats as often as its lease needs, and loses its role when it does not.
         let idle = match node.role {
             NodeRole::Generator => false,
             NodeRole::Worker => seen_ms < silent_since,
             _ => true,
         };
-        let per_s = match self.pulses.get(&node.node) {
+        let per_s = match self.rates.get(&node.node) {
             _ if idle => 0.0,
-            // Not a beat later.
+            // No beat since.
             Some(last) if last.seen_ms == seen_ms => last.per_s,
             Some(last) if last.seen_ms < seen_ms => {
                 let ms = (seen_ms - last.seen_ms) as f64;
@@ -145,7 +145,7 @@ impl Trend {
             }
             _ => 0.0,
         };
-        Pulse {
+        NodeRate {
             seen_ms,
             messages,
             per_s,
@@ -153,7 +153,7 @@ impl Trend {
     }
 }
 
-/// How long the messages took that ended between two snapshots, as far as nodes have told.
+/// How long the messages took that ended between two snapshots, as far as the nodes' beats tell.
 fn latency(last: &Snapshot, next: &Snapshot) -> Histogram {
     let before: HashMap<&str, &Histogram> = last
         .nodes
@@ -174,7 +174,7 @@ fn latency(last: &Snapshot, next: &Snapshot) -> Histogram {
 mod tests {
     use super::*;
 
-    /// A fleet at some time, of one node that had its last beat then, or earlier.
+    /// A fleet of one node at this time.
     fn fleet(now_ms: u64, done: u64, node: NodeStatus) -> Arc<Snapshot> {
         Arc::new(Snapshot {
             now_ms,
@@ -199,14 +199,14 @@ mod tests {
         }
     }
 
-    /// So many messages in the first bucket, and in the one up to 10 ms.
+    /// So many messages below 1 ms, and so many between 5 and 10 ms.
     fn latency(quick: u64, slow: u64) -> Histogram {
         let text = format!(r#"{{"counts":[{quick},0,0,{slow}],"sum_s":1.0}}"#);
         serde_json::from_str(&text).unwrap()
     }
 
     #[test]
-    fn a_point_tells_what_happened_per_second() {
+    fn a_point_has_the_rates_between_two_snapshots() {
         let mut trend = Trend::default();
         trend.add(&fleet(10_000, 100, node(NodeRole::Worker, 10_000, 100)));
         assert_eq!(trend.points().len(), 0);
@@ -224,15 +224,15 @@ mod tests {
         };
         assert_eq!(trend.points().collect::<Vec<_>>(), [&point]);
         assert_eq!(trend.per_s("w"), 400.0);
-        assert_eq!(trend.per_s("nobody"), 0.0);
-        // Data that was lost begins with small numbers.
+        assert_eq!(trend.per_s("unknown"), 0.0);
+        // A fleet that lost its data counts from 0 again.
         trend.add(&fleet(11_000, 5, node(NodeRole::Worker, 11_000, 5)));
         assert_eq!(trend.points().last().unwrap().done_per_s, 0.0);
         assert_eq!(trend.per_s("w"), 0.0);
     }
 
     #[test]
-    fn two_readings_in_one_millisecond_are_one() {
+    fn two_snapshots_of_one_millisecond_count_as_one() {
         let mut trend = Trend::default();
         trend.add(&fleet(10_000, 100, node(NodeRole::Worker, 10_000, 0)));
         trend.add(&fleet(10_500, 200, node(NodeRole::Worker, 10_000, 0)));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_begins_anew() {
+    fn after_the_clock_was_set_back_the_points_begin_anew() {
         let mut trend = Trend::default();
         for second in [10, 11, 12, 5] {
             trend.add(&fleet(second * 1000, second, node(NodeRole::Worker, 0, 0)));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_of_an_hour_is_kept() {
+    fn a_trend_keeps_a_quarter_of_an_hour() {
         let mut trend = Trend::default();
         for second in 0..2000 {
             trend.add(&fleet(second * 1000, 0, node(NodeRole::Worker, 0, 0)));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_is_that_of_the_latest_messages_and_not_of_all() {
+    fn the_latency_is_that_of_the_latest_messages_and_not_of_all() {
         let mut trend = Trend::default();
         let mut add = |second: u64, latency| {
             let node = NodeStatus {
@@ -287,12 +287,12 @@ mod tests {
         for second in 4..=12 {
             assert!(add(second, latency(1_000_000, 100)).unwrap().0.is_some());
         }
-        // Ten points later these are no longer the latest.
+        // Ten points later, those are no longer the latest messages.
         assert_eq!(add(13, latency(1_000_000, 100)), Some((None, None)));
     }
 
     #[test]
-    fn a_node_that_joins_brings_all_it_has() {
+    fn all_latencies_of_a_node_that_joins_count() {
         let mut trend = Trend::default();
         trend.add(&Arc::new(Snapshot {
             now_ms: 1000,
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_as_fast_as_between_its_last_two_beats_until_it_is_silent() {
+    fn a_node_has_the_rate_between_its_last_two_beats_until_it_is_silent() {
         let mut trend = Trend::default();
         let mut add = |now_ms, role, seen_ms, processed| {
             trend.add(&fleet(now_ms, 0, node(role, seen_ms, processed)));
@@ -319,9 +319,9 @@ mod tests {
         assert_eq!(add(7500, NodeRole::Worker, 1500, 200), 200.0);
         assert_eq!(add(7501, NodeRole::Worker, 1500, 200), 0.0);
         assert_eq!(add(9000, NodeRole::Worker, 9000, 950), 100.0);
-        // A generator with a long lease beats seldom.
+        // A generator with a long lease beats rarely.
         assert_eq!(add(60_000, NodeRole::Generator, 9000, 950), 100.0);
-        // The dead do nothing, whatever they said last.
+        // A dead node does nothing, whatever its last beat said.
         assert_eq!(add(61_000, NodeRole::Dead, 60_500, 2000), 0.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Watching a fleet: a snapshot every second, what they tell together, and whether all is well.
+//! Watching a fleet: a snapshot again and again, with the trend and the health that follow.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::observe::health::{Health, Limits, Signs};
+use crate::observe::health::{Health, HealthMonitor, Limits};
 use crate::observe::snapshot::Snapshot;
 use crate::observe::trend::Trend;
 use crate::{Error, FleetName, Inspector, Target};
 use baton_protocol::ServerInfo;
 
-/// Shortest time between two readings.
-const SHORTEST: Duration = Duration::from_millis(1);
-/// How often the server's settings are asked for.
+/// The shortest time between two snapshots.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
+/// How often the watch reads the server's settings.
 const SERVER_EVERY: Duration = Duration::from_secs(10);
-/// Longest wait for an answer before the watch says that there is none.
+/// How long the watch waits for an answer before it reports a trouble.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a watch knows of a fleet at this moment.
@@ -25,20 +25,40 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 pub struct View {
     /// Name of the fleet.
     pub fleet: String,
-    /// The latest snapshot; none before the first.
+    /// The latest snapshot; none as long as the watch has read none.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// When the watch read it.
+    /// When the watch read that snapshot.
     pub at: Option<std::time::Instant>,
-    /// Why there is no newer one.
+    /// Why the latest attempt to read the fleet failed; none if it succeeded.
     pub trouble: Option<String>,
-    /// How the fleet developed.
+    /// Rates and latencies of the last quarter of an hour.
     pub trend: Arc<Trend>,
-    /// Whether all is well.
+    /// Whether the fleet is well.
     pub health: Health,
 }
 
-/// Reads a fleet again and again until it is dropped. It survives that Redis goes away, also
-/// at its start: the latest snapshot stays, and [`View::trouble`] says why it is not newer.
+/// Reads a fleet again and again until it is dropped.
+///
+/// A watch outlives failures of Redis, also one at its start. Meanwhile the latest snapshot stays,
+/// and [`View::trouble`] says why there is no newer one.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use baton::inspect::{Limits, Watch};
+/// # use baton::{FleetName, Target};
+/// # async fn watch() -> Result<(), baton::Error> {
+/// let target = Target::parse("redis://localhost")?;
+/// let fleet = FleetName::new("orders")?;
+/// let watch = Watch::start(target, fleet, Duration::from_secs(1), Limits::default());
+/// let mut views = watch.views();
+/// while let Some(view) = views.next().await {
+///     if !view.health.is_well() {
+///         println!("{}", view.health.troubles.join("; "));
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Watch {
     place: String,
     views: watch::Receiver<Arc<View>>,
@@ -47,12 +67,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts to watch, with a snapshot every so often. It needs no right in Redis but to read.
+    /// Starts to watch, with a snapshot every `every`. The watch only needs the right to read.
     pub fn start(target: Target, fleet: FleetName, every: Duration, limits: Limits) -> Self {
         Self::start_as(Access::Read, target, fleet, every, limits)
     }
 
-    /// Starts to watch for a program that also acts through [`Watch::inspector`].
+    /// Starts to watch for a program that also retries, drops, takes or drains failed messages
+    /// through [`Watch::inspector`].
     pub fn start_to_act(target: Target, fleet: FleetName, every: Duration, limits: Limits) -> Self {
         Self::start_as(Access::Act, target, fleet, every, limits)
     }
@@ -64,11 +85,11 @@ impl Watch {
         every: Duration,
         limits: Limits,
     ) -> Self {
-        let every = every.max(SHORTEST);
-        let signs = Signs::new(limits, every);
+        let every = every.max(MIN_INTERVAL);
+        let monitor = HealthMonitor::new(limits, every);
         let (sender, views) = watch::channel(Arc::new(View {
             fleet: fleet.to_string(),
-            health: signs.health(Instant::now(), None),
+            health: monitor.health(Instant::now(), None),
             ..View::default()
         }));
         let inspector = Arc::default();
@@ -80,7 +101,7 @@ impl Watch {
             every,
             inspector: Arc::clone(&inspector),
             server: None,
-            signs,
+            monitor,
             sender,
         };
         Self {
@@ -91,24 +112,24 @@ impl Watch {
         }
     }
 
-    /// Which Redis it reads, without credentials.
+    /// The address of its Redis, without credentials.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// What the watch knows now.
+    /// The latest view.
     pub fn view(&self) -> Arc<View> {
         Arc::clone(&self.views.borrow())
     }
 
-    /// The views from now on; the first is the latest there is.
+    /// The views from now on, beginning with the latest one.
     pub fn views(&self) -> Views {
         let mut views = self.views.clone();
         views.mark_changed();
         Views(views)
     }
 
-    /// Its client of the fleet; none as long as Redis has never answered.
+    /// The watch's client of the fleet; none before Redis has answered for the first time.
     pub fn inspector(&self) -> Option<Inspector> {
         lock(&self.inspector).clone()
     }
@@ -120,19 +141,18 @@ impl Drop for Watch {
     }
 }
 
-/// The views of a [`Watch`], one after the other. A slow reader gets the latest and misses those
-/// between.
+/// The views of a [`Watch`], one after the other. A slow reader misses some, but never the latest.
 #[derive(Clone)]
 pub struct Views(watch::Receiver<Arc<View>>);
 
 impl Views {
-    /// Waits for a view that this reader has not had; none when the watch is dropped.
+    /// Waits for a view that this reader has not had; none after the watch was dropped.
     pub async fn next(&mut self) -> Option<Arc<View>> {
         self.0.changed().await.ok()?;
         Some(Arc::clone(&self.0.borrow_and_update()))
     }
 
-    /// The latest view, also if this reader had it.
+    /// The latest view, even if this reader has had it.
     pub fn latest(&self) -> Arc<View> {
         Arc::clone(&self.0.borrow())
     }
@@ -152,7 +172,7 @@ struct Watcher {
     every: Duration,
     inspector: Arc<Mutex<Option<Inspector>>>,
     server: Option<(Instant, ServerInfo)>,
-    signs: Signs,
+    monitor: HealthMonitor,
     sender: watch::Sender<Arc<View>>,
 }
 
@@ -170,7 +190,7 @@ impl Watcher {
             match read {
                 Ok(snapshot) => {
                     let snapshot = Arc::new(snapshot);
-                    self.signs.read(&snapshot, Instant::now());
+                    self.monitor.add(&snapshot, Instant::now());
                     Arc::make_mut(&mut view.trend).add(&snapshot);
                     view.snapshot = Some(snapshot);
                     view.at = Some(Instant::now().into_std());
@@ -179,7 +199,7 @@ impl Watcher {
                 Err(error) => view.trouble = Some(error.to_string()),
             }
             let trouble = view.trouble.as_deref();
-            view.health = self.signs.health(Instant::now(), trouble);
+            view.health = self.monitor.health(Instant::now(), trouble);
             self.sender.send_replace(Arc::new(view));
         }
     }

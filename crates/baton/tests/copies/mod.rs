@@ -1,4 +1,4 @@
-//! Copies of a program that run in this process, on a server of their own.
+//! Copies of a program as tasks of this process, with one server per fleet.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,15 +8,15 @@ use baton::{Effects, FleetName, Handler, Message, Node, NodeBuilder, Rejected, S
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How often a fleet is read.
+/// No condition takes longer.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// How often a watch reads the fleet.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// How long a silent generator keeps the lease.
 pub(crate) const LEASE_TTL: Duration = Duration::from_secs(1);
 
-/// What is the same for all copies of a fleet.
+/// The settings that all copies of a fleet share.
 pub(crate) struct Fleet {
     target: Target,
     name: FleetName,
@@ -38,7 +38,7 @@ impl Fleet {
         }
     }
 
-    /// The same with another time to live of claims.
+    /// Sets the time to live of claims.
     #[allow(dead_code, reason = "not every test uses it")]
     pub(crate) fn claim_ttl(mut self, ttl: Duration) -> Self {
         self.settings = self.settings.claim_ttl(ttl);
@@ -46,7 +46,7 @@ impl Fleet {
         self
     }
 
-    /// Watches it.
+    /// Starts to watch the fleet.
     pub(crate) fn watch(&self) -> Watch {
         let limits = Limits::new(LEASE_TTL, self.claim_ttl);
         Watch::start(self.target.clone(), self.name.clone(), EVERY, limits)
@@ -71,7 +71,7 @@ impl Fleet {
     }
 }
 
-/// One copy that runs.
+/// A running copy.
 pub(crate) struct Copy {
     pub(crate) name: String,
     pub(crate) meter: Arc<Meter>,
@@ -80,13 +80,13 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Lets it stop in good order.
+    /// Stops it in good order.
     pub(crate) async fn stop(self) {
         self.stop.send(()).unwrap();
         self.task.await.unwrap();
     }
 
-    /// Ends it without a word: its connections close, and that is all that others notice.
+    /// Kills it: all that others notice is that its connections close.
     pub(crate) async fn kill(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
@@ -113,25 +113,25 @@ impl Handler for Usual {
     }
 }
 
-/// Waits until what is known of a fleet fits.
+/// Waits until the latest view fits.
 pub(crate) async fn until(watch: &Watch, what: &str, fits: impl Fn(&View) -> bool) -> Arc<View> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut views = watch.views();
     loop {
-        let seen = views.latest();
-        if fits(&seen) {
-            return seen;
+        let view = views.latest();
+        if fits(&view) {
+            return view;
         }
-        let told = (&seen.trouble, &seen.health, &seen.snapshot);
-        assert!(Instant::now() < deadline, "in vain: {what}: {told:?}");
+        let state = (&view.trouble, &view.health, &view.snapshot);
+        assert!(Instant::now() < deadline, "in vain: {what}: {state:?}");
         views.next().await.unwrap();
     }
 }
 
-/// Waits until this many nodes are there, one generates, and messages have ended, some as failed.
+/// Waits until the fleet has this many nodes and a generator, and messages have failed.
 pub(crate) async fn at_work(watch: &Watch, nodes: usize) -> Arc<View> {
-    let fits = |seen: &View| {
-        seen.snapshot.as_ref().is_some_and(|snapshot| {
+    let fits = |view: &View| {
+        view.snapshot.as_ref().is_some_and(|snapshot| {
             snapshot.nodes.len() == nodes
                 && snapshot.generator.node.is_some()
                 && snapshot.failed > 0

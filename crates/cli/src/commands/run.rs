@@ -9,7 +9,7 @@ use anyhow::Context;
 use baton::inspect::{Limits, Watch};
 use baton::{Event, Handler, Node, NodeBuilder, Source};
 use baton_print::{errln, errln_within};
-use baton_web::{Listener, Own};
+use baton_web::{Listener, OwnNode};
 
 use crate::args::{ConnectionArgs, RunArgs};
 use crate::log::Log;
@@ -83,13 +83,13 @@ fn settings(connection: &ConnectionArgs, args: &RunArgs) -> Result<NodeBuilder, 
 fn listen<S: Source, H: Handler>(
     addr: SocketAddr,
     node: &Node<S, H>,
-) -> anyhow::Result<(Listener, Own)> {
+) -> anyhow::Result<(Listener, OwnNode)> {
     let listener = Listener::bind(addr).with_context(|| format!("cannot listen on {addr}"))?;
     errln!(
         "baton: /metrics, /healthz and /readyz on http://{}/",
         listener.addr()?
     );
-    let own = Own {
+    let own = OwnNode {
         node: node.name().to_owned(),
         meter: node.meter(),
     };
@@ -97,7 +97,7 @@ fn listen<S: Source, H: Handler>(
 }
 
 /// Serves metrics and health. Returns only if that fails, after it has printed why.
-async fn serve(listener: Listener, watch: Watch, own: Own) {
+async fn serve(listener: Listener, watch: Watch, own: OwnNode) {
     if let Err(error) = listener.node(watch, own).await {
         let text = format!("baton: metrics and health are served no more: {error}");
         // On another thread: a stalled reader of stderr must not delay a beat.

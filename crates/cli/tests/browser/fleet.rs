@@ -127,11 +127,11 @@ fn a_killed_generator_is_seen_within_two_seconds() {
     assert_eq!(tab.errors(), Vec::<String>::new());
 }
 
-/// The epochs of the strip's segments, in order.
+/// The epochs of the timeline's segments, in order.
 #[track_caller]
 fn epochs(tab: &Tab) -> Vec<String> {
     let segments = tab.eval(
-        "[...document.querySelectorAll('#strip [data-epoch]')]
+        "[...document.querySelectorAll('#timeline [data-epoch]')]
             .map((segment) => segment.dataset.epoch).sort((a, b) => a - b)",
     );
     serde_json::from_value(segments).unwrap()

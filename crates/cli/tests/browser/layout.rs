@@ -47,7 +47,7 @@ fn on_a_phone_nothing_is_wider_than_the_screen() {
         "all there is to show",
         "document.querySelectorAll('#nodes tr[data-node]').length === 4
             && document.querySelectorAll('#failed [data-id]').length > 0
-            && document.querySelectorAll('#strip [data-epoch]').length > 0
+            && document.querySelectorAll('#timeline [data-epoch]').length > 0
             && document.querySelectorAll('.charts canvas').length === 3",
     );
     assert_fits(&tab);

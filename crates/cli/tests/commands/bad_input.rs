@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use baton_server::PrivateServer;
 use redis::Commands;
 
-use crate::seeder::{Seeder, seeded, texts};
+use crate::seeder::{Seeder, texts, with_failures};
 use crate::support::{baton, dead_port, on, redis, run, send, server, wait_until};
 
 const COMMANDS: [&str; 4] = ["getErrors", "errors", "status", "clean"];
@@ -120,7 +120,7 @@ fn a_read_only_replica_is_refused_and_its_primary_untouched() {
 
 #[test]
 fn a_user_without_a_needed_command_is_told_which_and_nothing_is_lost() {
-    let (server, seed) = seeded(3);
+    let (server, seed) = with_failures(3);
     send(
         &server,
         &[

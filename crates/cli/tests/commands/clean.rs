@@ -5,12 +5,12 @@ use std::time::Duration;
 use baton::{FleetName, Inspector, Target};
 use baton_protocol::{Claim, ClaimCall, Slot, Store};
 
-use crate::seeder::{seeded, texts};
+use crate::seeder::{texts, with_failures};
 use crate::support::{on, server};
 
 #[test]
 fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
-    let (server, mut seed) = seeded(1);
+    let (server, mut seed) = with_failures(1);
     seed.publish(&texts(2..=6));
     // The living keep what they hold.
     let runtime = tokio::runtime::Runtime::new().unwrap();

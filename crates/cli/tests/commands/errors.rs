@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::seeder::{line, seeded};
+use crate::seeder::{line, with_failures};
 use crate::support::{on, run, server, shell};
 
 #[test]
 fn errors_prints_what_get_errors_would_and_leaves_it() {
-    let (server, seed) = seeded(1500);
+    let (server, seed) = with_failures(1500);
     for _ in 0..2 {
         let printed = on(&server, &["errors"]);
         let expected: Vec<String> = (1..=1500)

@@ -6,12 +6,14 @@ use std::thread;
 use redis::Commands;
 use rustix::process::Signal;
 
-use crate::seeder::{Seeder, line, seeded, texts};
-use crate::support::{baton, end, on, read_line, redis, run, send, server, signal, spawn};
+use crate::seeder::{Seeder, line, texts, with_failures};
+use crate::support::{
+    baton, end, on, read_line, redis, run, send, server, signal, start_get_errors,
+};
 
 #[test]
 fn all_failed_messages_are_printed_in_their_order_and_removed() {
-    let (server, seed) = seeded(600);
+    let (server, seed) = with_failures(600);
 
     let first = on(&server, &["getErrors"]);
     let expected: Vec<String> = (1..=600).map(|seq| line(seq, &format!("m{seq}"))).collect();
@@ -89,7 +91,7 @@ fn whatever_lies_in_the_errors_store_is_printed_escaped_and_removed() {
 
 #[test]
 fn two_at_once_print_each_message_once() {
-    let (server, seed) = seeded(3000);
+    let (server, seed) = with_failures(3000);
     let url = server.url();
     let takers: Vec<_> = (0..2)
         .map(|_| {
@@ -114,9 +116,8 @@ fn two_at_once_print_each_message_once() {
 
 #[test]
 fn failures_that_arrive_meanwhile_do_not_keep_it_running() {
-    let (server, mut seed) = seeded(10);
-    let mut child = spawn(&server, &["getErrors"]);
-    let mut stdout = child.stdout.take().unwrap();
+    let (server, mut seed) = with_failures(10);
+    let (child, mut stdout) = start_get_errors(&server);
     for seq in 1..=10 {
         assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
         seed.fail(&[format!("m{}", 10 + seq)]);
@@ -128,9 +129,8 @@ fn failures_that_arrive_meanwhile_do_not_keep_it_running() {
 
 #[test]
 fn killed_in_the_middle_it_has_removed_nothing_that_was_not_read() {
-    let (server, seed) = seeded(400);
-    let mut child = spawn(&server, &["getErrors"]);
-    let mut stdout = child.stdout.take().unwrap();
+    let (server, seed) = with_failures(400);
+    let (mut child, mut stdout) = start_get_errors(&server);
     let mut read = std::collections::BTreeSet::new();
     for _ in 0..300 {
         read.insert(read_line(&mut stdout));
@@ -151,9 +151,8 @@ fn killed_in_the_middle_it_has_removed_nothing_that_was_not_read() {
 #[test]
 fn interrupted_it_removes_what_was_read_and_gives_back_the_rest() {
     for (sent, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let (server, seed) = seeded(10);
-        let mut child = spawn(&server, &["getErrors"]);
-        let mut stdout = child.stdout.take().unwrap();
+        let (server, seed) = with_failures(10);
+        let (child, mut stdout) = start_get_errors(&server);
         for seq in 1..=3 {
             assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
         }
@@ -171,7 +170,7 @@ fn interrupted_it_removes_what_was_read_and_gives_back_the_rest() {
 
 #[test]
 fn it_works_on_a_server_whose_memory_is_full() {
-    let (server, seed) = seeded(10);
+    let (server, seed) = with_failures(10);
     send(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let taken = on(&server, &["getErrors"]);
     assert_eq!(
@@ -185,9 +184,8 @@ fn it_works_on_a_server_whose_memory_is_full() {
 
 #[test]
 fn a_slow_reader_gets_everything() {
-    let (server, seed) = seeded(5);
-    let mut child = spawn(&server, &["getErrors"]);
-    let mut stdout = child.stdout.take().unwrap();
+    let (server, seed) = with_failures(5);
+    let (mut child, mut stdout) = start_get_errors(&server);
     // The first line stays in the pipe until the program has long been waiting for its reader.
     crate::support::wait_until("the first line", || {
         rustix::io::ioctl_fionread(&stdout).unwrap() > 0

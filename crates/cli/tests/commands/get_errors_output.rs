@@ -3,14 +3,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 
-use crate::seeder::{line, seeded, texts};
-use crate::support::{baton, end, read_line, run, shell, spawn};
+use crate::seeder::{line, texts, with_failures};
+use crate::support::{baton, end, read_line, run, shell, start_get_errors};
 
 #[test]
 fn a_reader_that_ends_early_takes_exactly_what_it_read() {
-    let (server, seed) = seeded(300);
-    let mut child = spawn(&server, &["getErrors"]);
-    let mut stdout = child.stdout.take().unwrap();
+    let (server, seed) = with_failures(300);
+    let (child, mut stdout) = start_get_errors(&server);
     for seq in 1..=260 {
         assert_eq!(read_line(&mut stdout), line(seq, &format!("m{seq}")));
     }
@@ -27,7 +26,7 @@ fn a_reader_that_ends_early_takes_exactly_what_it_read() {
 
 #[test]
 fn head_takes_one() {
-    let (server, seed) = seeded(50);
+    let (server, seed) = with_failures(50);
     for seq in 1..=20 {
         let mut command = shell("$BATON getErrors | head -n 1");
         command.env("REDIS_URL", server.url());
@@ -38,7 +37,7 @@ fn head_takes_one() {
 
 #[test]
 fn on_a_full_disk_nothing_is_removed() {
-    let (server, seed) = seeded(5);
+    let (server, seed) = with_failures(5);
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = baton(&["getErrors", "--redis", &server.url()]);
     command.stdout(full);
@@ -54,7 +53,7 @@ fn on_a_full_disk_nothing_is_removed() {
 
 #[test]
 fn a_file_that_takes_no_more_has_every_message_that_was_removed() {
-    let (server, seed) = seeded(100);
+    let (server, seed) = with_failures(100);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("failed.txt");
     // A limit on the size of files, told by an error instead of the signal that would kill.
@@ -80,7 +79,7 @@ fn a_file_that_takes_no_more_has_every_message_that_was_removed() {
 
 #[test]
 fn without_a_stdout_nothing_is_taken() {
-    let (server, seed) = seeded(5);
+    let (server, seed) = with_failures(5);
     let mut command = shell("exec $BATON getErrors >&-");
     command.env("REDIS_URL", server.url());
     let ended = run(command);

@@ -10,7 +10,7 @@ use baton_protocol::{
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;
 
-use crate::support::server;
+use crate::shared::server;
 
 /// When seeded messages fail.
 pub(crate) const AT_MS: u64 = 1_700_000_000_123;
@@ -144,12 +144,12 @@ impl Seeder {
     }
 }
 
-/// A server on which the messages `m1`, `m2` and so on have failed.
-pub(crate) fn seeded(failed: u64) -> (PrivateServer, Seeder) {
+/// A server on which the messages `m1` to `m{count}` have failed, and their seeder.
+pub(crate) fn with_failures(count: u64) -> (PrivateServer, Seeder) {
     let server = server();
-    let mut seed = Seeder::new(&server);
-    seed.fail(&texts(1..=failed));
-    (server, seed)
+    let mut seeder = Seeder::new(&server);
+    seeder.fail(&texts(1..=count));
+    (server, seeder)
 }
 
 /// A failed message as seeded.

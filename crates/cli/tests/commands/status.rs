@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::seeder::{Seeder, seeded, texts};
+use crate::seeder::{Seeder, texts, with_failures};
 use crate::support::{on, send, server};
 
 #[test]
 fn status_says_where_every_message_is() {
-    let (server, mut seed) = seeded(6);
+    let (server, mut seed) = with_failures(6);
     seed.publish(&texts(7..=10));
     seed.claim(1);
     let status = on(&server, &["status"]);

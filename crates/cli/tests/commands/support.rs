@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -106,10 +106,13 @@ pub(crate) fn on(server: &PrivateServer, args: &[&str]) -> Ended {
     run(baton(&all))
 }
 
-/// Starts the program on a server.
-pub(crate) fn spawn(server: &PrivateServer, args: &[&str]) -> Child {
-    let mut command = baton(args);
-    command.args(["--redis", &server.url()]).spawn().unwrap()
+/// Starts `getErrors` on a server, with its output in a pipe.
+pub(crate) fn start_get_errors(server: &PrivateServer) -> (Child, ChildStdout) {
+    let mut child = baton(&["getErrors", "--redis", &server.url()])
+        .spawn()
+        .unwrap();
+    let stdout = child.stdout.take().unwrap();
+    (child, stdout)
 }
 
 /// Waits for the end of a process; kills it if it takes too long.

@@ -4,17 +4,14 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use baton_server::PrivateServer;
-use rustix::fs::OFlags;
 use rustix::process::Signal;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::seeder::Seeder;
+use crate::shared::pty;
 use crate::shared::server_matrix::start_each;
 use crate::support::{TIMEOUT, baton, end, run, send, signal, wait_until};
 
@@ -141,24 +138,7 @@ fn the_page_works_with_the_printed_rights_and_is_no_subscriber() {
 #[test]
 fn top_works_with_the_printed_rights() {
     for (name, server, _, _seed) in servers() {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).unwrap();
-        grantpt(&terminal).unwrap();
-        unlockpt(&terminal).unwrap();
-        let path = ptsname(&terminal, Vec::new()).unwrap();
-        let inner = File::options()
-            .read(true)
-            .write(true)
-            .custom_flags(OFlags::NOCTTY.bits().try_into().unwrap())
-            .open(path.to_str().unwrap())
-            .unwrap();
-        let size = Winsize {
-            ws_row: 40,
-            ws_col: 110,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&inner, size).unwrap();
+        let (terminal, inner) = pty::open(40, 110);
         let mut top = viewer(&server, &["top"])
             .env("TERM", "xterm-256color")
             .stdin(inner.try_clone().unwrap())

@@ -1,6 +1,8 @@
 //! The live view of the demo in a terminal, with every key that it has.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
+#[path = "../shared/mod.rs"]
+mod shared;
 mod terminal;
 
 use baton::FleetName;

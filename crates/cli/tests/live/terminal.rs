@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::Read;
 use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex};
@@ -13,13 +12,11 @@ use std::time::{Duration, Instant};
 
 use baton::inspect::{NodeRole, Snapshot};
 use baton_processes::{command, status};
-use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{LocalModes, Termios, tcgetattr};
 
-/// Longest wait for anything. Generous: a busy machine must not fail a test.
-const TIMEOUT: Duration = Duration::from_secs(60);
+use crate::shared::{TIMEOUT, pty};
+
 const POLL: Duration = Duration::from_millis(10);
 const ROWS: NonZeroU16 = NonZeroU16::new(30).unwrap();
 const COLUMNS: NonZeroU16 = NonZeroU16::new(110).unwrap();
@@ -60,34 +57,10 @@ pub(crate) struct Ended {
     pub(crate) words: String,
 }
 
-/// A new terminal: the test's end, and the program's.
-fn open_terminal() -> (OwnedFd, File) {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    // A program must not inherit the test's end of its own terminal.
-    rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    let size = Winsize {
-        ws_row: ROWS.get(),
-        ws_col: COLUMNS.get(),
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    let path = ptsname(&terminal, Vec::new()).unwrap();
-    let inner = File::options()
-        .read(true)
-        .write(true)
-        .custom_flags(OFlags::NOCTTY.bits().try_into().unwrap())
-        .open(path.to_str().unwrap())
-        .unwrap();
-    tcsetwinsize(&inner, size).unwrap();
-    (terminal, inner)
-}
-
 /// Runs a command in a dumb terminal until it writes these words or ends. Returns its exit code,
 /// if it has one, and what it wrote.
 pub(crate) fn run_dumb(args: &[&str], words: &str) -> (Option<i32>, String) {
-    let (terminal, inner) = open_terminal();
+    let (terminal, inner) = pty::open(ROWS.get(), COLUMNS.get());
     let mut child = command(env!("CARGO_BIN_EXE_baton").as_ref())
         .args(args)
         .env("TERM", "dumb")
@@ -112,7 +85,7 @@ pub(crate) fn run_dumb(args: &[&str], words: &str) -> (Option<i32>, String) {
 impl Demo {
     /// Starts it and waits until its nodes are there.
     pub(crate) fn start() -> Self {
-        let (terminal, inner) = open_terminal();
+        let (terminal, inner) = pty::open(ROWS.get(), COLUMNS.get());
         let calm = tcgetattr(&inner).unwrap();
         let child = command(env!("CARGO_BIN_EXE_baton").as_ref())
             .arg("demo")

@@ -16,7 +16,7 @@ use crate::encoding::pack::Range;
 use crate::error::says_not_executed;
 use crate::keys::FleetName;
 use crate::server_info::ServerInfo;
-use crate::{Cursor, Error, FailedGlance, record, scripts};
+use crate::{Cursor, Error, FailedPreview, record, scripts};
 
 pub use crate::encoding::takeover::parse as takeover;
 pub use crate::error::classify as error;
@@ -265,13 +265,13 @@ pub fn errors_settle(answer: &Value) -> Result<Vec<Settled>, Error> {
 }
 
 /// Decodes the answer to `newest`.
-pub fn newest(answer: &Value) -> Result<Vec<FailedGlance>, Error> {
+pub fn newest(answer: &Value) -> Result<Vec<FailedPreview>, Error> {
     let call = scripts::NEWEST.name;
     let pairs = array(call, answer)?.as_chunks::<2>().0.iter();
     pairs
         .map(|[length, record]| {
             let (length, record) = (number(call, length)?, bytes(call, record)?);
-            Ok(record::glance(record, length))
+            Ok(record::preview(record, length))
         })
         .collect()
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::{Store, command, decode};
-use crate::{Error, FailedGlance, Takeover, scripts};
+use crate::{Error, FailedPreview, Takeover, scripts};
 
 /// Max ranges of a queue that a census counts one by one.
 const CENSUS_RANGES: u64 = 100_000;
@@ -105,7 +105,7 @@ pub struct FleetState {
     /// Takeovers of the lease, newest first.
     pub takeovers: Vec<Takeover>,
     /// The newest failed messages, newest first.
-    pub newest: Vec<FailedGlance>,
+    pub newest: Vec<FailedPreview>,
 }
 
 impl Store {

@@ -21,10 +21,10 @@ pub struct FailedMessage {
     pub text: Vec<u8>,
 }
 
-/// The beginning of a failed message.
+/// The beginning of a failed message, as a snapshot lists it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
-pub struct FailedGlance {
+pub struct FailedPreview {
     /// Its sequence number; 0 for bytes that were never a message of this fleet.
     pub seq: u64,
     /// When it failed, in ms on Redis's clock.
@@ -77,10 +77,10 @@ pub fn encode(failed: &FailedMessage) -> Vec<u8> {
 }
 
 /// Reads the beginning of a record of `length` bytes.
-pub fn glance(bytes: &[u8], length: u64) -> FailedGlance {
+pub fn preview(bytes: &[u8], length: u64) -> FailedPreview {
     let cut = (bytes.len() as u64) < length;
     if cut && bytes.is_empty() {
-        return FailedGlance {
+        return FailedPreview {
             seq: 0,
             at_ms: 0,
             node: String::new(),
@@ -95,7 +95,7 @@ pub fn glance(bytes: &[u8], length: u64) -> FailedGlance {
         Some(failed) if rest.is_empty() => failed,
         _ => decode(bytes),
     };
-    FailedGlance {
+    FailedPreview {
         seq: failed.seq,
         at_ms: failed.at_ms,
         node: failed.node,
@@ -196,18 +196,18 @@ mod tests {
         };
         let bytes = encode(&failed);
         let length = bytes.len() as u64;
-        let whole = glance(&bytes, length);
+        let whole = preview(&bytes, length);
         assert_eq!((whole.text.len(), whole.cut), (300, false));
-        let cut = glance(&bytes[..bytes.len() - 290], length);
+        let cut = preview(&bytes[..bytes.len() - 290], length);
         assert_eq!(
             (cut.seq, cut.text.as_str(), cut.cut),
             (7, "xxxxxxxxxx", true)
         );
         assert_eq!(cut.reason, failed.reason);
-        let cut = glance(&bytes[..25], length);
+        let cut = preview(&bytes[..25], length);
         assert_eq!((cut.seq, cut.text.as_str(), cut.cut), (7, "", true));
         assert!(failed.reason.starts_with(&cut.reason) && !cut.reason.is_empty());
-        let garbage = glance(b"garb", 7);
+        let garbage = preview(b"garb", 7);
         assert_eq!(
             (garbage.seq, garbage.text.as_str(), garbage.cut),
             (0, "garb", true)

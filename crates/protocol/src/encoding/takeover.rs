@@ -17,7 +17,7 @@ pub struct Takeover {
     /// How long the lease was without a living holder before, at most, in ms.
     pub gap_ms: u64,
     /// Why.
-    pub how: How,
+    pub how: TakeoverCause,
     /// The holder before.
     pub from: Option<String>,
 }
@@ -26,7 +26,7 @@ pub struct Takeover {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum How {
+pub enum TakeoverCause {
     /// The lease had no holder before.
     #[default]
     First,
@@ -51,11 +51,11 @@ pub fn parse(line: &str) -> Option<Takeover> {
         at_ms: exact(at)?,
         gap_ms: exact(gap)?,
         how: match how {
-            "first" => How::First,
-            "resigned" => How::Resigned,
-            "gone" => How::Gone,
-            "expired" => How::Expired,
-            "raised" => How::Raised,
+            "first" => TakeoverCause::First,
+            "resigned" => TakeoverCause::Resigned,
+            "gone" => TakeoverCause::Gone,
+            "expired" => TakeoverCause::Expired,
+            "raised" => TakeoverCause::Raised,
             _ => return None,
         },
         from: Some(from.to_owned()).filter(|from| !from.is_empty()),
@@ -75,7 +75,7 @@ mod tests {
                 node: "n1".to_owned(),
                 at_ms: 1700,
                 gap_ms: 31,
-                how: How::Gone,
+                how: TakeoverCause::Gone,
                 from: Some("n0".to_owned()),
             })
         );

@@ -1,6 +1,6 @@
 //! The snapshot: the whole fleet, read in one atomic step.
 
-use baton::inspect::{How, NodeRole};
+use baton::inspect::{NodeRole, TakeoverCause};
 use baton::{Error, Inspector};
 use baton_protocol::{Commit, Failure, Publish, Seal, Settle, Settled};
 
@@ -73,7 +73,7 @@ async fn a_snapshot_has_nodes_messages_takeovers_and_failures() {
     assert_eq!((it.pending, it.claimed, it.errors), (2, 2, 1));
     assert!(it.balanced && it.counted);
     assert_eq!(it.takeovers.len(), 1);
-    assert_eq!(it.takeovers[0].how, How::First);
+    assert_eq!(it.takeovers[0].how, TakeoverCause::First);
     assert_eq!(it.newest.len(), 1);
     let newest = &it.newest[0];
     assert_eq!((newest.seq, newest.at_ms, newest.attempt), (2, 5, 1));

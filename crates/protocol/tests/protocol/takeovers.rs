@@ -1,7 +1,7 @@
 //! takeovers: when, why and from whom a node took the lease.
 
 use baton::Inspector;
-use baton::inspect::{How, Takeover};
+use baton::inspect::{Takeover, TakeoverCause};
 use baton_protocol::{Seal, Store};
 
 use crate::support::{EXPIRED, Fleet, LONG, beat};
@@ -50,7 +50,7 @@ async fn the_first_generator_of_a_fleet_had_no_gap_before_it() {
         made.node = "a".to_owned();
         made.at_ms = at_ms;
         made.gap_ms = 0;
-        made.how = How::First;
+        made.how = TakeoverCause::First;
         made.from = None;
         made
     };

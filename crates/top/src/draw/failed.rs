@@ -1,18 +1,19 @@
-//! The newest failed messages.
+//! The list of the newest failed messages.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::{line, part};
-use crate::app::{App, Panel};
-use crate::words::{Column, age, fit, row, thousands};
+use super::{line, section};
+use crate::app::{App, List};
+use crate::format::{age, thousands};
+use crate::text::{Column, fit, row};
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     let lines = usize::from(area.height.saturating_sub(1));
     let rows = app.message.visible(app.failed.len(), lines);
-    let area = part(frame, app, area, &title(app), Some(Panel::Failed));
+    let area = section(frame, app, area, &title(app), Some(List::Failed));
     if app.failed.is_empty() {
         let words = match app.filter.is_empty() {
             true => "  none waits in the errors store",
@@ -46,7 +47,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
         ]);
         let selected = at == app.message.at();
         let mark = if selected { "▸ " } else { "  " };
-        let style = match selected && app.focus == Panel::Failed {
+        let style = match selected && app.focus == List::Failed {
             true => app.palette.selected(),
             false => Style::new(),
         };

@@ -1,4 +1,4 @@
-//! The keys, and what came of the last one.
+//! The last lines: the keys, and what the last key led to.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -7,9 +7,9 @@ use ratatui::text::{Line, Span};
 use super::line;
 use crate::app::App;
 use crate::palette::Palette;
-use crate::words::{cut, fit, safe, width};
+use crate::text::{cut, escape, fit, width};
 
-/// Keys that are named in the last line, the most important first: it may be short.
+/// The keys of the last line, the most important first, because the line may be short.
 const OWN: [(&str, &str); 7] = [
     ("q", "quit"),
     ("?", "help"),
@@ -25,13 +25,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let cells = usize::from(area.width);
     let notice = app.keys.as_ref().and_then(|keys| keys.notice());
     if let Some(keys) = &app.keys {
-        let theirs: Vec<(String, &str)> = keys
+        let custom: Vec<(String, &str)> = keys
             .help()
             .into_iter()
             .map(|(key, does)| (key.to_string(), does.split(':').next().unwrap_or(does)))
             .collect();
-        let theirs = theirs.iter().map(|(key, does)| (key.as_str(), *does));
-        frame.render_widget(list(app.palette, theirs, cells), line(area, 0));
+        let custom = custom.iter().map(|(key, does)| (key.as_str(), *does));
+        frame.render_widget(list(app.palette, custom, cells), line(area, 0));
     }
     let place = line(area, last);
     let words = if app.typing {
@@ -41,7 +41,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
         Line::from(vec![Span::raw(typed), cursor, rest])
     } else if let Some(notice) = notice {
         let own = list(app.palette, OWN[..2].iter().copied(), cells);
-        let notice = cut(&safe(&notice), cells.saturating_sub(own.width() + 2));
+        let notice = cut(&escape(&notice), cells.saturating_sub(own.width() + 2));
         frame.render_widget(own.right_aligned(), place);
         Line::styled(notice, app.palette.title())
     } else {
@@ -50,7 +50,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
     frame.render_widget(words, place);
 }
 
-/// As many keys as fit.
+/// A line with as many keys as fit.
 fn list<'a>(
     palette: Palette,
     keys: impl Iterator<Item = (&'a str, &'a str)>,

@@ -1,4 +1,4 @@
-//! The first four lines: where, who generates, how the baton changed hands, whether all is well.
+//! The first four lines: the fleet, its generator, the last takeover, its health.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -7,33 +7,34 @@ use ratatui::text::{Line, Span};
 
 use super::line;
 use crate::app::App;
-use crate::words::{age, cut, fit, rate, safe, sentence, thousands, width};
+use crate::format::{age, rate, sentence, thousands};
+use crate::text::{cut, escape, fit, width};
 
-/// The track on which the beat travels, and how far its dots are apart.
+/// The width of the track, and the distance of its dots.
 const TRACK: usize = 12;
 const APART: usize = 4;
-/// Room for the server's version.
-const LONGEST_VERSION: usize = 20;
+/// The widest version of a server.
+const MAX_VERSION: usize = 20;
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let Some(snapshot) = app.snapshot() else {
         return;
     };
     let cells = usize::from(area.width);
-    let version = fit(&snapshot.server.version, LONGEST_VERSION);
+    let version = fit(&snapshot.server.version, MAX_VERSION);
     let place = cut(
-        &format!("baton · {}", safe(&app.place)),
+        &format!("baton · {}", escape(&app.place)),
         cells.saturating_sub(width(&version) + 1),
     );
     frame.render_widget(Line::styled(place, app.palette.title()), line(area, 0));
     let version = Line::styled(version, app.palette.faint()).right_aligned();
     frame.render_widget(version, line(area, 0));
     frame.render_widget(generator(app), line(area, 1));
-    let (words, style) = news(app);
+    let (words, style) = last_takeover(app);
     frame.render_widget(Line::styled(cut(&words, cells), style), line(area, 2));
     frame.render_widget(health(app, cells), line(area, 3));
-    if app.seen.trouble.is_some() {
-        away(frame, app, area);
+    if app.view.trouble.is_some() {
+        redis_away(frame, app, area);
     }
 }
 
@@ -55,12 +56,12 @@ fn generator(app: &App) -> Line<'static> {
     let mut spans = vec![heart];
     match (&generator.node, generator.since_ms) {
         (Some(node), since) => {
-            let held = app.clock_ms().saturating_sub(since.unwrap_or_default());
-            spans.push(Span::styled(format!("generator {}", safe(node)), style));
+            let since_ms = app.clock_ms().saturating_sub(since.unwrap_or_default());
+            spans.push(Span::styled(format!("generator {}", escape(node)), style));
             spans.push(Span::raw(format!(
                 "   epoch {}   for {}   ",
                 thousands(generator.epoch),
-                age(held)
+                age(since_ms)
             )));
         }
         (None, _) => {
@@ -68,7 +69,7 @@ fn generator(app: &App) -> Line<'static> {
             spans.push(Span::raw(format!("   last epoch {}   ", generator.epoch)));
         }
     }
-    let per_s = app.seen.trend.points().last();
+    let per_s = app.view.trend.points().last();
     let per_s = rate(per_s.map_or(0.0, |point| point.published_per_s));
     let style = match app.beating {
         true => Style::new(),
@@ -79,7 +80,7 @@ fn generator(app: &App) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Messages on their way, from left to right.
+/// Dots that move from left to right while the generator publishes.
 fn track(app: &App) -> String {
     let dot = |at: usize| app.beating && (at + APART - app.beat % APART).is_multiple_of(APART);
     (0..TRACK)
@@ -87,8 +88,8 @@ fn track(app: &App) -> String {
         .collect()
 }
 
-/// The last takeover.
-fn news(app: &App) -> (String, Style) {
+/// The last takeover, and its style.
+fn last_takeover(app: &App) -> (String, Style) {
     match app
         .snapshot()
         .and_then(|snapshot| snapshot.takeovers.first())
@@ -104,9 +105,9 @@ fn news(app: &App) -> (String, Style) {
     }
 }
 
-/// What is wrong, else what could go wrong, else that all is well.
+/// The first trouble, or the first warning, or that the fleet is well.
 fn health(app: &App, cells: usize) -> Line<'static> {
-    let troubles = &app.seen.health.troubles;
+    let troubles = &app.view.health.troubles;
     let warnings = app
         .snapshot()
         .map_or(&[][..], |snapshot| &snapshot.warnings);
@@ -120,7 +121,7 @@ fn health(app: &App, cells: usize) -> Line<'static> {
         0 => " (! in full)".to_owned(),
         others => format!(" (+{others}, ! in full)"),
     };
-    let words = format!("{sign} {}", safe(first));
+    let words = format!("{sign} {}", escape(first));
     let words = cut(&words, cells.saturating_sub(width(&more)));
     Line::from(vec![
         Span::styled(words, style),
@@ -128,14 +129,14 @@ fn health(app: &App, cells: usize) -> Line<'static> {
     ])
 }
 
-/// Redis is away: what is below was true when it was last heard.
-fn away(frame: &mut Frame<'_>, app: &App, area: Rect) {
+/// Says that Redis is away, and marks the screen as the last known state.
+fn redis_away(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let screen = frame.area();
     frame.buffer_mut().set_style(screen, app.palette.stale());
-    let silent = app.seen.at.map(|at| app.now.saturating_duration_since(at));
+    let silent = app.view.at.map(|at| app.now.saturating_duration_since(at));
     let silent = age(silent.map_or(0, |silent| silent.as_millis() as u64));
-    let trouble = safe(app.seen.trouble.as_deref().unwrap_or_default());
-    // Anything else is an answer, though one that does not help.
+    let trouble = escape(app.view.trouble.as_deref().unwrap_or_default());
+    // Every other trouble is an answer, such as a refusal.
     let words = match trouble.strip_prefix("Redis is not available: ") {
         Some(why) => format!(" Redis has not answered for {silent}: last known state — {why}"),
         None => format!(" Nothing new for {silent}: last known state — {trouble}"),

@@ -1,4 +1,4 @@
-//! Where the messages are: counters with their recent past, and whether they add up.
+//! Where the messages are: counters with their history, and whether they balance.
 
 use baton::inspect::{Point, Snapshot};
 use ratatui::Frame;
@@ -7,24 +7,25 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::{RenderDirection, Sparkline};
 
-use super::{line, part};
+use super::{line, section};
 use crate::app::App;
-use crate::words::{Column, cut, latency, rate, row, thousands};
+use crate::format::{latency, rate, thousands};
+use crate::text::{Column, cut, row};
 
 const COLUMNS: [Column; 3] = [Column::left(9), Column::right(13), Column::right(8)];
 const BEFORE_SPARKLINE: u16 = 9 + 13 + 8 + 3;
 
-/// One figure and how it went.
+/// A figure and its history.
 struct Metric {
     name: &'static str,
     now: String,
     per_s: String,
-    /// Larger than one, so that small figures do not all become 0.
-    then: fn(&Point) -> f64,
+    /// The value of a point, scaled so that small values do not all round to 0.
+    history: fn(&Point) -> f64,
     style: Style,
 }
 
-/// Lines that this part needs below its title.
+/// How many lines this section needs below its title.
 pub(super) fn lines(tall: bool) -> u16 {
     if tall { 9 } else { 6 }
 }
@@ -33,9 +34,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let Some(snapshot) = app.snapshot() else {
         return;
     };
-    let area = part(frame, app, area, "Messages", None);
-    let shown = usize::from(area.height.saturating_sub(1));
-    for (at, metric) in metrics(app, snapshot).into_iter().take(shown).enumerate() {
+    let area = section(frame, app, area, "Messages", None);
+    let metric_lines = usize::from(area.height.saturating_sub(1));
+    for (at, metric) in metrics(app, snapshot)
+        .into_iter()
+        .take(metric_lines)
+        .enumerate()
+    {
         let place = line(area, at);
         let texts = [metric.name, &metric.now, &metric.per_s];
         let text = row(COLUMNS.into_iter().zip(texts));
@@ -45,38 +50,38 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
             width: place.width.saturating_sub(BEFORE_SPARKLINE),
             ..place
         };
-        let points = app.seen.trend.points().rev().take(place.width.into());
-        let past = points.map(|point| (metric.then)(point).round() as u64);
+        let points = app.view.trend.points().rev().take(place.width.into());
+        let history = points.map(|point| (metric.history)(point).round() as u64);
         let sparkline = Sparkline::default()
-            .data(past.collect::<Vec<_>>())
+            .data(history.collect::<Vec<_>>())
             .direction(RenderDirection::RightToLeft)
             .style(metric.style);
         frame.render_widget(sparkline, place);
     }
     let (words, style) = balance(app, snapshot);
     let words = cut(&words, area.width.into());
-    frame.render_widget(Line::styled(words, style), line(area, shown));
+    frame.render_widget(Line::styled(words, style), line(area, metric_lines));
 }
 
 fn metrics(app: &App, snapshot: &Snapshot) -> Vec<Metric> {
-    let last = app.seen.trend.points().last().copied().unwrap_or_default();
+    let last = app.view.trend.points().last().copied().unwrap_or_default();
     let plain = Style::new();
     let failing = match last.failed_per_s > 0.0 {
         true => app.palette.bad(),
         false => plain,
     };
-    let flow = |name, count, per_s, then, style| Metric {
+    let flow = |name, count, per_s, history, style| Metric {
         name,
         now: thousands(count),
         per_s: format!("{}/s", rate(per_s)),
-        then,
+        history,
         style,
     };
-    let level = |name, now, then| Metric {
+    let level = |name, now, history| Metric {
         name,
         now,
         per_s: String::new(),
-        then,
+        history,
         style: plain,
     };
     vec![
@@ -113,7 +118,7 @@ fn metrics(app: &App, snapshot: &Snapshot) -> Vec<Metric> {
     ]
 }
 
-/// Whether every message is in exactly one place.
+/// Whether every message is in exactly one place, and the style to say so.
 fn balance(app: &App, snapshot: &Snapshot) -> (String, Style) {
     let came = thousands(snapshot.published.saturating_add(snapshot.retried));
     if !snapshot.balanced {

@@ -1,4 +1,4 @@
-//! Draws the state: what lies where, one file per part.
+//! Draws the state: this file has the layout, the others have one section each.
 
 mod failed;
 mod footer;
@@ -14,28 +14,28 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Paragraph, Wrap};
 
-use crate::app::{App, Panel};
-use crate::words::safe;
+use crate::app::{App, List};
+use crate::text::escape;
 
-/// The smallest terminal that has room for all of it.
-const LEAST: (u16, u16) = (60, 20);
-/// From so many lines on, there is room for more than the essential.
+/// The smallest terminal with room for all sections.
+const MIN_SIZE: (u16, u16) = (60, 20);
+/// A terminal with this many lines has room for more metrics.
 const TALL: u16 = 32;
 
 /// Draws one frame.
 pub(crate) fn draw(frame: &mut Frame<'_>, app: &mut App) {
     let area = frame.area();
-    if area.width < LEAST.0 || area.height < LEAST.1 {
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
         let words = format!(
             "Make the window larger: {} × {} at least, this is {} × {}. q quits.",
-            LEAST.0, LEAST.1, area.width, area.height
+            MIN_SIZE.0, MIN_SIZE.1, area.width, area.height
         );
         return frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: true }), area);
     }
     let footer = if app.keys.is_some() { 2 } else { 1 };
     let metrics = messages::lines(area.height >= TALL);
     let lists = area.height - 4 - (metrics + 1) - 3 - footer;
-    // Room that the nodes do not need is the failed messages'.
+    // The failed messages get the lines that the nodes do not need.
     let nodes = app.snapshot().map_or(0, |snapshot| snapshot.nodes.len());
     let nodes = u16::try_from(nodes).unwrap_or(u16::MAX);
     let failed = lists.saturating_sub(nodes).clamp(lists / 3, lists / 2);
@@ -70,26 +70,26 @@ pub(crate) fn draw(frame: &mut Frame<'_>, app: &mut App) {
     }
 }
 
-/// Before the first reading.
+/// Draws the screen before the first snapshot.
 fn connecting(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let mut lines = vec![
         Line::styled(
-            format!("connecting to {} …", safe(&app.place)),
+            format!("connecting to {} …", escape(&app.place)),
             app.palette.title(),
         ),
         Line::default(),
     ];
-    if let Some(trouble) = &app.seen.trouble {
-        lines.push(Line::styled(safe(trouble), app.palette.bad()));
+    if let Some(trouble) = &app.view.trouble {
+        lines.push(Line::styled(escape(trouble), app.palette.bad()));
     }
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), area);
 }
 
-/// A part with a title in its upper edge. Returns the room below.
-fn part(frame: &mut Frame<'_>, app: &App, area: Rect, title: &str, own: Option<Panel>) -> Rect {
+/// Draws the edge of a section, with its title. Returns the area below.
+fn section(frame: &mut Frame<'_>, app: &App, area: Rect, title: &str, list: Option<List>) -> Rect {
     let palette = app.palette;
-    let style = match own {
-        Some(panel) if panel == app.focus => palette.generator(),
+    let style = match list {
+        Some(list) if list == app.focus => palette.generator(),
         Some(_) => Style::new(),
         None => palette.title(),
     };
@@ -102,7 +102,7 @@ fn part(frame: &mut Frame<'_>, app: &App, area: Rect, title: &str, own: Option<P
     inner
 }
 
-/// The line at this place of an area.
+/// One line of an area.
 fn line(area: Rect, at: usize) -> Rect {
     let at = u16::try_from(at).unwrap_or(u16::MAX).min(area.height);
     Rect {

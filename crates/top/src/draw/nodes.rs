@@ -1,4 +1,4 @@
-//! The nodes. Only those on the screen are built: there may be a thousand.
+//! The list of nodes. It formats only the visible rows, because there may be a thousand.
 
 use baton::inspect::{NodeRole, NodeStatus};
 use ratatui::Frame;
@@ -6,18 +6,19 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::{line, part};
-use crate::app::{App, Panel, Sort};
-use crate::words::{Column, age, fit, latency, rate, row, safe, thousands};
+use super::{line, section};
+use crate::app::{App, List, Sort};
+use crate::format::{age, latency, rate, thousands};
+use crate::text::{Column, escape, fit, row};
 
-/// From so many cells on, there is room for more columns.
+/// A list of this width has room for more columns.
 const WIDE: u16 = 116;
-/// Cells of all columns but the names of node and host, with the mark and the spaces between;
-/// and of those for which there is room only then.
+/// The width of all columns but the names of node and host, with the mark and the spaces; and the
+/// width of the additional columns.
 const FIXED: usize = 40;
-const MORE: usize = 52;
+const ADDITIONAL: usize = 52;
 
-/// A column: its title, what sorts by it, its shape, its text.
+/// A column: its title, its sort order, its shape, its text.
 type Field = (
     &'static str,
     Option<Sort>,
@@ -27,7 +28,7 @@ type Field = (
 
 fn fields(width: u16) -> Vec<Field> {
     let wide = width >= WIDE;
-    let fixed = if wide { FIXED + MORE } else { FIXED };
+    let fixed = if wide { FIXED + ADDITIONAL } else { FIXED };
     let names = usize::from(width).saturating_sub(fixed);
     let host = names * 2 / 5;
     let mut fields: Vec<Field> = vec![
@@ -35,14 +36,16 @@ fn fields(width: u16) -> Vec<Field> {
             "NODE",
             Some(Sort::Name),
             Column::left(names - host),
-            |_, node| safe(&node.node),
+            |_, node| escape(&node.node),
         ),
         ("ROLE", Some(Sort::Role), Column::left(9), |_, node| {
             node.role.to_string()
         }),
-        ("HOST", None, Column::left(host), |_, node| safe(&node.host)),
+        ("HOST", None, Column::left(host), |_, node| {
+            escape(&node.host)
+        }),
         ("MSG/S", Some(Sort::Rate), Column::right(7), |app, node| {
-            rate(app.seen.trend.per_s(&node.node))
+            rate(app.view.trend.per_s(&node.node))
         }),
         (
             "IN HAND",
@@ -85,7 +88,7 @@ fn fields(width: u16) -> Vec<Field> {
 pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     let lines = usize::from(area.height.saturating_sub(2));
     let rows = app.node.visible(app.nodes.len(), lines);
-    let area = part(frame, app, area, &title(app, &rows), Some(Panel::Nodes));
+    let area = section(frame, app, area, &title(app, &rows), Some(List::Nodes));
     let fields = fields(area.width);
     let arrow = if app.reversed { "▼" } else { "▲" };
     let titles: Vec<String> = fields
@@ -130,7 +133,7 @@ fn style(app: &App, node: &NodeStatus, selected: bool) -> Style {
         NodeRole::Dead => app.palette.faint(),
         _ => Style::new(),
     };
-    match selected && app.focus == Panel::Nodes {
+    match selected && app.focus == List::Nodes {
         true => style.patch(app.palette.selected()),
         false => style,
     }
@@ -153,6 +156,6 @@ fn title(app: &App, rows: &std::ops::Range<usize>) -> String {
     if rows.len() < app.nodes.len() {
         title.push_str(&format!(" · {}–{}", rows.start + 1, rows.end));
     }
-    title.push_str(&format!(" · by {}", app.sort.words()));
+    title.push_str(&format!(" · by {}", app.sort.name()));
     title
 }

@@ -1,4 +1,4 @@
-//! The window over the view.
+//! The open window.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -7,15 +7,15 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use crate::app::App;
 
-/// A window is at most this wide: long lines are hard to read.
-const WIDEST: u16 = 100;
+/// The widest window: long lines are hard to read.
+const MAX_WIDTH: u16 = 100;
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, screen: Rect) {
-    let width = (screen.width - 4).min(WIDEST);
-    // An edge and a blank on either side.
-    let lines = app.page(usize::from(width - 4));
-    let most = screen.height - 4;
-    let height = u16::try_from(lines.len() + 2).unwrap_or(most).min(most);
+    let width = (screen.width - 4).min(MAX_WIDTH);
+    // An edge and a space on either side.
+    let lines = app.window_lines(usize::from(width - 4));
+    let max = screen.height - 4;
+    let height = u16::try_from(lines.len() + 2).unwrap_or(max).min(max);
     let palette = app.palette;
     let Some(open) = &mut app.open else {
         return;
@@ -42,10 +42,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, screen: Rect) {
         .title(Line::styled(format!(" {} ", open.title()), palette.title()))
         .title_bottom(Line::styled(below, palette.faint()).right_aligned())
         .padding(ratatui::widgets::Padding::horizontal(1));
-    let shown: Vec<Line<'_>> = lines[open.scroll..end]
+    let visible: Vec<Line<'_>> = lines[open.scroll..end]
         .iter()
         .map(|line| Line::raw(line.as_str()))
         .collect();
     frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(shown).block(block), area);
+    frame.render_widget(Paragraph::new(visible).block(block), area);
 }

@@ -1,4 +1,4 @@
-//! Whole frames, compared with the files in `tests/frames`. `BATON_FRAMES=write` rewrites them.
+//! Compares whole frames with the files in `tests/frames`. `BATON_FRAMES=write` rewrites the files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::*;
 use crate::draw::draw;
-use crate::full::Full;
+use crate::full_text::FullText;
 
 fn drawn(app: &mut App, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -25,7 +25,7 @@ fn lines(buffer: &Buffer) -> Vec<String> {
     rows.map(|cells| {
         let (mut line, mut hidden) = (String::new(), 0);
         for cell in cells {
-            // What a wide character covers is not on the screen.
+            // A wide character covers the next cell.
             if hidden == 0 {
                 line.push_str(cell.symbol());
                 hidden = cell.cell_width();
@@ -65,7 +65,7 @@ fn style_of(buffer: &Buffer, node: &str) -> (Color, Modifier) {
 
 #[test]
 fn a_fleet_fits_into_80_by_24() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     let buffer = assert_frame("normal", &mut app, 80, 24);
     assert_eq!(style_of(&buffer, "n0").0, Color::DarkGray);
     assert_eq!(style_of(&buffer, "n1").0, Color::Cyan);
@@ -74,13 +74,13 @@ fn a_fleet_fits_into_80_by_24() {
 
 #[test]
 fn a_large_terminal_shows_more() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     assert_frame("large", &mut app, 140, 40);
 }
 
 #[test]
 fn the_smallest_terminal_has_room_for_all_and_a_smaller_one_says_so() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     assert_frame("smallest", &mut app, 60, 20);
     assert_frame("too_small", &mut app, 59, 24);
     for (width, height) in [(1, 1), (60, 19), (200, 3), (3, 200)] {
@@ -89,8 +89,8 @@ fn the_smallest_terminal_has_room_for_all_and_a_smaller_one_says_so() {
 }
 
 #[test]
-fn a_takeover_is_news_for_three_seconds() {
-    let mut app = view(seen(snapshot()));
+fn a_takeover_is_highlighted_for_three_seconds() {
+    let mut app = app_of(view(snapshot()));
     let mut next = snapshot();
     next.generator.node = Some("n3".to_owned());
     next.generator.epoch = 8;
@@ -100,25 +100,12 @@ fn a_takeover_is_news_for_three_seconds() {
     next.nodes.remove(0);
     next.nodes[0].role = NodeRole::Dead;
     next.nodes[2].role = NodeRole::Generator;
-    next.takeovers.insert(0, {
-        let mut made = Takeover::default();
-        made.epoch = 8;
-        made.node = "n3".to_owned();
-        made.at_ms = NOW_MS + 900;
-        made.gap_ms = 1_520;
-        made.how = How::Expired;
-        made.from = Some("n1".to_owned());
-        made
-    });
+    let silent = takeover(8, "n3", NOW_MS + 900, 1_520, TakeoverCause::Expired);
+    next.takeovers.insert(0, from(silent, "n1"));
     let now = later(&app, 1000);
-    app.read(
-        Arc::new({
-            let mut made = seen(next);
-            made.at = Some(now);
-            made
-        }),
-        now,
-    );
+    let mut next = view(next);
+    next.at = Some(now);
+    app.update(Arc::new(next), now);
     let buffer = assert_frame("takeover", &mut app, 80, 24);
     let is_news = |buffer: &Buffer| style_of(buffer, "n3").1.contains(Modifier::REVERSED);
     assert!(is_news(&buffer));
@@ -137,30 +124,30 @@ fn a_takeover_is_news_for_three_seconds() {
 
 #[test]
 fn the_heart_beats_while_messages_are_published() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     let beats = |app: &mut App| -> Vec<String> {
-        let mut shown = Vec::new();
+        let mut beats = Vec::new();
         for _ in 0..4 {
             let now = later(app, 250);
             app.tick(now);
             let line = lines(&drawn(app, 80, 24)).swap_remove(1);
-            shown.push(line.replace(|c: char| c.is_ascii(), ""));
+            beats.push(line.replace(|c: char| c.is_ascii(), ""));
         }
-        shown.dedup();
-        shown
+        beats.dedup();
+        beats
     };
     assert_eq!(beats(&mut app), ["♡────────────"]);
     let mut next = snapshot();
     next.published += 10;
     let now = app.now;
-    app.read(Arc::new(seen(next.clone())), now);
+    app.update(Arc::new(view(next.clone())), now);
     assert_eq!(beats(&mut app).len(), 4);
-    app.read(Arc::new(seen(next)), now);
+    app.update(Arc::new(view(next)), now);
     assert_eq!(beats(&mut app), ["♡────────────"]);
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn the_screen_says_what_is_wrong() {
     let mut wrong = snapshot();
     wrong.balanced = false;
     wrong.pending = 22;
@@ -168,9 +155,9 @@ fn what_is_wrong_is_said() {
     wrong.generator.node = None;
     wrong.generator.since_ms = None;
     wrong.warnings = vec!["appendonly is off".to_owned()];
-    let mut wrong = seen(wrong);
+    let mut wrong = view(wrong);
     wrong.health.troubles = vec!["no generator has renewed the lease for 4.0 s".to_owned()];
-    let mut app = view(wrong);
+    let mut app = app_of(wrong);
     assert_frame("wrong", &mut app, 80, 24);
     press(&mut app, KeyCode::Char('!'));
     assert_frame("wrong_in_full", &mut app, 80, 24);
@@ -178,29 +165,18 @@ fn what_is_wrong_is_said() {
 
 #[test]
 fn the_last_known_state_stays_while_redis_is_away() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     let now = later(&app, 12_000);
-    let away = {
-        let mut made = View::clone(&app.seen);
-        made.trouble = Some("Redis is not available: connection refused".to_owned());
-        made.health = {
-            let mut made = Health::default();
-            made.troubles = vec!["the fleet could not be read for 11.0 s".to_owned()];
-            made
-        };
-        made
-    };
-    app.read(Arc::new(away), now);
+    let mut away = View::clone(&app.view);
+    away.health.troubles = vec!["the fleet could not be read for 11.0 s".to_owned()];
+    let away = with_trouble(&away, "Redis is not available: connection refused");
+    app.update(away, now);
     let buffer = assert_frame("away", &mut app, 80, 24);
     assert_eq!(style_of(&buffer, "n1").0, Color::DarkGray);
     assert!(style_of(&buffer, "n3").1.contains(Modifier::DIM));
     assert_eq!(buffer[(4, 0)].fg, Color::Red);
-    let refused = {
-        let mut made = View::clone(&app.seen);
-        made.trouble = Some("NOPERM \u{1b}[31mno".to_owned());
-        made
-    };
-    app.read(Arc::new(refused), now);
+    let refused = with_trouble(&app.view, "NOPERM \u{1b}[31mno");
+    app.update(refused, now);
     assert_eq!(
         lines(&drawn(&mut app, 80, 24))[0],
         " Nothing new for 12 s: last known state — NOPERM \\x1b[31mno"
@@ -208,10 +184,10 @@ fn the_last_known_state_stays_while_redis_is_away() {
 }
 
 #[test]
-fn before_the_first_reading_it_says_what_it_waits_for() {
-    let mut app = view(nothing_seen(None));
+fn before_the_first_snapshot_the_screen_says_what_it_waits_for() {
+    let mut app = app_of(empty_view(None));
     assert_frame("connecting", &mut app, 80, 24);
-    let mut app = view(nothing_seen(Some(
+    let mut app = app_of(empty_view(Some(
         "Redis is not available: connection refused",
     )));
     assert_frame("connecting_in_vain", &mut app, 80, 24);
@@ -223,7 +199,7 @@ fn before_the_first_reading_it_says_what_it_waits_for() {
 
 #[test]
 fn without_colours_no_cell_has_one() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     app.palette = Palette { colour: false };
     let check = |app: &mut App| {
         for cell in &drawn(app, 140, 40).content {
@@ -239,13 +215,9 @@ fn without_colours_no_cell_has_one() {
         check(&mut app);
         press(&mut app, KeyCode::Esc);
     }
-    let away = {
-        let mut made = View::clone(&app.seen);
-        made.trouble = Some("gone".to_owned());
-        made
-    };
     let now = app.now;
-    app.read(Arc::new(away), now);
+    let away = with_trouble(&app.view, "gone");
+    app.update(away, now);
     check(&mut app);
 }
 
@@ -257,39 +229,40 @@ fn hostile_texts_stay_texts() {
     hostile.nodes[2].host = evil.to_owned();
     hostile.nodes[2].version = evil.to_owned();
     hostile.takeovers[0].from = Some(evil.to_owned());
-    hostile.newest = vec![{
-        let mut made = glance(12_001, evil, evil);
-        made.node = evil.to_owned();
-        made.cut = true;
-        made
-    }];
+    let mut failed = preview(12_001, evil, evil);
+    failed.node = evil.to_owned();
+    failed.cut = true;
+    hostile.newest = vec![failed];
     hostile.warnings = vec![evil.to_owned()];
     hostile.server.version = evil.to_owned();
-    let mut app = view(seen(hostile));
+    let mut app = app_of(view(hostile));
     assert_frame("hostile", &mut app, 80, 24);
     press(&mut app, KeyCode::Tab);
-    let Some(Action::Read(glance)) = press(&mut app, KeyCode::Enter) else {
+    let Some(Action::Read(preview)) = press(&mut app, KeyCode::Enter) else {
         panic!("a failed message is to be read in full");
     };
     assert_frame("hostile_being_read", &mut app, 80, 24);
     let text = [evil.as_bytes(), b"\nand \xff\xfe the end"].concat();
     let open = app.open.as_mut().unwrap();
-    open.is_read(&glance, Full::Text(text));
+    open.set_full_text(&preview, FullText::Text(text));
     assert_frame("hostile_in_full", &mut app, 80, 24);
-    app.open.as_mut().unwrap().is_read(&glance, Full::Gone);
+    app.open
+        .as_mut()
+        .unwrap()
+        .set_full_text(&preview, FullText::Gone);
     assert_frame("hostile_gone", &mut app, 80, 24);
 }
 
 #[test]
 fn a_long_message_scrolls_to_its_end() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     press(&mut app, KeyCode::Tab);
-    let Some(Action::Read(glance)) = press(&mut app, KeyCode::Enter) else {
+    let Some(Action::Read(preview)) = press(&mut app, KeyCode::Enter) else {
         panic!("a failed message is to be read in full");
     };
     let text: String = (0..2_000).map(|word| format!("word{word} ")).collect();
     let open = app.open.as_mut().unwrap();
-    open.is_read(&glance, Full::Text(text.into_bytes()));
+    open.set_full_text(&preview, FullText::Text(text.into_bytes()));
     drawn(&mut app, 80, 24);
     press(&mut app, KeyCode::End);
     assert_frame("long_message", &mut app, 80, 24);
@@ -309,28 +282,28 @@ fn a_long_message_scrolls_to_its_end() {
 
 #[test]
 fn a_node_has_details() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     press(&mut app, KeyCode::Enter);
     assert_frame("node", &mut app, 80, 24);
     let mut next = snapshot();
     next.nodes.remove(0);
     let now = app.now;
-    app.read(Arc::new(seen(next)), now);
+    app.update(Arc::new(view(next)), now);
     assert_frame("node_gone", &mut app, 80, 24);
 }
 
 #[test]
 fn help_names_every_key() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     press(&mut app, KeyCode::Char('?'));
     assert_frame("help", &mut app, 80, 24);
 }
 
 #[test]
-fn keys_of_somebody_else_are_in_the_footer_and_in_the_help() {
-    let seen = Arc::new(seen(snapshot()));
-    let (palette, now) = (Palette { colour: true }, seen.at.unwrap());
-    let mut app = App::new(PLACE, palette, Some(Box::new(Theirs::default())), seen, now);
+fn custom_keys_are_in_the_footer_and_in_the_help() {
+    let mut app = app_of(view(snapshot()));
+    app.keys = Some(Box::new(CustomKeys::default()));
+    let now = app.now;
     assert_frame("their_keys", &mut app, 80, 24);
     press(&mut app, KeyCode::Char('k'));
     assert_frame("their_notice", &mut app, 80, 24);
@@ -344,7 +317,7 @@ fn keys_of_somebody_else_are_in_the_footer_and_in_the_help() {
 
 #[test]
 fn a_filter_shows_what_matches() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     type_in(&mut app, "/N2");
     assert_frame("filter_typed", &mut app, 80, 24);
     press(&mut app, KeyCode::Enter);
@@ -359,7 +332,7 @@ fn a_thousand_nodes_scroll() {
     many.nodes = (0..1000)
         .map(|at| node(&format!("node{at:04}"), NodeRole::Worker, at, at * 10))
         .collect();
-    let mut app = view(seen(many));
+    let mut app = app_of(view(many));
     for _ in 0..41 {
         press(&mut app, KeyCode::PageDown);
     }

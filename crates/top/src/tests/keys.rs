@@ -1,11 +1,11 @@
-//! What keys do to the state.
+//! What each key does to the state.
 
 use std::sync::Mutex;
 
 use ratatui::crossterm::event::KeyEventKind;
 
 use super::*;
-use crate::app::{Panel, Sort};
+use crate::app::{List, Sort};
 
 fn names(app: &App) -> Vec<&str> {
     let rows = 0..app.nodes.len();
@@ -19,7 +19,7 @@ fn selected(app: &App) -> Option<&str> {
 
 #[test]
 fn nodes_are_sorted_by_what_was_asked_for_and_the_selection_stays() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     press(&mut app, KeyCode::Down);
     press(&mut app, KeyCode::Char('j'));
     assert_eq!(selected(&app), Some("n2"));
@@ -61,7 +61,7 @@ fn nodes_are_sorted_by_what_was_asked_for_and_the_selection_stays() {
 
 #[test]
 fn the_selection_stays_on_its_node_when_others_come_and_go() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     press(&mut app, KeyCode::End);
     assert_eq!(selected(&app), Some("n3"));
     let mut next = snapshot();
@@ -69,19 +69,19 @@ fn the_selection_stays_on_its_node_when_others_come_and_go() {
     next.nodes.insert(1, node("n11", NodeRole::Worker, 0, 0));
     next.nodes.push(node("n9", NodeRole::Worker, 0, 0));
     let now = app.now;
-    app.read(Arc::new(seen(next)), now);
+    app.update(Arc::new(view(next)), now);
     assert_eq!(names(&app), ["n1", "n11", "n2", "n3", "n9"]);
     assert_eq!(selected(&app), Some("n3"));
     let mut next = snapshot();
     next.nodes.truncate(3);
-    app.read(Arc::new(seen(next)), now);
+    app.update(Arc::new(view(next)), now);
     assert_eq!(selected(&app), Some("n2"));
 }
 
 #[test]
 fn a_filter_is_typed_kept_and_cleared() {
-    let mut app = view(seen(snapshot()));
-    // While it is typed, no letter is a command.
+    let mut app = app_of(view(snapshot()));
+    // While the user types a filter, no letter is a command.
     type_in(&mut app, "/RiVerbankq");
     assert_eq!((app.filter.as_str(), app.typing), ("RiVerbankq", true));
     assert!(names(&app).is_empty());
@@ -105,24 +105,24 @@ fn a_filter_is_typed_kept_and_cleared() {
 }
 
 #[test]
-fn the_newest_failed_message_is_on_top_until_somebody_walks_through_them() {
-    let mut app = view(seen(snapshot()));
+fn the_newest_failed_message_is_selected_until_the_user_selects_another() {
+    let mut app = app_of(view(snapshot()));
     let now = app.now;
-    let seq = |app: &App| app.message.key().map(|glance| glance.seq);
+    let seq = |app: &App| app.message.key().map(|preview| preview.seq);
     let mut next = snapshot();
-    next.newest.insert(0, glance(12_100, "late", "order 18"));
-    app.read(Arc::new(seen(next.clone())), now);
+    next.newest.insert(0, preview(12_100, "late", "order 18"));
+    app.update(Arc::new(view(next.clone())), now);
     assert_eq!(seq(&app), Some(12_100));
     press(&mut app, KeyCode::Tab);
-    assert_eq!(app.focus, Panel::Failed);
-    next.newest.insert(0, glance(12_200, "late", "order 19"));
-    app.read(Arc::new(seen(next)), now);
+    assert_eq!(app.focus, List::Failed);
+    next.newest.insert(0, preview(12_200, "late", "order 19"));
+    app.update(Arc::new(view(next)), now);
     assert_eq!((seq(&app), app.message.at()), (Some(12_100), 1));
 }
 
 #[test]
 fn q_and_control_c_quit_and_windows_close_first() {
-    let mut app = view(seen(snapshot()));
+    let mut app = app_of(view(snapshot()));
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     press(&mut app, KeyCode::Char('?'));
     assert_eq!(app.press(control_c), Some(Action::Quit));
@@ -138,13 +138,13 @@ fn q_and_control_c_quit_and_windows_close_first() {
     assert_eq!(app.press(control_c), Some(Action::Quit));
 }
 
-/// Shares what was pressed with the test.
-struct Shared(Arc<Mutex<Theirs>>);
+/// Shares the pressed keys with the test.
+struct Shared(Arc<Mutex<CustomKeys>>);
 
 impl Keys for Shared {
     fn help(&self) -> Vec<(char, &'static str)> {
         let mut help = self.0.lock().unwrap().help();
-        help.extend([('q', "not theirs to take"), ('?', "neither")]);
+        help.extend([('q', "cannot be taken"), ('?', "neither")]);
         help
     }
 
@@ -162,10 +162,10 @@ impl Keys for Shared {
 }
 
 #[test]
-fn keys_of_somebody_else_come_first_unless_a_window_or_the_filter_is_open() {
-    let theirs = Arc::new(Mutex::new(Theirs::default()));
-    let mut app = view(seen(snapshot()));
-    app.keys = Some(Box::new(Shared(Arc::clone(&theirs))));
+fn custom_keys_come_first_unless_a_window_or_the_filter_is_open() {
+    let keys = Arc::new(Mutex::new(CustomKeys::default()));
+    let mut app = app_of(view(snapshot()));
+    app.keys = Some(Box::new(Shared(Arc::clone(&keys))));
     press(&mut app, KeyCode::Char('j'));
     assert_eq!(selected(&app), Some("n1"));
     press(&mut app, KeyCode::Char('k'));
@@ -175,6 +175,6 @@ fn keys_of_somebody_else_come_first_unless_a_window_or_the_filter_is_open() {
     press(&mut app, KeyCode::Esc);
     type_in(&mut app, "/w");
     press(&mut app, KeyCode::Esc);
-    assert_eq!(theirs.lock().unwrap().pressed, ["k n1"]);
+    assert_eq!(keys.lock().unwrap().pressed, ["k n1"]);
     assert_eq!(press(&mut app, KeyCode::Char('q')), Some(Action::Quit));
 }

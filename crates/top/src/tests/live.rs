@@ -1,10 +1,9 @@
-//! The view of a real server: its readings are drawn, its failed messages read in full.
+//! The screen of a fleet on a real server: it draws views and reads failed messages in full.
 
 use std::io;
 
 use baton::inspect::{Limits, Watch};
 use baton::{FailedMessage, FleetName, Inspector, Target};
-use baton_protocol::Store;
 use baton_server::PrivateServer;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -12,23 +11,21 @@ use ratatui::crossterm::event::Event;
 use tokio::sync::{mpsc, watch};
 
 use super::*;
-use crate::full::{self, Full};
+use crate::full_text::{self, FullText};
 
 fn record(seq: u64, text: &[u8]) -> Vec<u8> {
-    baton_protocol::record::encode(&{
-        let mut made = FailedMessage::default();
-        made.seq = seq;
-        made.at_ms = NOW_MS;
-        made.node = "n2".to_owned();
-        made.reason = "too long".to_owned();
-        made.attempt = 1;
-        made.text = text.to_vec();
-        made
-    })
+    let mut failed = FailedMessage::default();
+    failed.seq = seq;
+    failed.at_ms = NOW_MS;
+    failed.node = "n2".to_owned();
+    failed.reason = "too long".to_owned();
+    failed.attempt = 1;
+    failed.text = text.to_vec();
+    baton_protocol::record::encode(&failed)
 }
 
-/// Writes to the errors store behind the fleet's back.
-fn to_errors(server: &PrivateServer, records: &[Vec<u8>]) {
+/// Puts records into the errors store.
+fn push(server: &PrivateServer, records: &[Vec<u8>]) {
     let client = redis::Client::open(server.url()).unwrap();
     let mut connection = client.get_connection().unwrap();
     let ids = redis::cmd("HINCRBY")
@@ -57,49 +54,49 @@ async fn a_failed_message_is_read_in_full_as_long_as_it_is_there() {
     let server = PrivateServer::builder().start().unwrap();
     let target = Target::parse(&server.url()).unwrap();
     let fleet = FleetName::new("default").unwrap();
-    let store = Store::open(&target, &fleet, "looker", |_| {})
-        .await
-        .unwrap();
+    let inspector = Inspector::connect(&target, &fleet).await.unwrap();
     let long = vec![b'x'; 10_000];
     let foreign = [b"\xc1 was never a record", &long[..]].concat();
     let another = [b"\xc1 was neither", &long[..]].concat();
     let short = record(8, b"short");
-    to_errors(
+    push(
         &server,
         &[record(7, &long), foreign.clone(), another.clone(), short],
     );
-    let inspector = Inspector::over(store);
     let snapshot = inspector.snapshot().await.unwrap();
-    let cut: Vec<bool> = snapshot.newest.iter().map(|glance| glance.cut).collect();
+    let cut: Vec<bool> = snapshot.newest.iter().map(|preview| preview.cut).collect();
     assert_eq!(cut, [false, true, true, true]);
-    // Others come meanwhile.
+    // Others fail meanwhile.
     let others: Vec<Vec<u8>> = (9..200).map(|seq| record(seq, b"later")).collect();
-    to_errors(&server, &others);
-    for (glance, whole) in snapshot
+    push(&server, &others);
+    for (preview, whole) in snapshot
         .newest
         .iter()
         .zip([&b"short"[..], &another, &foreign, &long])
     {
-        match full::read(Some(inspector.clone()), glance).await {
-            Full::Text(text) => assert!(text == whole, "another text of {glance:?}"),
-            other => panic!("{other:?} of {glance:?}"),
+        match full_text::read(Some(inspector.clone()), preview).await {
+            FullText::Text(text) => assert!(text == whole, "another text of {preview:?}"),
+            other => panic!("{other:?} of {preview:?}"),
         }
     }
-    let other = glance(7, "", "");
+    let other = preview(7, "", "");
     assert!(matches!(
-        full::read(Some(inspector), &other).await,
-        Full::Gone
+        full_text::read(Some(inspector), &other).await,
+        FullText::Gone
     ));
-    assert!(matches!(full::read(None, &other).await, Full::Trouble(_)));
+    assert!(matches!(
+        full_text::read(None, &other).await,
+        FullText::Trouble(_)
+    ));
 }
 
 #[tokio::test]
-async fn it_draws_what_it_reads_until_q() {
+async fn the_screen_draws_every_view_until_q() {
     let server = PrivateServer::builder().start().unwrap();
     let target = Target::parse(&server.url()).unwrap();
     let fleet = FleetName::new("default").unwrap();
     let text = "order 17, and so on ".repeat(200) + "until the end";
-    to_errors(&server, &[record(7, text.as_bytes())]);
+    push(&server, &[record(7, text.as_bytes())]);
     let limits = Limits::default();
     let watch = Watch::start(target, fleet, Duration::from_millis(20), limits);
     let (keys, events) = mpsc::unbounded_channel();
@@ -110,8 +107,8 @@ async fn it_draws_what_it_reads_until_q() {
         drawn.send_replace(terminal.backend().to_string());
         Ok(())
     };
-    let app = view(View::clone(&watch.view()));
-    let shown = crate::show(draw, events, &watch, app);
+    let app = app_of(View::clone(&watch.view()));
+    let screen_ends = crate::event_loop(draw, events, &watch, app);
     let user = async {
         for (awaited, pressed) in [
             ("connecting to", KeyCode::Null),
@@ -129,15 +126,15 @@ async fn it_draws_what_it_reads_until_q() {
             keys.send(Ok(Event::Key(key))).unwrap();
         }
     };
-    let both = async { tokio::join!(shown, user) };
+    let both = async { tokio::join!(screen_ends, user) };
     let (ended, ()) = tokio::time::timeout(Duration::from_secs(20), both)
         .await
-        .expect("what was awaited is not on the screen");
+        .expect("the screen never had the awaited text");
     ended.unwrap();
 }
 
 #[tokio::test]
-async fn it_ends_when_the_keyboard_is_gone() {
+async fn the_screen_ends_when_the_keyboard_is_gone() {
     let target = Target::parse("redis://127.0.0.1:1").unwrap();
     let fleet = FleetName::new("default").unwrap();
     let limits = Limits::default();
@@ -145,14 +142,14 @@ async fn it_ends_when_the_keyboard_is_gone() {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     let (keys, events) = mpsc::unbounded_channel();
     keys.send(Err(io::Error::other("hung up"))).unwrap();
-    let app = view(View::clone(&watch.view()));
-    let ended = crate::show(|app| draw_on(&mut terminal, app), events, &watch, app).await;
+    let app = app_of(View::clone(&watch.view()));
+    let ended = crate::event_loop(|app| draw_on(&mut terminal, app), events, &watch, app).await;
     assert_eq!(ended.unwrap_err().to_string(), "hung up");
     drop(keys);
     let (_, events) = mpsc::unbounded_channel();
-    let app = view(View::clone(&watch.view()));
+    let app = app_of(View::clone(&watch.view()));
     assert!(
-        crate::show(|app| draw_on(&mut terminal, app), events, &watch, app)
+        crate::event_loop(|app| draw_on(&mut terminal, app), events, &watch, app)
             .await
             .is_err()
     );

@@ -1,18 +1,16 @@
-//! A fleet that does not exist, and how it looks.
+//! The screen of an invented fleet.
 
 mod frames;
 mod keys;
 mod live;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton::inspect::{
-    FailedGlance, GeneratorStatus, Health, Histogram, How, NodeRole, NodeStatus, ServerInfo,
-    Snapshot, Takeover, Trend, View,
+    FailedPreview, Histogram, NodeRole, NodeStatus, Snapshot, Takeover, TakeoverCause, Trend, View,
 };
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use std::time::Instant;
 
 use crate::Keys;
 use crate::app::App;
@@ -23,103 +21,94 @@ const NOW_MS: u64 = 1_700_000_000_000;
 const PLACE: &str = "fleet default on redis://localhost:6379";
 
 fn node(name: &str, role: NodeRole, claimed: u64, seen_ms_ago: u64) -> NodeStatus {
-    let mut made = NodeStatus::default();
-    made.node = name.to_owned();
-    made.role = role;
-    made.host = "riverbank".to_owned();
-    made.pid = 4711;
-    made.version = "0.1.0".to_owned();
-    made.processed = 1000;
-    made.failed = 3;
-    made.claimed = claimed;
-    made.latency = latency();
-    made.joined_ms = NOW_MS - 133_000;
-    made.seen_ms = NOW_MS - seen_ms_ago;
-    made
+    let mut node = NodeStatus::default();
+    node.node = name.to_owned();
+    node.role = role;
+    node.host = "riverbank".to_owned();
+    node.pid = 4711;
+    node.version = "0.1.0".to_owned();
+    node.processed = 1000;
+    node.failed = 3;
+    node.claimed = claimed;
+    node.latency = latency();
+    node.joined_ms = NOW_MS - 133_000;
+    node.seen_ms = NOW_MS - seen_ms_ago;
+    node
 }
 
 fn latency() -> Histogram {
     serde_json::from_str(r#"{"counts":[10,500,400,80,10],"sum_s":3.5}"#).unwrap()
 }
 
-fn glance(seq: u64, reason: &str, text: &str) -> FailedGlance {
-    let mut made = FailedGlance::default();
-    made.seq = seq;
-    made.at_ms = NOW_MS - 5_000;
-    made.node = "n2".to_owned();
-    made.reason = reason.to_owned();
-    made.attempt = 1;
-    made.text = text.to_owned();
-    made.cut = false;
-    made
+fn preview(seq: u64, reason: &str, text: &str) -> FailedPreview {
+    let mut preview = FailedPreview::default();
+    preview.seq = seq;
+    preview.at_ms = NOW_MS - 5_000;
+    preview.node = "n2".to_owned();
+    preview.reason = reason.to_owned();
+    preview.attempt = 1;
+    preview.text = text.to_owned();
+    preview
 }
 
-/// Three nodes and a dead one, some seconds after a takeover.
+fn takeover(epoch: u64, node: &str, at_ms: u64, gap_ms: u64, how: TakeoverCause) -> Takeover {
+    let mut takeover = Takeover::default();
+    takeover.epoch = epoch;
+    takeover.node = node.to_owned();
+    takeover.at_ms = at_ms;
+    takeover.gap_ms = gap_ms;
+    takeover.how = how;
+    takeover
+}
+
+/// Names the holder before a takeover.
+fn from(mut takeover: Takeover, node: &str) -> Takeover {
+    takeover.from = Some(node.to_owned());
+    takeover
+}
+
+/// Three nodes and a dead one, two minutes after a takeover.
 fn snapshot() -> Snapshot {
     let mut generator = node("n1", NodeRole::Generator, 0, 200);
     generator.published = 4_000;
-    let mut server = ServerInfo::default();
-    server.version = "Valkey 9.1.2".to_owned();
-    {
-        let mut made = Snapshot::default();
-        made.fleet = "default".to_owned();
-        made.generator = {
-            let mut made = GeneratorStatus::default();
-            made.node = Some("n1".to_owned());
-            made.holder = None;
-            made.epoch = 7;
-            made.since_ms = Some(NOW_MS - 133_000);
-            made.until_ms = NOW_MS + 1_300;
-            made
-        };
-        made.nodes = vec![
-            node("n0", NodeRole::Dead, 0, 134_000),
-            generator,
-            node("n2", NodeRole::Worker, 12, 1_400),
-            node("n3", NodeRole::Worker, 3, 50),
-        ];
-        made.published = 12_345;
-        made.done = 12_300;
-        made.failed = 7;
-        made.pending = 23;
-        made.claimed = 15;
-        made.errors = 2;
-        made.balanced = true;
-        made.counted = true;
-        made.now_ms = NOW_MS;
-        made.takeovers = vec![
-            {
-                let mut made = Takeover::default();
-                made.epoch = 7;
-                made.node = "n1".to_owned();
-                made.at_ms = NOW_MS - 133_000;
-                made.gap_ms = 31;
-                made.how = How::Gone;
-                made.from = Some("n0".to_owned());
-                made
-            },
-            {
-                let mut made = Takeover::default();
-                made.epoch = 6;
-                made.node = "n0".to_owned();
-                made.at_ms = NOW_MS - 1_000_000;
-                made.gap_ms = 0;
-                made.how = How::First;
-                made.from = None;
-                made
-            },
-        ];
-        made.newest = vec![
-            glance(12_001, "no such customer", "order 17 of customer 寿司"),
-            glance(11_950, "too long", "order 16"),
-        ];
-        made.server = server;
-        made
-    }
+    let mut snapshot = Snapshot::default();
+    snapshot.fleet = "default".to_owned();
+    snapshot.generator.node = Some("n1".to_owned());
+    snapshot.generator.epoch = 7;
+    snapshot.generator.since_ms = Some(NOW_MS - 133_000);
+    snapshot.generator.until_ms = NOW_MS + 1_300;
+    snapshot.nodes = vec![
+        node("n0", NodeRole::Dead, 0, 134_000),
+        generator,
+        node("n2", NodeRole::Worker, 12, 1_400),
+        node("n3", NodeRole::Worker, 3, 50),
+    ];
+    snapshot.published = 12_345;
+    snapshot.done = 12_300;
+    snapshot.failed = 7;
+    snapshot.pending = 23;
+    snapshot.claimed = 15;
+    snapshot.errors = 2;
+    snapshot.balanced = true;
+    snapshot.counted = true;
+    snapshot.now_ms = NOW_MS;
+    snapshot.takeovers = vec![
+        from(
+            takeover(7, "n1", NOW_MS - 133_000, 31, TakeoverCause::Gone),
+            "n0",
+        ),
+        takeover(6, "n0", NOW_MS - 1_000_000, 0, TakeoverCause::First),
+    ];
+    snapshot.newest = vec![
+        preview(12_001, "no such customer", "order 17 of customer 寿司"),
+        preview(11_950, "too long", "order 16"),
+    ];
+    snapshot.server.version = "Valkey 9.1.2".to_owned();
+    snapshot
 }
 
-/// What a watch tells after it has read a snapshot: ten readings, the last of them this one.
-fn seen(snapshot: Snapshot) -> View {
+/// The view of a watch after ten snapshots, the last of which is this one.
+fn view(snapshot: Snapshot) -> View {
     let mut trend = Trend::default();
     for ago in (0..10).rev() {
         let mut then = snapshot.clone();
@@ -143,33 +132,33 @@ fn seen(snapshot: Snapshot) -> View {
         }
         trend.add(&Arc::new(then));
     }
-    {
-        let mut made = View::default();
-        made.fleet = snapshot.fleet.clone();
-        made.snapshot = Some(Arc::new(snapshot));
-        made.at = Some(Instant::now());
-        made.trouble = None;
-        made.trend = Arc::new(trend);
-        made.health = Health::default();
-        made
-    }
+    let mut view = View::default();
+    view.fleet = snapshot.fleet.clone();
+    view.snapshot = Some(Arc::new(snapshot));
+    view.at = Some(Instant::now());
+    view.trend = Arc::new(trend);
+    view
 }
 
-fn nothing_seen(trouble: Option<&str>) -> View {
-    let mut made = View::default();
-    made.fleet = "default".to_owned();
-    made.snapshot = None;
-    made.at = None;
-    made.trouble = trouble.map(str::to_owned);
-    made.trend = Arc::default();
-    made.health = Health::default();
-    made
+/// The view of a watch that has read no snapshot yet.
+fn empty_view(trouble: Option<&str>) -> View {
+    let mut view = View::default();
+    view.fleet = "default".to_owned();
+    view.trouble = trouble.map(str::to_owned);
+    view
 }
 
-/// The view of a reading, at its very moment.
-fn view(seen: View) -> App {
-    let now = seen.at.unwrap_or_else(Instant::now);
-    App::new(PLACE, Palette { colour: true }, None, Arc::new(seen), now)
+/// The same view with a trouble.
+fn with_trouble(view: &View, trouble: &str) -> Arc<View> {
+    let mut view = view.clone();
+    view.trouble = Some(trouble.to_owned());
+    Arc::new(view)
+}
+
+/// The screen at the moment of a view.
+fn app_of(view: View) -> App {
+    let now = view.at.unwrap_or_else(Instant::now);
+    App::new(PLACE, Palette { colour: true }, None, Arc::new(view), now)
 }
 
 fn later(app: &App, ms: u64) -> Instant {
@@ -186,14 +175,14 @@ fn type_in(app: &mut App, text: &str) {
     }
 }
 
-/// Keys of somebody else, who remembers what was pressed.
+/// The keys of a program, which remembers what the user pressed.
 #[derive(Default)]
-struct Theirs {
+struct CustomKeys {
     pressed: Vec<String>,
     window: Option<(String, Vec<String>)>,
 }
 
-impl Keys for Theirs {
+impl Keys for CustomKeys {
     fn help(&self) -> Vec<(char, &'static str)> {
         vec![
             ('k', "kill the generator"),

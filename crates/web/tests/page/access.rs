@@ -1,4 +1,4 @@
-//! The token: who knows it, how it is shown, what it protects.
+//! The token: how a caller proves to know it, and what it protects.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use baton_web::{Listener, Options};
 use serde_json::json;
 
-use crate::support::{Defer, Events, PATIENCE, Site, TOKEN, idle_watch, wait_until};
+use crate::support::{Defer, Events, Site, TIMEOUT, TOKEN, block_on, idle_watch, wait_until};
 
 /// Long for a busy machine, and short for a person who logs in.
 const SOON: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const PROTECTED: [&str; 7] = [
 ];
 
 #[test]
-fn without_the_token_nothing_is_told() {
+fn without_the_token_no_answer_has_data() {
     let site = Site::locked();
     for path in PROTECTED {
         for request in [
@@ -64,7 +64,7 @@ fn the_login_page_needs_no_token_and_has_no_script() {
 }
 
 #[test]
-fn who_logs_in_has_a_session_until_logging_out() {
+fn a_session_lasts_from_login_to_logout() {
     let site = Site::locked();
     let wrong = site.log_in_with("not the token");
     assert_eq!((wrong.status, wrong.header("set-cookie")), (401, None));
@@ -98,7 +98,7 @@ fn who_logs_in_has_a_session_until_logging_out() {
 }
 
 #[test]
-fn a_program_shows_the_token_itself() {
+fn a_program_sends_the_token_itself() {
     let site = Site::locked();
     let metrics = site
         .request("GET", "/metrics")
@@ -111,7 +111,7 @@ fn a_program_shows_the_token_itself() {
 }
 
 #[test]
-fn another_site_cannot_log_anybody_in() {
+fn another_site_cannot_log_a_user_in() {
     let site = Site::locked();
     let foreign = site
         .request("POST", "/login")
@@ -194,7 +194,7 @@ fn the_right_token_gets_in_at_once_whatever_others_guess() {
 }
 
 #[test]
-fn guesses_hold_few_connections() {
+fn guesses_occupy_few_connections() {
     let site = Site::locked();
     let guesses: Vec<_> = (0..200)
         .map(|guess| {
@@ -204,23 +204,26 @@ fn guesses_hold_few_connections() {
                 .start()
         })
         .collect();
-    let mut held = 0;
-    let mut sent_off = 0;
+    let mut delayed = 0;
+    let mut refused_at_once = 0;
     for mut guess in guesses {
         let mut answer = String::new();
         std::io::Read::read_to_string(&mut guess, &mut answer).unwrap();
         match &answer[..13] {
-            "HTTP/1.1 401 " => held += 1,
-            "HTTP/1.1 429 " => sent_off += 1,
+            "HTTP/1.1 401 " => delayed += 1,
+            "HTTP/1.1 429 " => refused_at_once += 1,
             other => panic!("{other}"),
         }
     }
     // On a slow machine the first are answered before the last arrive, and others take their place.
-    assert!(held >= 64 && sent_off > 0, "{held} {sent_off}");
+    assert!(
+        delayed >= 64 && refused_at_once > 0,
+        "{delayed} {refused_at_once}"
+    );
 }
 
 #[test]
-fn no_other_site_can_log_anybody_out() {
+fn another_site_cannot_log_a_user_out() {
     let site = Site::locked();
     let cookie = site.log_in();
     let session = |cookie: &str| site.request("GET", "/api/session").header("Cookie", cookie);
@@ -263,14 +266,10 @@ fn no_other_site_can_log_anybody_out() {
 
 #[test]
 fn a_page_without_a_token_is_for_this_machine_only() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let refused = runtime.block_on(async {
+    let refused = block_on(async {
         let listener = Listener::bind("0.0.0.0:0".parse().unwrap()).unwrap();
         let served = listener.page(idle_watch(), Options::default());
-        tokio::time::timeout(PATIENCE, served).await.unwrap()
+        tokio::time::timeout(TIMEOUT, served).await.unwrap()
     });
     assert_eq!(
         refused.unwrap_err().kind(),
@@ -279,7 +278,7 @@ fn a_page_without_a_token_is_for_this_machine_only() {
 }
 
 #[test]
-fn options_do_not_show_the_token() {
+fn the_debug_form_of_options_has_no_token() {
     let options = Options {
         token: Some(TOKEN.to_owned()),
         ..Options::default()

@@ -32,13 +32,13 @@ fn a_head_has_a_limit() {
 }
 
 #[test]
-fn streams_are_counted_and_come_free_again() {
+fn streams_are_limited_and_become_free_again() {
     let site = Site::open();
     let open = || Events::of(site.request("GET", "/api/events"));
     let mut streams: Vec<Events> = (0..64).map(|_| open()).collect();
     assert!(streams.iter().all(|stream| stream.status == 200));
     assert_eq!(open().status, 503);
-    // The others are served as before.
+    // Other requests are served as before.
     assert_eq!(site.get("/api/session").status, 200);
     assert!(streams.iter_mut().all(|stream| stream.next().is_some()));
     streams.pop();
@@ -46,7 +46,7 @@ fn streams_are_counted_and_come_free_again() {
 }
 
 #[test]
-fn who_is_slow_makes_room_for_others_and_is_cut_off() {
+fn slow_clients_make_room_for_others_and_are_cut_off() {
     let site = Site::locked();
     let slow = |bytes: &'static [u8]| {
         move |_| {
@@ -56,8 +56,8 @@ fn who_is_slow_makes_room_for_others_and_is_cut_off() {
         }
     };
     let before = Instant::now();
-    // As many as are served at a time, and as many again: half of them say half of a head, the
-    // others a head and half of a body.
+    // Twice as many as the server serves at a time: half of them send half of a head, the others a
+    // head and half of a body.
     let heads = (0..256).map(slow(b"GET / HTTP/1.1\r\nHost: lo"));
     let mut streams: Vec<_> = heads.collect();
     streams.extend((0..256).map(slow(
@@ -71,7 +71,7 @@ fn who_is_slow_makes_room_for_others_and_is_cut_off() {
     assert!(took < Duration::from_secs(10), "{took:?}");
     for mut stream in streams {
         let mut answer = Vec::new();
-        // Closed or reset, but not left open.
+        // The server closes or resets the connection.
         let cut = stream.read_to_end(&mut answer);
         let kind = cut.as_ref().err().map(std::io::Error::kind);
         assert_ne!(kind, Some(std::io::ErrorKind::WouldBlock), "{cut:?}");
@@ -81,7 +81,7 @@ fn who_is_slow_makes_room_for_others_and_is_cut_off() {
 }
 
 #[test]
-fn a_body_that_comes_too_slowly_is_not_waited_for() {
+fn the_server_does_not_wait_for_a_body_that_comes_too_slowly() {
     let site = Site::locked();
     let mut stream = site
         .request("POST", "/login")
@@ -98,14 +98,14 @@ fn a_body_that_comes_too_slowly_is_not_waited_for() {
 }
 
 #[test]
-fn who_takes_nothing_of_an_answer_makes_room_for_others() {
+fn clients_that_do_not_read_their_answers_make_room_for_others() {
     let site = Site::open();
-    // More than the buffers between both hold, on every connection.
+    // Every connection asks for more than the buffers on the way can take.
     let greedy: Vec<_> = (0..300)
         .map(|_| {
             let mut stream = connect(site.addr);
             let ask = b"GET /assets/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
-            // A server that sends nothing more reads nothing more.
+            // A server that cannot send stops reading, so the write would block.
             stream.set_nonblocking(true).unwrap();
             for _ in 0..500 {
                 if stream.write_all(ask).is_err() {
@@ -116,7 +116,7 @@ fn who_takes_nothing_of_an_answer_makes_room_for_others() {
         })
         .collect();
     let before = Instant::now();
-    // Well or not: this is about who gets an answer.
+    // Any status will do: the answer itself is what counts.
     site.get("/healthz");
     let took = before.elapsed();
     assert!(took < Duration::from_secs(15), "{took:?}");

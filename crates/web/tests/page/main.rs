@@ -1,13 +1,13 @@
-//! The page over real HTTP, beside a real server: who may ask, from where, what is shown, what
-//! an action does, and what a client cannot do to others.
+//! The page over real HTTP, with a real Redis: who may ask, from which page, what the answers are,
+//! what an action does, and what a client cannot do to others.
 
 #![allow(clippy::unwrap_used)]
 
 mod access;
 mod actions;
-mod errors;
+mod events;
 mod limits;
 mod origin;
-mod readings;
+mod search;
 mod support;
 mod take;

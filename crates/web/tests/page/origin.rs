@@ -1,12 +1,12 @@
-//! Names and headers: by which name the page is asked for, and what every answer says to
+//! Host names and headers: the names that the page answers to, and what every answer tells
 //! browsers.
 
 use baton_web::Options;
 
-use crate::support::{Site, TOKEN, start};
+use crate::support::{Site, TOKEN, start_server, wait_until};
 
 #[test]
-fn a_name_that_nobody_chose_is_refused() {
+fn a_name_that_is_not_allowed_is_refused() {
     let site = Site::with(Options {
         hosts: vec!["baton.example".to_owned()],
         ..Options::default()
@@ -32,14 +32,14 @@ fn a_name_that_nobody_chose_is_refused() {
     let two = site.request("GET", "/").header("Host", "evil.example");
     assert_eq!(two.send().status, 421);
     assert_eq!(site.get("http://evil.example/").status, 421);
-    // Probes come by any name.
+    // Probes use any name.
     assert_eq!(by(Some("10.0.0.1"), "/readyz"), 200);
     assert_ne!(by(Some("10.0.0.1"), "/healthz"), 421);
 }
 
 #[test]
 fn on_all_addresses_the_token_protects_whatever_the_name() {
-    let server = start();
+    let server = start_server();
     let options = Options {
         token: Some(TOKEN.to_owned()),
         ..Options::default()
@@ -78,8 +78,8 @@ fn every_answer_tells_browsers_what_they_may_do() {
         (site.request("GET", "/readyz"), 200),
         (site.request("HEAD", "/login"), 200),
     ];
-    // A fleet without a generator is ill after a while.
-    crate::support::wait_until("ill", || site.get("/healthz").status == 503);
+    // A fleet without a generator is unhealthy after a while.
+    wait_until("unhealthy", || site.get("/healthz").status == 503);
     for (request, status) in answers {
         let answer = request.send();
         assert_eq!(answer.status, status, "{answer:?}");

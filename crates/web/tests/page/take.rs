@@ -1,16 +1,15 @@
-//! Taking: nothing is removed before a person says that the file is there, and each message is in
-//! one output only.
+//! Taking: the page removes nothing before a person says that the file is there, and each message
+//! is in one output only.
 
 use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use baton::Inspector;
-use baton::Target;
-use baton_protocol::ErrorsCommit;
+use baton::inspect::ErrorsCommit;
+use baton::{Inspector, Target};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Site, wait_until};
+use crate::support::{Answer, Site, block_on, start_server, wait_until};
 
 /// A take of a page without a token.
 struct Take<'a> {
@@ -19,14 +18,14 @@ struct Take<'a> {
 }
 
 impl<'a> Take<'a> {
-    /// Takes all that a look at the store shows.
+    /// Takes all messages in the store.
     fn all(site: &'a Site) -> Self {
-        let look = site.get("/api/errors").json();
-        Self::of(site, &look, &json!("all"))
+        let found = site.get("/api/errors").json();
+        Self::of(site, &found, &json!("all"))
     }
 
-    fn of(site: &'a Site, look: &Value, what: &Value) -> Self {
-        let body = json!({ "look": look["look"], "what": what });
+    fn of(site: &'a Site, found: &Value, what: &Value) -> Self {
+        let body = json!({ "look": found["look"], "what": what });
         let begun = site.action("/api/errors/take", &body, &site.csrf()).send();
         let begun = begun.json();
         Self { site, begun }
@@ -78,9 +77,9 @@ fn nothing_is_removed_before_the_person_says_that_the_file_is_there() {
     site.fail(1, "no", b"first");
     site.fail(2, "no", b"\xff\n");
     site.fail(3, "yes", b"other");
-    let look = site.get("/api/errors").json();
+    let found = site.get("/api/errors").json();
     site.fail(4, "no", b"new");
-    let take = Take::of(&site, &look, &json!({ "reason": "no" }));
+    let take = Take::of(&site, &found, &json!({ "reason": "no" }));
     assert_eq!(
         (
             &take.begun["count"],
@@ -90,9 +89,9 @@ fn nothing_is_removed_before_the_person_says_that_the_file_is_there() {
         (&json!(2), &json!(0), &json!(600))
     );
     assert_eq!(site.texts().len(), 4, "all are there");
-    assert_eq!(total(&site), 2, "but two are in a person's hands");
+    assert_eq!(total(&site), 2, "but two are claimed");
 
-    // Never saved: the answer is not believed.
+    // The file was never sent, so the page does not accept this answer.
     let refused = take.end("remove");
     assert_eq!(refused.status, 409, "{refused:?}");
     assert_eq!(site.texts().len(), 4);
@@ -128,7 +127,7 @@ fn nothing_is_removed_before_the_person_says_that_the_file_is_there() {
 }
 
 #[test]
-fn what_is_put_back_is_as_before() {
+fn messages_that_are_put_back_are_as_before() {
     let site = Site::acting();
     site.fail_many(250, |_| "no");
     let take = Take::all(&site);
@@ -143,9 +142,9 @@ fn what_is_put_back_is_as_before() {
 }
 
 #[test]
-fn a_file_that_is_not_sent_to_its_end_confirms_nothing() {
+fn without_the_whole_file_nothing_can_be_removed() {
     let site = Site::acting();
-    // More than what lies between server and client.
+    // More than the buffers between server and client can take.
     for seq in 1..=40 {
         site.fail(seq, "no", &vec![b'x'; 1 << 20]);
     }
@@ -161,8 +160,8 @@ fn a_file_that_is_not_sent_to_its_end_confirms_nothing() {
 }
 
 #[test]
-fn when_the_page_ends_what_it_held_returns() {
-    let server = crate::support::start();
+fn when_the_page_ends_its_takes_return() {
+    let server = start_server();
     let options = || baton_web::Options {
         allow_actions: true,
         ..baton_web::Options::default()
@@ -182,12 +181,12 @@ fn when_the_page_ends_what_it_held_returns() {
 fn two_takes_and_a_drain_at_once_get_each_message_once() {
     let site = Site::acting();
     site.fail_many(3000, |_| "no");
-    let looks = [0, 1].map(|_| site.get("/api/errors").json());
+    let searches = [0, 1].map(|_| site.get("/api/errors").json());
     let mut outputs = thread::scope(|scope| {
-        let takes = looks.map(|look| {
+        let takes = searches.map(|found| {
             let site = &site;
             scope.spawn(move || {
-                let take = Take::of(site, &look, &json!("all"));
+                let take = Take::of(site, &found, &json!("all"));
                 if take.begun["take"].is_null() {
                     return Vec::new();
                 }
@@ -211,13 +210,9 @@ fn two_takes_and_a_drain_at_once_get_each_message_once() {
     assert_eq!(BTreeSet::from_iter(all).len(), 3000, "{lengths:?}");
 }
 
-/// What `baton getErrors` does.
+/// Drains the store as `baton getErrors` does; returns the sequence numbers.
 pub(crate) fn drain(site: &Site) -> Vec<u64> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let target = Target::parse(&site.url).unwrap();
         let inspector = Inspector::connect(&target, &site.fleet).await.unwrap();
         let mut drain = inspector.drain(Duration::from_secs(30)).await.unwrap();
@@ -238,11 +233,11 @@ pub(crate) fn drain(site: &Site) -> Vec<u64> {
 fn takes_that_wait_for_an_answer_are_few() {
     let site = Site::acting();
     site.fail_many(20, |_| "no");
-    let look = site.get("/api/errors").json();
+    let found = site.get("/api/errors").json();
     let takes: Vec<_> = (1..=16)
-        .map(|id| Take::of(&site, &look, &json!({ "id": id.to_string() })))
+        .map(|id| Take::of(&site, &found, &json!({ "id": id.to_string() })))
         .collect();
-    let body = json!({ "look": look["look"], "what": { "id": "17" } });
+    let body = json!({ "look": found["look"], "what": { "id": "17" } });
     let more = || site.action("/api/errors/take", &body, &site.csrf()).send();
     assert_eq!(more().status, 503);
     assert_eq!(takes[0].end("put_back").json(), ended(0, 1, 0));
@@ -250,24 +245,24 @@ fn takes_that_wait_for_an_answer_are_few() {
 }
 
 #[test]
-fn what_another_holds_is_neither_taken_nor_settled() {
+fn what_another_take_has_claimed_is_neither_taken_nor_settled() {
     let site = Site::acting();
-    site.had(10);
+    site.set_failed(10);
     site.fail_many(10, |_| "no");
-    let look = site.get("/api/errors").json();
-    let first = Take::of(&site, &look, &json!({ "id": "3" }));
-    let second = Take::of(&site, &look, &json!("all"));
+    let found = site.get("/api/errors").json();
+    let first = Take::of(&site, &found, &json!({ "id": "3" }));
+    let second = Take::of(&site, &found, &json!("all"));
     assert_eq!(
         (&second.begun["count"], &second.begun["missing"]),
         (&json!(9), &json!(1))
     );
-    let none = Take::of(&site, &look, &json!("all"));
+    let none = Take::of(&site, &found, &json!("all"));
     assert_eq!(
         (&none.begun["take"], &none.begun["missing"]),
         (&Value::Null, &json!(10))
     );
     for action in ["drop", "retry"] {
-        let body = json!({ "look": look["look"], "what": "all", "action": action });
+        let body = json!({ "look": found["look"], "what": "all", "action": action });
         let settled = site.action("/api/errors/settle", &body, &site.csrf());
         let settled = settled.send().json();
         assert_eq!(settled["missing"], 10, "{settled}");
@@ -279,25 +274,25 @@ fn what_another_holds_is_neither_taken_nor_settled() {
 }
 
 #[test]
-fn a_look_from_before_a_loss_of_all_data_touches_nothing_of_the_new() {
+fn a_search_from_before_a_loss_of_all_data_touches_no_new_message() {
     let site = Site::acting();
     site.fail_many(3, |_| "old");
-    site.had(3);
-    let look = site.get("/api/errors").json();
+    site.set_failed(3);
+    let found = site.get("/api/errors").json();
     site.lose_all();
     site.fail_many(3, |_| "new");
-    site.had(3);
-    let settle = json!({ "look": look["look"], "what": "all", "action": "drop" });
+    site.set_failed(3);
+    let settle = json!({ "look": found["look"], "what": "all", "action": "drop" });
     let dropped = site.action("/api/errors/settle", &settle, &site.csrf());
     let dropped = dropped.send().json();
     assert_eq!(
         (&dropped["dropped"], &dropped["missing"]),
         (&json!(0), &json!(3))
     );
-    let one = look["look"].as_str().unwrap();
-    let one = site.get(&format!("/api/errors/1?look={one}"));
+    let look = found["look"].as_str().unwrap();
+    let one = site.get(&format!("/api/errors/1?look={look}"));
     assert_eq!(one.status, 404, "{}", one.text());
-    let take = Take::of(&site, &look, &json!("all"));
+    let take = Take::of(&site, &found, &json!("all"));
     assert_eq!(
         (&take.begun["count"], &take.begun["missing"]),
         (&json!(0), &json!(3))

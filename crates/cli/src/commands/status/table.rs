@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use baton::inspect::{How, NodeStatus, Snapshot};
+use baton::inspect::{NodeStatus, Snapshot, TakeoverCause};
 use baton_protocol::text::{self, Escaped, Shortened};
 
 /// Max characters of a text in the table of nodes.
@@ -129,10 +129,10 @@ fn takeover(snapshot: &Snapshot) -> String {
     let from = takeover.from.as_deref().map(escaped).unwrap_or_default();
     let gap = takeover.gap_ms;
     match takeover.how {
-        How::First | How::Raised => String::new(),
-        How::Resigned => format!(", {gap} ms after the last one resigned"),
-        How::Gone => format!(", at most {gap} ms after {from} was gone"),
-        How::Expired => format!(", {gap} ms after {from} was last heard"),
+        TakeoverCause::First | TakeoverCause::Raised => String::new(),
+        TakeoverCause::Resigned => format!(", {gap} ms after the last one resigned"),
+        TakeoverCause::Gone => format!(", at most {gap} ms after {from} was gone"),
+        TakeoverCause::Expired => format!(", {gap} ms after {from} was last heard"),
         _ => format!(", {gap} ms after {from}"),
     }
 }

@@ -1,6 +1,6 @@
 //! The summary that the live demo prints at its end.
 
-use baton::inspect::{How, Snapshot};
+use baton::inspect::{Snapshot, TakeoverCause};
 
 /// Counts kills and takeovers while the demo runs: a snapshot has only the latest takeovers.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Summary {
                 break;
             }
             self.epoch = self.epoch.max(takeover.epoch);
-            if takeover.how != How::First {
+            if takeover.how != TakeoverCause::First {
                 self.takeovers += 1;
                 self.longest_gap_ms = self.longest_gap_ms.max(takeover.gap_ms);
             }
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    fn snapshot(takeovers: &[(u64, u64, How)]) -> Snapshot {
+    fn snapshot(takeovers: &[(u64, u64, TakeoverCause)]) -> Snapshot {
         let takeovers = takeovers.iter().map(|&(epoch, gap_ms, how)| {
             let mut takeover = Takeover::default();
             takeover.epoch = epoch;
@@ -71,9 +71,18 @@ mod tests {
     #[test]
     fn a_takeover_is_counted_once_and_the_first_generator_is_none() {
         let mut summary = Summary::default();
-        summary.count(&snapshot(&[(2, 31, How::Gone), (1, 0, How::First)]));
-        summary.count(&snapshot(&[(2, 31, How::Gone), (1, 0, How::First)]));
-        summary.count(&snapshot(&[(4, 7, How::Resigned), (3, 1501, How::Expired)]));
+        summary.count(&snapshot(&[
+            (2, 31, TakeoverCause::Gone),
+            (1, 0, TakeoverCause::First),
+        ]));
+        summary.count(&snapshot(&[
+            (2, 31, TakeoverCause::Gone),
+            (1, 0, TakeoverCause::First),
+        ]));
+        summary.count(&snapshot(&[
+            (4, 7, TakeoverCause::Resigned),
+            (3, 1501, TakeoverCause::Expired),
+        ]));
         assert_eq!(
             (summary.takeovers, summary.longest_gap_ms, summary.epoch),
             (3, 1501, 4)

@@ -1,5 +1,5 @@
-//! A connection that is given up when its other end takes nothing for too long: who asks for
-//! much and does not read it would hold a connection, and the answer in memory, for ever.
+//! A timeout for writes. A client that asks for much and does not read it would otherwise occupy a
+//! connection, and its answer the memory, for ever.
 
 use std::future::Future;
 use std::io;
@@ -10,35 +10,35 @@ use std::time::Duration;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::{Sleep, sleep};
 
-/// A connection whose writes must get on.
-pub(crate) struct Impatient<T, F> {
+/// A connection that fails when the client reads nothing for too long.
+pub(crate) struct WriteTimeout<T, F> {
     inner: T,
     timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
-    tell: F,
+    on_stall: F,
 }
 
-impl<T, F: Fn(bool)> Impatient<T, F> {
-    /// Every write must take at least one byte within this time. When a write begins to wait for
-    /// the other end, and when it gets on again, `tell` hears of it.
-    pub(crate) fn new(inner: T, timeout: Duration, tell: F) -> Self {
+impl<T, F: Fn(bool)> WriteTimeout<T, F> {
+    /// Every write must make progress within this time. Calls `on_stall(true)` when a write begins
+    /// to wait for the client, and `on_stall(false)` when it makes progress again.
+    pub(crate) fn new(inner: T, timeout: Duration, on_stall: F) -> Self {
         Self {
             inner,
             timeout,
             stalled: None,
-            tell,
+            on_stall,
         }
     }
 
     fn timed<R>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if poll.is_ready() {
             if self.stalled.take().is_some() {
-                (self.tell)(false);
+                (self.on_stall)(false);
             }
             return poll;
         }
         if self.stalled.is_none() {
-            (self.tell)(true);
+            (self.on_stall)(true);
         }
         let timeout = self.timeout;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(timeout)));
@@ -47,7 +47,7 @@ impl<T, F: Fn(bool)> Impatient<T, F> {
     }
 }
 
-impl<T: Read + Unpin, F: Unpin> Read for Impatient<T, F> {
+impl<T: Read + Unpin, F: Unpin> Read for WriteTimeout<T, F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -57,7 +57,7 @@ impl<T: Read + Unpin, F: Unpin> Read for Impatient<T, F> {
     }
 }
 
-impl<T: Write + Unpin, F: Fn(bool) + Unpin> Write for Impatient<T, F> {
+impl<T: Write + Unpin, F: Fn(bool) + Unpin> Write for WriteTimeout<T, F> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

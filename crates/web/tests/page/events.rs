@@ -1,13 +1,13 @@
-//! What is told of the fleet: events, trend, metrics, health.
+//! What the page says about the fleet: events, trend, metrics, health.
 
 use baton_web::Options;
 use serde_json::json;
 
-use crate::support::{ANY, Events, Site, start, wait_until};
+use crate::support::{ANY, Events, Site, start_server, wait_until};
 
 #[test]
-fn every_reading_is_told_and_trouble_is_marked() {
-    let mut server = start();
+fn every_view_is_an_event_and_has_its_trouble() {
+    let mut server = start_server();
     let site = Site::on(&server.url(), ANY, Options::default());
     let mut events = Events::of(site.request("GET", "/api/events"));
     let first = events.next().unwrap();
@@ -34,8 +34,8 @@ fn every_reading_is_told_and_trouble_is_marked() {
     assert_eq!(site.get("/readyz").status, 503);
     let age = down["age_ms"].as_u64().unwrap();
     events.wait_for(|event| event["age_ms"].as_u64().unwrap() > age + 100);
-    let ill = events.wait_for(|event| event["health"]["troubles"] != json!([]));
-    let why = ill["health"]["troubles"][0].as_str().unwrap();
+    let unhealthy = events.wait_for(|event| event["health"]["troubles"] != json!([]));
+    let why = unhealthy["health"]["troubles"][0].as_str().unwrap();
     let (why, _) = why.split_once(" for ").unwrap();
     let health = site.get("/healthz");
     assert_eq!(health.status, 503);
@@ -50,10 +50,10 @@ fn every_reading_is_told_and_trouble_is_marked() {
 }
 
 #[test]
-fn health_means_the_fleet_and_readiness_the_reading() {
+fn healthz_is_about_the_fleet_and_readyz_about_the_watch() {
     let site = Site::open();
     assert_eq!(site.get("/readyz").text(), "ok\n");
-    wait_until("a fleet without a generator is ill", || {
+    wait_until("a fleet without a generator is unhealthy", || {
         site.get("/healthz").status == 503
     });
     let why = site.get("/healthz").text();
@@ -65,14 +65,14 @@ fn health_means_the_fleet_and_readiness_the_reading() {
 }
 
 #[test]
-fn what_is_not_missing_for_long_is_no_illness() {
+fn a_fleet_that_lacks_a_generator_for_a_short_time_is_well() {
     let site = Site::patient();
     let health = site.get("/healthz");
     assert_eq!((health.status, health.text().as_str()), (200, "ok\n"));
 }
 
 #[test]
-fn a_node_tells_metrics_and_health_and_nothing_else() {
+fn a_node_serves_metrics_and_health_and_nothing_else() {
     let site = Site::node("node7");
     let metrics = site
         .request("GET", "/metrics")

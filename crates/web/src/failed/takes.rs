@@ -1,10 +1,10 @@
-//! Failed messages that a person takes: claimed, handed out as a file, and removed only when the
-//! person says that the file is there.
+//! Failed messages that a person takes. The server claims them, sends them as a file, and removes
+//! them only when the person says that the file is there.
 //!
-//! The server cannot know what became of a download: it may be cancelled, blocked, or end at a full
-//! disk. So a take holds its records, as `baton getErrors` does while it prints, until an answer
-//! comes. Without one they are given back after a stated time. If this process dies, its claims are
-//! returned like those of any other dead process.
+//! The server cannot know what became of a download: the browser may cancel or block it, or the
+//! disk may be full. So a take keeps its claims until the person answers, as `baton getErrors` does
+//! while it prints. Without an answer the server gives the messages back after a stated time. If
+//! this process dies, Redis frees its claims like those of any dead process.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,73 +22,73 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, interval, sleep_until};
 
+use super::message::ndjson_line;
 use crate::access::secret;
-use crate::answer::Refusal;
-use crate::record;
+use crate::http::Refusal;
 
-/// How long a person may think.
+/// How long the server waits for a person's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long claims outlive the process that holds them, at most.
+/// How long the claims live unless they are extended.
 const CLAIM_TTL: Duration = Duration::from_secs(30);
-/// How often claims are extended.
+/// How often a take extends its claims.
 const EXTEND_EVERY: Duration = Duration::from_secs(10);
-/// Takes that wait for an answer at a time.
+/// At most this many takes wait for an answer at a time.
 const MAX_TAKES: usize = 16;
 
-/// All takes that wait for an answer.
-pub(crate) struct Takes {
+/// All takes that wait for an answer, by name.
+pub(super) struct Takes {
     answer_timeout: Duration,
-    waiting: Mutex<HashMap<String, Waiting>>,
+    open: Mutex<HashMap<String, Entry>>,
 }
 
-struct Waiting {
-    held: Arc<Held>,
+struct Entry {
+    open: Arc<OpenTake>,
     keeper: AbortHandle,
 }
 
-/// Records that wait for a person's answer.
-struct Held {
-    /// Locked while an answer is carried out.
+/// A take that waits for a person's answer.
+struct OpenTake {
+    /// Locked while the server carries out an answer.
     take: AsyncMutex<Take>,
     count: u64,
     file: String,
-    /// Whether the whole file was sent at least once.
+    /// Whether the server has sent the whole file at least once.
     sent: AtomicBool,
 }
 
-/// A take that has begun.
+/// A take that has begun, as JSON.
 #[derive(Serialize)]
-pub(crate) struct Begun {
-    /// What it is called; none if there was nothing left to take.
+pub(super) struct BegunTake {
+    /// Its name; none if there was nothing left to take.
     take: Option<String>,
-    /// Records that it holds.
+    /// Messages that it has claimed.
     count: u64,
-    /// Chosen records that others had first, or hold.
+    /// Chosen messages that are gone, or that another drain or take has claimed.
     missing: u64,
-    /// What the file is called.
+    /// The name of the file.
     file: String,
-    /// Seconds until the records are given back without an answer.
+    /// The server gives the messages back after this many seconds without an answer.
     answer_within_s: u64,
 }
 
-/// What a person says about the file.
+/// A person's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Verdict {
-    /// It is there: the records can go.
+pub(super) enum Verdict {
+    /// The file is there: the server removes the messages.
     Remove,
-    /// It is not, or was not wanted: the records stay.
+    /// The file is not there, or not wanted: the messages stay.
     PutBack,
 }
 
-/// What became of a take.
+/// What became of the messages of a take, as JSON.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Ended {
-    /// Gone for good.
+pub(super) struct EndedTake {
+    /// Removed for good.
     removed: u64,
     /// In the store as before.
     put_back: u64,
-    /// No longer held when the answer came: in the store, or in other hands.
+    /// The claim had run out before the answer came: in the store, or taken by another process.
     lost: u64,
 }
 
@@ -99,27 +99,27 @@ impl Default for Takes {
 }
 
 impl Takes {
-    /// Takes that are given back after this time without an answer.
+    /// Takes whose messages return after this time without an answer.
     fn new(answer_timeout: Duration) -> Self {
         Self {
             answer_timeout,
-            waiting: Mutex::default(),
+            open: Mutex::default(),
         }
     }
 
-    /// Claims those of the chosen messages that are there and that no drain has claimed.
-    pub(crate) async fn begin(
+    /// Claims those of the chosen messages that no drain or take has claimed.
+    pub(super) async fn begin(
         self: &Arc<Self>,
         inspector: &Inspector,
         chosen: &[FailedId],
-    ) -> Result<Begun, Refusal> {
+    ) -> Result<BegunTake, Refusal> {
         if self.lock().len() >= MAX_TAKES {
             let why = "too many takes wait for an answer: give one, or wait";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
         }
         let take = inspector.take(chosen, CLAIM_TTL).await?;
         let count = take.count();
-        let mut begun = Begun {
+        let mut begun = BegunTake {
             take: None,
             count,
             missing: (chosen.len() as u64).saturating_sub(count),
@@ -127,66 +127,66 @@ impl Takes {
             answer_within_s: self.answer_timeout.as_secs(),
         };
         if count > 0 {
-            begun.take = Some(self.hold(take, count, &begun.file));
+            begun.take = Some(self.insert(take, count, &begun.file));
         }
         Ok(begun)
     }
 
-    fn hold(self: &Arc<Self>, take: Take, count: u64, file: &str) -> String {
+    fn insert(self: &Arc<Self>, take: Take, count: u64, file: &str) -> String {
         let name = secret();
-        let held = Arc::new(Held {
+        let open = Arc::new(OpenTake {
             take: AsyncMutex::new(take),
             count,
             file: file.to_owned(),
             sent: AtomicBool::new(false),
         });
         let end = Instant::now() + self.answer_timeout;
-        let keeper = keep(Arc::downgrade(self), name.clone(), Arc::clone(&held), end);
+        let keeper = extend_until(end, Arc::downgrade(self), name.clone(), Arc::clone(&open));
         let keeper = tokio::spawn(keeper).abort_handle();
-        self.lock().insert(name.clone(), Waiting { held, keeper });
+        self.lock().insert(name.clone(), Entry { open, keeper });
         name
     }
 
-    /// What the file of a take is called, and its lines, some at a time. It breaks off, so that
-    /// the browser knows, if a record has gone.
-    pub(crate) fn file(
+    /// The name of a take's file, and its lines, some at a time. The stream fails if a message has
+    /// gone, so that the browser notices.
+    pub(super) fn file(
         &self,
         name: &str,
     ) -> Option<(String, impl Stream<Item = io::Result<Bytes>> + use<>)> {
-        let held = self.find(name)?;
-        let file = held.file.clone();
-        let lines = stream::try_unfold((held, 0, 0), async |(held, from, sent)| {
-            let some = held.take.lock().await.read(from).await;
-            let (failures, next) = some.map_err(io::Error::other)?;
-            let sent = sent + failures.len() as u64;
+        let open = self.find(name)?;
+        let file = open.file.clone();
+        let lines = stream::try_unfold((open, 0, 0), async |(open, from, sent)| {
+            let batch = open.take.lock().await.read(from).await;
+            let (batch, next) = batch.map_err(io::Error::other)?;
+            let sent = sent + batch.len() as u64;
             let Some(next) = next else {
-                if sent < held.count {
+                if sent < open.count {
                     return Err(io::Error::other("a record has gone"));
                 }
-                held.sent.store(true, Ordering::Relaxed);
+                open.sent.store(true, Ordering::Relaxed);
                 return Ok(None);
             };
             let mut lines = Vec::new();
-            for failure in failures {
-                lines.extend(record::line(&failure.message));
+            for failed in batch {
+                lines.extend(ndjson_line(&failed.message));
             }
-            Ok(Some((Bytes::from(lines), (held, next, sent))))
+            Ok(Some((Bytes::from(lines), (open, next, sent))))
         });
         Some((file, lines))
     }
 
-    /// Carries out an answer. After a refusal the take waits on, unless it is not known or was
-    /// answered before: the person can answer again.
-    pub(crate) async fn end(&self, name: &str, verdict: Verdict) -> Result<Ended, Refusal> {
+    /// Carries out an answer. After a refusal the person can answer again, unless the take is
+    /// over.
+    pub(super) async fn end(&self, name: &str, verdict: Verdict) -> Result<EndedTake, Refusal> {
         let gone = || {
             let why = "this take is over: the messages were removed or put back before";
             Refusal::new(StatusCode::GONE, why)
         };
-        let held = self.find(name).ok_or_else(gone)?;
-        let take = held.take.lock().await;
-        // Another answer may have come first.
+        let open = self.find(name).ok_or_else(gone)?;
+        let take = open.take.lock().await;
+        // Another answer may have ended the take meanwhile.
         self.find(name).ok_or_else(gone)?;
-        if verdict == Verdict::Remove && !held.sent.load(Ordering::Relaxed) {
+        if verdict == Verdict::Remove && !open.sent.load(Ordering::Relaxed) {
             let why = "the file was not sent to its end, so nothing is removed: save it again";
             return Err(Refusal::new(StatusCode::CONFLICT, why));
         }
@@ -194,43 +194,43 @@ impl Takes {
             Verdict::Remove => take.remove().await?,
             Verdict::PutBack => take.give_back().await?,
         };
-        let ended = Ended {
+        let ended = EndedTake {
             removed: taken.removed,
             put_back: taken.put_back,
             lost: taken.lost,
         };
-        if let Some(waiting) = self.lock().remove(name) {
-            waiting.keeper.abort();
+        if let Some(entry) = self.lock().remove(name) {
+            entry.keeper.abort();
         }
         Ok(ended)
     }
 
-    fn find(&self, name: &str) -> Option<Arc<Held>> {
-        let waiting = self.lock();
-        waiting.get(name).map(|waiting| Arc::clone(&waiting.held))
+    fn find(&self, name: &str) -> Option<Arc<OpenTake>> {
+        let open = self.lock();
+        open.get(name).map(|entry| Arc::clone(&entry.open))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Takes {
     fn drop(&mut self) {
-        for waiting in self.lock().values() {
-            waiting.keeper.abort();
+        for entry in self.lock().values() {
+            entry.keeper.abort();
         }
     }
 }
 
-/// Extends a take's claims until its time is over, then gives the records back.
-async fn keep(takes: Weak<Takes>, name: String, held: Arc<Held>, end: Instant) {
+/// Extends the claims of a take until `end`, then gives its messages back.
+async fn extend_until(end: Instant, takes: Weak<Takes>, name: String, open: Arc<OpenTake>) {
     let mut ticks = interval(EXTEND_EVERY);
     loop {
         tokio::select! {
             _ = ticks.tick() => {
-                // What was lost is counted when the answer comes; a transient error is none.
-                let _: Result<Extend, Error> = held.take.lock().await.extend().await;
+                // The answer counts the claims that were lost. The next tick repeats a failed call.
+                let _: Result<Extend, Error> = open.take.lock().await.extend().await;
             }
             () = sleep_until(end) => break,
         }
@@ -238,12 +238,12 @@ async fn keep(takes: Weak<Takes>, name: String, held: Arc<Held>, end: Instant) {
     if let Some(takes) = takes.upgrade()
         && takes.end(&name, Verdict::PutBack).await.is_err()
     {
-        // Redis is away. Without this task the claims run out by themselves.
+        // Redis is away. The claims run out without this task.
         takes.lock().remove(&name);
     }
 }
 
-/// A file's name that sorts by time.
+/// The name of a file. Names sort by time.
 fn file_name(now: SystemTime) -> String {
     let since = now
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -262,8 +262,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn without_an_answer_the_records_return() {
-        const PATIENCE: Duration = Duration::from_secs(30);
+    async fn without_an_answer_the_messages_return() {
+        const TIMEOUT: Duration = Duration::from_secs(30);
         let server = PrivateServer::builder().start().unwrap();
         let fleet = FleetName::new("quiet").unwrap();
         let keys = Keys::new(&fleet);
@@ -281,9 +281,9 @@ mod tests {
         let takes = Arc::new(Takes::new(Duration::from_secs(1)));
         let begun = takes.begin(&inspector, &[here, gone]).await.unwrap();
         assert_eq!((begun.count, begun.missing), (1, 1));
-        assert_eq!(inspector.failed_count().await.unwrap(), 0, "it is held");
+        assert_eq!(inspector.failed_count().await.unwrap(), 0, "it is claimed");
         let name = begun.take.unwrap();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while takes.file(&name).is_some() {
             assert!(Instant::now() < end);
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_called_after_its_time() {
+    fn a_file_is_named_after_its_time() {
         let name = file_name(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123));
         assert_eq!(name, "failed-2023-11-14T221320.ndjson");
     }

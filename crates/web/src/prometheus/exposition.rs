@@ -2,20 +2,19 @@
 
 use std::fmt::{Display, Write};
 
-use baton::inspect::BOUNDS;
-use baton::inspect::Histogram;
+use baton::inspect::{BOUNDS, Histogram};
 use baton_protocol::text::Shortened;
 
-/// Most characters of a label; names that identify something must have no more.
-pub(super) const LONGEST: usize = 100;
+/// A label has at most this many characters. The exposition leaves out a node with a longer name.
+pub(super) const MAX_LABEL_CHARS: usize = 100;
 
-/// The text, family by family.
+/// A text in this format, written family by family.
 #[derive(Default)]
-pub(super) struct Page {
+pub(super) struct Exposition {
     pub(super) text: String,
 }
 
-impl Page {
+impl Exposition {
     pub(super) fn counter<L: AsRef<str>, V: Display>(
         &mut self,
         name: &str,
@@ -46,7 +45,7 @@ impl Page {
             let bounds = BOUNDS.map(|bound| bound.to_string());
             let bounds = bounds.iter().map(String::as_str).chain(["+Inf"]);
             for (count, bound) in histogram.counts().iter().zip(bounds) {
-                // Nodes say what they like.
+                // A node may send any counts.
                 below = below.saturating_add(*count);
                 let labels = format!("{labels},le=\"{bound}\"");
                 self.sample(name, "_bucket", &labels, below);
@@ -78,8 +77,8 @@ impl Page {
     }
 }
 
-/// Labels as they stand between the braces. Their values may be anybody's: what a terminal could
-/// obey is escaped first, so that neither it nor a page made of these labels is fooled.
+/// Labels as they stand between the braces. Their values may be hostile, so this escapes everything
+/// that a terminal or a page could obey.
 pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (name, value) in pairs {
@@ -87,11 +86,11 @@ pub(super) fn labels(pairs: &[(&str, &str)]) -> String {
             text.push(',');
         }
         let _ = write!(text, "{name}=\"");
-        let shown = Shortened {
+        let escaped = Shortened {
             bytes: value.as_bytes(),
-            max_chars: LONGEST,
+            max_chars: MAX_LABEL_CHARS,
         };
-        for c in shown.to_string().chars() {
+        for c in escaped.to_string().chars() {
             if matches!(c, '\\' | '"') {
                 text.push('\\');
             }
@@ -108,25 +107,25 @@ mod tests {
 
     #[test]
     fn label_values_stay_within_their_quotes_and_their_line() {
-        for (value, shown) in [
+        for (value, escaped) in [
             ("plain grün", "plain grün"),
             ("a\"b", "a\\\"b"),
             ("a\\b", "a\\\\\\\\b"),
             ("a\n} 1\nb 2", "a\\\\n} 1\\\\nb 2"),
             ("\u{1b}[31m", "\\\\x1b[31m"),
         ] {
-            assert_eq!(labels(&[("node", value)]), format!("node=\"{shown}\""));
+            assert_eq!(labels(&[("node", value)]), format!("node=\"{escaped}\""));
         }
         let long = labels(&[("fleet", "f"), ("host", &"x".repeat(1000))]);
         assert_eq!(long, format!("fleet=\"f\",host=\"{}…\"", "x".repeat(100)));
     }
 
     #[test]
-    fn a_histogram_is_cumulated_and_ends_with_all() {
+    fn the_buckets_of_a_histogram_are_cumulative() {
         let histogram = serde_json::from_str(r#"{"counts":[2,0,3],"sum_s":0.5}"#).unwrap();
-        let mut page = Page::default();
-        page.histogram("h", "Help.", [("a=\"1\"", &histogram)]);
-        let lines: Vec<&str> = page.text.lines().collect();
+        let mut out = Exposition::default();
+        out.histogram("h", "Help.", [("a=\"1\"", &histogram)]);
+        let lines: Vec<&str> = out.text.lines().collect();
         assert_eq!(
             lines[..6],
             [

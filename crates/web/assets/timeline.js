@@ -1,18 +1,20 @@
-// The strip: who held the baton when, and where it changed hands.
+// The timeline: which node held the baton when, and where the baton changed hands.
 
-import { byId, colour, el, escaped, lasting, momentOf, plain, say, shown, timeOf } from "./text.js";
+import { colour } from "./colours.js";
+import { byId, duration, el, escaped, momentOf, safeNodes, setText, textOf, timeOf } from "./text.js";
 
 const BAND = { top: 26, height: 38 };
 const HEIGHT = 90;
-/** Least width of a break, in pixels: most are far shorter than one. */
-const BREAK = 3;
-/** Width of a character of the labels, in pixels. */
+/** The least width of a gap, in pixels: most gaps would be far narrower. */
+const MIN_GAP = 3;
+/** The width of a character in the labels, in pixels. */
 const CHAR = 7.3;
-/** Distances of ticks, in ms, and the least in pixels. */
+/** The possible distances of ticks, in ms, and the least distance in pixels. */
 const TICKS = [5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 900_000];
-const TICK = 92;
+const MIN_TICK = 92;
 
-const WHY = {
+/** Each cause of a takeover, as a label and as a clause. */
+const CAUSES = {
   resigned: ["resigned", "it resigned"],
   gone: ["gone", "its process was gone"],
   expired: ["silent", "it was silent for too long"],
@@ -33,19 +35,19 @@ function set(element, attributes) {
   }
 }
 
-/** How a takeover came about: nodes to show, without its time. */
-export function tale({ node, how, from, gap_ms }) {
-  const name = (node) => el("b", { class: "foreign" }, ...shown(node));
+/** How a takeover came about, without its time: DOM nodes. */
+export function describeTakeover({ node, how, from, gap_ms }) {
+  const name = (node) => el("b", { class: "foreign" }, ...safeNodes(node));
   if (how === "raised") return [name(node), " went on under a higher epoch"];
-  if (!WHY[how]) return [name(node), " was the first to hold the baton"];
-  const after = gap_ms > 0 ? ` after ${lasting(gap_ms)}: ` : " at once: ";
-  // Of the oldest takeover that is kept, it may not be known who resigned.
+  if (!CAUSES[how]) return [name(node), " was the first to hold the baton"];
+  const after = gap_ms > 0 ? ` after ${duration(gap_ms)}: ` : " at once: ";
+  // The fleet may have forgotten which node resigned before the oldest takeover.
   const before = from ? [" from ", name(from)] : [];
-  return [name(node), " took over", ...before, after, WHY[how][1]];
+  return [name(node), " took over", ...before, after, CAUSES[how][1]];
 }
 
-/** Stretches of time, oldest first: who held the baton from when to when. */
-export function stretches({ takeovers, generator, now_ms }, heldUntil) {
+/** Which node held the baton from when to when, oldest first. */
+export function tenures({ takeovers, generator, now_ms }, heldUntil) {
   const oldest = takeovers.at(-1);
   const all = takeovers.map((takeover, index) => {
     const next = takeovers[index - 1];
@@ -61,16 +63,16 @@ export function stretches({ takeovers, generator, now_ms }, heldUntil) {
   return all.reverse();
 }
 
-export class Strip {
-  #root = byId("strip");
+export class Timeline {
+  #root = byId("timeline");
   #tip = byId("tip");
   #band = svg("g");
   #marks = svg("g", { class: "marks", "aria-hidden": "true" });
   #segments = new Map();
   #state = null;
   #heldUntil = 0;
-  /** Newest epoch that was told of. */
-  #told = null;
+  /** The newest epoch in the list of takeovers. */
+  #listedEpoch = null;
 
   constructor() {
     const hatch = svg("pattern", {
@@ -81,36 +83,37 @@ export class Strip {
     defs.append(hatch);
     this.#root.append(defs, this.#band, this.#marks);
     new ResizeObserver(() => this.#draw()).observe(this.#root.parentElement);
-    this.#root.addEventListener("keydown", (event) => this.#key(event));
+    this.#root.addEventListener("keydown", (event) => this.#onKey(event));
     this.#root.addEventListener("pointerleave", () => (this.#tip.hidden = true));
   }
 
-  /** Shows a snapshot from one moment of Redis's clock until now; `stale` if it is not of now. */
-  show(snapshot, [begin, now], stale) {
+  /** Takes a snapshot, and draws from one moment of Redis's clock until now. `stale` says that the
+   * snapshot is old. */
+  update(snapshot, [begin, now], stale) {
     const { generator, now_ms, takeovers } = snapshot;
     if (generator.node !== null) this.#heldUntil = now_ms;
-    // Seen for the first time without a holder: it ended at the latest when its lease did.
+    // The first snapshot has no holder: the last one held the baton at most until its lease ended.
     else this.#heldUntil ||= generator.until_ms || takeovers[0]?.at_ms || now_ms;
     for (const { node } of takeovers.toReversed()) colour(document.createElement("i"), node);
     this.#state = { snapshot, begin, now, stale };
-    this.#list(snapshot);
+    this.#listTakeovers(snapshot);
     this.#draw();
   }
 
-  #list({ takeovers, now_ms }) {
+  #listTakeovers({ takeovers, now_ms }) {
     const newest = takeovers[0]?.epoch ?? 0;
-    if (newest === this.#told) return;
-    const isNews = this.#told !== null && newest > this.#told;
-    this.#told = newest;
+    if (newest === this.#listedEpoch) return;
+    const isNews = this.#listedEpoch !== null && newest > this.#listedEpoch;
+    this.#listedEpoch = newest;
     const items = takeovers.map((takeover) => {
       const swatch = el("span", { class: "swatch", "aria-hidden": "true" });
       colour(swatch, takeover.node);
       const time = el("time", {}, momentOf(takeover.at_ms, now_ms));
-      const words = el("span", {}, ...tale(takeover));
+      const words = el("span", {}, ...describeTakeover(takeover));
       return el("li", {}, time, swatch, words, el("span", { class: "quiet" }, `epoch ${takeover.epoch}`));
     });
     byId("takeovers").replaceChildren(...items);
-    if (isNews) say(byId("heard"), `${timeOf(takeovers[0].at_ms)} ${plain(tale(takeovers[0]))}`);
+    if (isNews) setText(byId("heard"), `${timeOf(takeovers[0].at_ms)} ${textOf(describeTakeover(takeovers[0]))}`);
   }
 
   #draw() {
@@ -119,73 +122,73 @@ export class Strip {
     const { snapshot, begin, now, stale } = this.#state;
     const x = (ms) => ((Math.max(ms, begin) - begin) / (now - begin)) * width;
     set(this.#root, { viewBox: `0 0 ${width} ${HEIGHT}`, width: `${width}`, height: `${HEIGHT}` });
-    const seen = stretches(snapshot, this.#heldUntil).filter(({ until }) => until >= begin);
-    this.#segmentsOf(seen, x);
-    const marks = [...axis(begin, now, x, width), ...breaks(seen, begin, x, width)];
-    const rest = (from, until, name) =>
+    const visible = tenures(snapshot, this.#heldUntil).filter(({ until }) => until >= begin);
+    this.#updateSegments(visible, x);
+    const marks = [...axis(begin, now, x, width), ...gaps(visible, begin, x, width)];
+    const hatched = (from, until, name) =>
       marks.push(box(x(from), Math.max(0, x(until) - x(from)), { class: name, fill: "url(#hatch)" }));
-    if (snapshot.generator.node === null) rest(seen.at(-1)?.until ?? begin, snapshot.now_ms, "nobody");
-    if (stale) rest(snapshot.now_ms, now, "unknown");
+    if (snapshot.generator.node === null) hatched(visible.at(-1)?.until ?? begin, snapshot.now_ms, "no-holder");
+    if (stale) hatched(snapshot.now_ms, now, "unknown");
     this.#marks.replaceChildren(...marks);
   }
 
-  #segmentsOf(seen, x) {
+  #updateSegments(visible, x) {
     const old = this.#segments;
     this.#segments = new Map();
-    for (const stretch of seen) {
-      const key = `${stretch.epoch} ${stretch.from} ${stretch.node}`;
-      const segment = old.get(key) ?? this.#segment(stretch);
+    for (const tenure of visible) {
+      const key = `${tenure.epoch} ${tenure.from} ${tenure.node}`;
+      const segment = old.get(key) ?? this.#segment(tenure);
       old.delete(key);
       this.#segments.set(key, segment);
-      const left = x(stretch.from);
-      const width = Math.max(1, x(stretch.until) - left);
+      const left = x(tenure.from);
+      const width = Math.max(1, x(tenure.until) - left);
       const room = Math.floor((width - 14) / CHAR);
-      const name = escaped(stretch.node);
-      segment.stretch = stretch;
+      const name = escaped(tenure.node);
+      segment.tenure = tenure;
       segment.middle = left + width / 2;
       const [rect, label] = segment.element.children;
       set(rect, { x: left, y: BAND.top, width, height: BAND.height });
       set(label, { x: left + 8, y: BAND.top + BAND.height / 2 + 4.5 });
-      say(label, name.length <= room ? name : room > 3 ? `${name.slice(0, room - 1)}…` : "");
-      segment.element.setAttribute("aria-label", words(stretch));
+      setText(label, name.length <= room ? name : room > 3 ? `${name.slice(0, room - 1)}…` : "");
+      segment.element.setAttribute("aria-label", labelOf(tenure));
     }
     for (const segment of old.values()) segment.element.remove();
     const all = [...this.#segments.values()].map(({ element }) => element);
     this.#band.append(...all.filter((element) => !element.parentNode));
-    // One stop for the tab key, at the newest; the arrow keys go on from there.
+    // The tab key stops at the newest segment only; the arrow keys go on from there.
     if (!all.some((element) => element.getAttribute("tabindex") === "0")) {
       all.at(-1)?.setAttribute("tabindex", "0");
     }
   }
 
-  #segment(stretch) {
+  #segment(tenure) {
     const element = svg("g", { class: "segment", role: "img", tabindex: "-1" });
-    if (stretch.epoch === null) element.classList.add("before");
-    else element.dataset.epoch = stretch.epoch;
-    colour(element, stretch.node);
+    if (tenure.epoch === null) element.classList.add("before");
+    else element.dataset.epoch = tenure.epoch;
+    colour(element, tenure.node);
     element.append(svg("rect", { rx: 4 }), svg("text"));
-    const segment = { element, stretch, middle: 0 };
-    const open = () => this.#open(segment);
+    const segment = { element, tenure, middle: 0 };
+    const open = () => this.#openTip(segment);
     element.addEventListener("pointerenter", open);
     element.addEventListener("focus", open);
     element.addEventListener("blur", () => (this.#tip.hidden = true));
     return segment;
   }
 
-  #open({ stretch, middle }) {
-    const { takeover, node, from, until } = stretch;
-    const lines = [el("strong", { class: "foreign" }, ...shown(node)), el("span", {}, span(stretch))];
+  #openTip({ tenure, middle }) {
+    const { takeover, node, from, until } = tenure;
+    const lines = [el("strong", { class: "foreign" }, ...safeNodes(node)), el("span", {}, span(tenure))];
     if (takeover) {
-      const how = [...tale(takeover).slice(1), ` · epoch ${takeover.epoch}`];
+      const how = [...describeTakeover(takeover).slice(1), ` · epoch ${takeover.epoch}`];
       lines.push(el("span", { class: "quiet" }, ...how));
     }
     this.#tip.replaceChildren(...lines);
     this.#tip.hidden = from > until;
-    const most = this.#root.parentElement.clientWidth - this.#tip.offsetWidth;
-    this.#tip.style.left = `${Math.max(0, Math.min(most, middle - this.#tip.offsetWidth / 2))}px`;
+    const max = this.#root.parentElement.clientWidth - this.#tip.offsetWidth;
+    this.#tip.style.left = `${Math.max(0, Math.min(max, middle - this.#tip.offsetWidth / 2))}px`;
   }
 
-  #key(event) {
+  #onKey(event) {
     const all = [...this.#segments.values()].map(({ element }) => element);
     const at = all.indexOf(document.activeElement);
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: all.length - 1 }[event.key];
@@ -200,9 +203,9 @@ export class Strip {
 
 /** The times below the band. */
 function axis(begin, now, x, width) {
-  const step = TICKS.find((step) => (step / (now - begin)) * width >= TICK) ?? TICKS.at(-1);
+  const step = TICKS.find((step) => (step / (now - begin)) * width >= MIN_TICK) ?? TICKS.at(-1);
   const marks = [];
-  // Quarters of an hour are the same in every zone.
+  // All time zones differ by quarters of an hour, so the ticks are at full quarters everywhere.
   for (let at = Math.ceil(begin / step) * step; at < now; at += step) {
     const text = timeOf(at).slice(0, step < 60_000 ? 8 : 5);
     const half = (text.length * CHAR) / 2;
@@ -218,37 +221,37 @@ function box(x, width, attributes) {
   return svg("rect", { x, y: BAND.top, width, height: BAND.height, ...attributes });
 }
 
-/** Where the baton changed hands: a break, and as much about it as there is room for. */
-function breaks(seen, begin, x, width) {
+/** The marks of takeovers: a gap, and a label as long as there is room for. */
+function gaps(visible, begin, x, width) {
   const marks = [];
   let free = width;
-  for (const { takeover, from } of seen.toReversed()) {
-    if (!takeover || from < begin || !WHY[takeover.how]) continue;
+  for (const { takeover, from } of visible.toReversed()) {
+    if (!takeover || from < begin || !CAUSES[takeover.how]) continue;
     const right = x(from);
-    const left = Math.min(x(from - takeover.gap_ms), right - BREAK);
+    const left = Math.min(x(from - takeover.gap_ms), right - MIN_GAP);
     marks.push(box(left, right - left, { class: "gap" }));
     marks.push(svg("path", { class: "mark", d: `M${right - 5} ${BAND.top - 9}h8l-4 6z` }));
-    const why = WHY[takeover.how][0];
-    const gap = lasting(takeover.gap_ms);
-    const fits = (takeover.gap_ms > 0 ? [`${gap} ${why}`, gap] : [why]).find((text) => {
+    const cause = CAUSES[takeover.how][0];
+    const gap = duration(takeover.gap_ms);
+    const label = (takeover.gap_ms > 0 ? [`${gap} ${cause}`, gap] : [cause]).find((text) => {
       const half = (text.length * CHAR) / 2;
       return Math.min(right, width - half) + half <= free && right - half >= 0;
     });
-    if (!fits) continue;
-    const half = (fits.length * CHAR) / 2;
+    if (!label) continue;
+    const half = (label.length * CHAR) / 2;
     const middle = Math.min(right, width - half);
     free = middle - half - 6;
-    marks.push(svg("text", { x: middle, y: 12, "text-anchor": "middle" }, fits));
+    marks.push(svg("text", { x: middle, y: 12, "text-anchor": "middle" }, label));
   }
   return marks;
 }
 
 function span({ from, until }) {
-  const held = from === -Infinity ? "" : ` (${lasting(until - from)})`;
+  const held = from === -Infinity ? "" : ` (${duration(until - from)})`;
   return `${from === -Infinity ? "…" : timeOf(from)} – ${timeOf(until)}${held}`;
 }
 
-function words(stretch) {
-  const how = stretch.takeover ? plain(tale(stretch.takeover)) : escaped(stretch.node);
-  return `${how}, ${span(stretch)}`;
+function labelOf(tenure) {
+  const how = tenure.takeover ? textOf(describeTakeover(tenure.takeover)) : escaped(tenure.node);
+  return `${how}, ${span(tenure)}`;
 }

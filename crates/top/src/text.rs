@@ -1,19 +1,16 @@
-//! Numbers, times and other people's texts, as they are shown. Whatever comes from Redis goes
-//! through [`safe`] or [`fit`].
+//! Texts in the cells of a terminal. All that comes from Redis goes through [`escape`] or [`fit`].
 
-use baton::inspect::{How, Takeover};
-pub(crate) use baton_print::thousands;
 use baton_protocol::text::{Escaped, Shortened};
 use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-/// A text from anywhere, such that no terminal obeys it.
-pub(crate) fn safe(text: &str) -> String {
+/// Escapes a hostile text, so that no terminal obeys it.
+pub(crate) fn escape(text: &str) -> String {
     Escaped(text.as_bytes()).to_string()
 }
 
-/// The same in at most so many cells; `…` stands for what does not fit.
+/// Escapes a text and cuts it to so many cells; `…` stands for what does not fit.
 pub(crate) fn fit(text: &str, cells: usize) -> String {
     let text = Shortened {
         bytes: text.as_bytes(),
@@ -23,7 +20,7 @@ pub(crate) fn fit(text: &str, cells: usize) -> String {
     cut(&text, cells)
 }
 
-/// A safe text in at most so many cells.
+/// Cuts an escaped text to so many cells.
 pub(crate) fn cut(text: &str, cells: usize) -> String {
     if width(text) <= cells {
         return text.to_owned();
@@ -44,22 +41,22 @@ pub(crate) fn cut(text: &str, cells: usize) -> String {
     cut
 }
 
-/// How many cells a safe text takes.
+/// How many cells an escaped text takes.
 pub(crate) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// A safe text in lines of at most so many cells, broken between words where that is possible.
-/// Nothing of it is left out or moved.
+/// Breaks an escaped text into lines of at most so many cells, between words if possible. The lines
+/// together are the whole text.
 pub(crate) fn wrap(text: &str, cells: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut line, mut used) = (String::new(), 0);
     for grapheme in Span::raw(text).styled_graphemes(Style::new()) {
         let wide = usize::from(grapheme.symbol.cell_width());
-        // A space at the edge may hang over it: nobody misses it.
+        // A space may hang over the edge, where it is not visible.
         let hangs = grapheme.symbol == " " && used == cells;
         if used + wide > cells && used > 0 && !hangs {
-            // A word that is longer than half a line is broken.
+            // This breaks a word that is longer than half a line.
             let space = line.rfind(' ').map(|at| at + 1);
             let space = space.filter(|at| width(&line[*at..]) < cells / 2);
             let rest = line.split_off(space.unwrap_or(line.len()));
@@ -73,7 +70,7 @@ pub(crate) fn wrap(text: &str, cells: usize) -> Vec<String> {
     lines
 }
 
-/// A column: its width in cells, and whether its texts end there.
+/// A column: its width in cells, and whether its texts are aligned to the right.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) width: usize,
@@ -93,7 +90,7 @@ impl Column {
     }
 }
 
-/// One row of a table, from texts that are safe; a space between columns.
+/// One row of a table, from escaped texts, with a space between columns.
 pub(crate) fn row<'a>(cells: impl IntoIterator<Item = (Column, &'a str)>) -> String {
     let mut row = String::new();
     for (column, text) in cells {
@@ -112,100 +109,9 @@ pub(crate) fn row<'a>(cells: impl IntoIterator<Item = (Column, &'a str)>) -> Str
     row
 }
 
-/// Messages per second, without the unit.
-pub(crate) fn rate(per_s: f64) -> String {
-    match per_s {
-        ..99.95 => format!("{per_s:.1}"),
-        ..999_999.5 => thousands(per_s.round() as u64),
-        // No column is wider.
-        _ => format!("{:.2}M", per_s / 1e6),
-    }
-}
-
-/// A time span in the two units that matter.
-pub(crate) fn age(ms: u64) -> String {
-    let s = ms / 1000;
-    match s {
-        0..10 => format!("{}.{} s", s, ms % 1000 / 100),
-        10..60 => format!("{s} s"),
-        60..3600 => format!("{} m {:02} s", s / 60, s % 60),
-        3600..86400 => format!("{} h {:02} m", s / 3600, s / 60 % 60),
-        _ => format!("{} d {:02} h", s / 86400, s / 3600 % 24),
-    }
-}
-
-/// How long a message took.
-pub(crate) fn latency(s: Option<f64>) -> String {
-    match s {
-        None => "–".to_owned(),
-        Some(s @ 10.0..) => format!("{s:.0} s"),
-        Some(s @ 1.0..) => format!("{s:.1} s"),
-        Some(s @ 0.01..) => format!("{:.0} ms", s * 1e3),
-        Some(s) => format!("{:.1} ms", s * 1e3),
-    }
-}
-
-/// Why the lease changed hands, in a word.
-pub(crate) fn how(how: How) -> &'static str {
-    match how {
-        How::First => "first",
-        How::Resigned => "resigned",
-        How::Gone => "killed",
-        How::Expired => "silent",
-        How::Raised => "raised",
-        _ => "changed",
-    }
-}
-
-/// How the baton changed hands, in a sentence.
-pub(crate) fn sentence(takeover: &Takeover) -> String {
-    let node = safe(&takeover.node);
-    match takeover.how {
-        How::First => format!("{node} was the first to take the baton"),
-        How::Raised => format!(
-            "{node} went on with the baton under epoch {}",
-            takeover.epoch
-        ),
-        _ => format!(
-            "{node} took over from {} after {} ms ({})",
-            takeover.from.as_deref().map_or("nobody".to_owned(), safe),
-            thousands(takeover.gap_ms),
-            how(takeover.how)
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_and_times_are_easy_to_read() {
-        assert_eq!(rate(9.94), "9.9");
-        assert_eq!(rate(99.96), "100");
-        assert_eq!(rate(54_321.5), "54,322");
-        assert_eq!(rate(999_999.4), "999,999");
-        assert_eq!(rate(1_694_321.0), "1.69M");
-        for (ms, shown) in [
-            (0, "0.0 s"),
-            (9_999, "9.9 s"),
-            (59_999, "59 s"),
-            (61_000, "1 m 01 s"),
-            (3_600_000, "1 h 00 m"),
-            (90_000_000, "1 d 01 h"),
-        ] {
-            assert_eq!(age(ms), shown);
-        }
-        for (s, shown) in [
-            (None, "–"),
-            (Some(0.0042), "4.2 ms"),
-            (Some(0.25), "250 ms"),
-            (Some(2.5), "2.5 s"),
-            (Some(60.0), "60 s"),
-        ] {
-            assert_eq!(latency(s), shown);
-        }
-    }
 
     #[test]
     fn a_text_fits_into_its_cells_however_wide_its_characters_are() {
@@ -224,7 +130,7 @@ mod tests {
 
     #[test]
     fn wrapping_leaves_nothing_out() {
-        let text = "寿司 and e\u{301}clairs ❤\u{fe0f} for everybody";
+        let text = "寿司 and e\u{301}clairs ❤\u{fe0f} for all";
         for cells in 2..40 {
             let lines = wrap(text, cells);
             assert_eq!(lines.concat(), text);

@@ -1,4 +1,4 @@
-//! Accepting connections: not too many, none that says nothing, none that takes nothing.
+//! Accepts connections and serves them, with limits on their number and on a client's slowness.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,36 +20,36 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::connections::{Connections, Place};
-use crate::impatient::Impatient;
+use super::connections::{Connections, Place};
+use super::write_timeout::WriteTimeout;
 
-/// Connections at a time.
-const CONNECTIONS: usize = 256;
-/// A request's head must be complete within this time, also the next one on an idle connection.
+/// The server serves at most this many connections at a time.
+const MAX_CONNECTIONS: usize = 256;
+/// The whole head of a request must arrive within this time, also on an idle connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// A client must take some of its answer within this time.
+/// A client must read some of its answer within this time.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most bytes of a request's head.
-const HEAD_BYTES: usize = 32 << 10;
-/// The pause when there are no descriptors left, or whatever else hinders accepting; the other
-/// is for when a connection has just made room.
+/// The longest head of a request.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+/// The pause after a failed accept, for example because no file descriptors are left. It is
+/// shorter if the server could evict a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const EVICTED_PAUSE: Duration = Duration::from_millis(5);
 
-/// Serves until it is dropped; all connections end with it.
-pub(crate) async fn forever(listener: std::net::TcpListener, router: Router) -> io::Result<()> {
+/// Serves until the future is dropped; all connections end with it.
+pub(crate) async fn serve(listener: std::net::TcpListener, router: Router) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let open = Connections::new(CONNECTIONS);
+    let open = Connections::new(MAX_CONNECTIONS);
     let mut connections = JoinSet::new();
     loop {
         let (stream, address) = accept(&listener, &open).await;
         let place = open.admit(address.ip()).await;
         while connections.try_join_next().is_some() {}
         let router = router.clone();
-        // A task of its own: a panic ends this connection and no other.
+        // A task per connection: a panic ends that connection and no other.
         connections.spawn(async move {
             tokio::select! {
-                () = converse(stream, router, Arc::clone(&place)) => {}
+                () = serve_connection(stream, router, Arc::clone(&place)) => {}
                 () = place.evicted() => {}
             }
         });
@@ -66,35 +66,35 @@ async fn accept(listener: &TcpListener, open: &Connections) -> (TcpStream, Socke
     }
 }
 
-async fn converse(stream: TcpStream, router: Router, place: Arc<Place>) {
-    // Events are small, and each is waited for. A socket that refuses is served all the same.
+async fn serve_connection(stream: TcpStream, router: Router, place: Arc<Place>) {
+    // Events are small, and a browser waits for each. The connection also works without this.
     let _ = stream.set_nodelay(true);
-    let watched = Arc::clone(&place);
-    let stalled = move |stalled| watched.stalled(stalled);
-    let stream = Impatient::new(TokioIo::new(stream), WRITE_TIMEOUT, stalled);
+    let stalling = Arc::clone(&place);
+    let on_stall = move |stalled| stalling.stalled(stalled);
+    let stream = WriteTimeout::new(TokioIo::new(stream), WRITE_TIMEOUT, on_stall);
     let router = TowerToHyperService::new(router);
     let service = service_fn(async |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&place));
         let answer = hyper::service::Service::call(&router, request).await?;
         let place = Arc::clone(&place);
-        Ok::<_, Infallible>(answer.map(|body| Answer { body, place }))
+        Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, place }))
     });
-    // How a connection ends is the client's affair.
+    // An error here means that the client went away or broke the protocol.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_BYTES)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(stream, service)
         .await;
 }
 
-/// The body of an answer. At its end the connection waits for the client again.
-struct Answer {
+/// The body of an answer. After it the server waits for the client again.
+struct AnswerBody {
     body: Body,
     place: Arc<Place>,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for AnswerBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -114,7 +114,7 @@ impl HttpBody for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for AnswerBody {
     fn drop(&mut self) {
         self.place.answered();
     }
@@ -136,7 +136,7 @@ mod tests {
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        // A connection that is torn down may end with a reset.
+        // A panic may reset the connection.
         let _ = stream.read_to_string(&mut answer).await;
         answer
     }
@@ -152,7 +152,7 @@ mod tests {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let served = tokio::spawn(forever(listener, router));
+        let served = tokio::spawn(serve(listener, router));
         assert_eq!(ask(port, "/panic").await, "");
         let answer = ask(port, "/").await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
@@ -161,10 +161,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_takes_nothing_is_given_up() {
+    async fn a_client_that_reads_nothing_is_cut_off() {
         use hyper::rt::Write;
         let (near, _far) = tokio::io::duplex(1 << 10);
-        let mut near = Impatient::new(TokioIo::new(near), WRITE_TIMEOUT, |_| {});
+        let mut near = WriteTimeout::new(TokioIo::new(near), WRITE_TIMEOUT, |_| {});
         let mut write = async |bytes: &[u8]| {
             std::future::poll_fn(|cx| std::pin::Pin::new(&mut near).poll_write(cx, bytes)).await
         };

@@ -1,4 +1,4 @@
-//! Telling browsers of every reading, as server-sent events.
+//! Streams of server-sent events: each browser gets an event with every view of the fleet.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,98 +18,98 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::access::Caller;
-use crate::answer::Refusal;
+use crate::http::Refusal;
 use crate::page::Page;
 
-/// Streams at a time.
-pub(crate) const STREAMS: usize = 64;
-/// After so long without a reading, a line says that the stream lives.
-const QUIET: Duration = Duration::from_secs(15);
+/// At most this many streams at a time.
+const MAX_STREAMS: usize = 64;
+/// After this time without an event, the server sends a comment to keep the connection alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What a browser is told.
+/// The JSON of an event.
 #[derive(Serialize)]
 struct Event<'a> {
     snapshot: Option<&'a Snapshot>,
     age_ms: Option<u64>,
     trouble: Option<&'a str>,
     health: &'a Health,
-    /// Messages per second of each node.
+    /// Messages per second, by node.
     rates: BTreeMap<&'a str, f64>,
-    /// What came to the charts with this reading.
+    /// The new point of the charts; none if this event has no new snapshot.
     point: Option<&'a Point>,
 }
 
-/// The streams, and the latest event.
-pub(crate) struct Events {
+/// What all streams share.
+pub(crate) struct EventStreams {
     permits: Arc<Semaphore>,
-    /// The reading and what it reads like: written once, however many streams send it.
+    /// The latest view and its event, which is written once for all streams.
     latest: Mutex<Option<(Arc<View>, Bytes)>>,
 }
 
-impl Default for Events {
+impl Default for EventStreams {
     fn default() -> Self {
         Self {
-            permits: Arc::new(Semaphore::new(STREAMS)),
+            permits: Arc::new(Semaphore::new(MAX_STREAMS)),
             latest: Mutex::default(),
         }
     }
 }
 
-impl Events {
-    /// A reading as an event.
-    fn event(&self, seen: &Arc<View>) -> Bytes {
+impl EventStreams {
+    /// The event of a view.
+    fn event(&self, view: &Arc<View>) -> Bytes {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         match &*latest {
-            Some((known, event)) if Arc::ptr_eq(known, seen) => event.clone(),
+            Some((known, event)) if Arc::ptr_eq(known, view) => event.clone(),
             _ => {
-                let event = write(seen);
-                *latest = Some((Arc::clone(seen), event.clone()));
+                let event = write(view);
+                *latest = Some((Arc::clone(view), event.clone()));
                 event
             }
         }
     }
 }
 
-fn write(seen: &View) -> Bytes {
-    let snapshot = seen.snapshot.as_deref();
+fn write(view: &View) -> Bytes {
+    let snapshot = view.snapshot.as_deref();
     let nodes = snapshot.map_or(&[][..], |snapshot| &snapshot.nodes);
     let at_ms = snapshot.map(|snapshot| snapshot.now_ms);
     let event = Event {
         snapshot,
-        age_ms: seen.at.map(|at| at.elapsed().as_millis() as u64),
-        trouble: seen.trouble.as_deref(),
-        health: &seen.health,
+        age_ms: view.at.map(|at| at.elapsed().as_millis() as u64),
+        trouble: view.trouble.as_deref(),
+        health: &view.health,
         rates: nodes
             .iter()
-            .map(|node| (node.node.as_str(), seen.trend.per_s(&node.node)))
+            .map(|node| (node.node.as_str(), view.trend.per_s(&node.node)))
             .collect(),
-        // Not once more while Redis is away.
-        point: seen
+        // While Redis is away, the last point is not new.
+        point: view
             .trend
             .points()
             .next_back()
-            .filter(|point| Some(point.at_ms) == at_ms && seen.trouble.is_none()),
+            .filter(|point| Some(point.at_ms) == at_ms && view.trouble.is_none()),
     };
-    // Neither numbers nor texts can fail to become JSON, and it has no line breaks of its own.
+    // Numbers and texts always have a JSON form, and it has no line breaks.
     let json = serde_json::to_string(&event).unwrap_or_else(|_| "{}".to_owned());
     format!("event: seen\ndata: {json}\n\n").into()
 }
 
 /// One browser's stream.
-struct Stream {
+struct EventStream {
     page: Arc<Page>,
     caller: Caller,
     views: Views,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Stream {
-    /// What to send next; none when it is over.
+impl EventStream {
+    /// The next bytes to send; none at the end of the stream.
     async fn next(&mut self) -> Option<Bytes> {
-        match timeout(QUIET, self.views.next()).await {
+        match timeout(KEEP_ALIVE, self.views.next()).await {
             Err(_) => Some(Bytes::from_static(b":\n\n")),
-            // Who has logged out hears no more.
-            Ok(Some(view)) if self.page.access.still_knows(&self.caller) => {
+            // The stream ends when the browser logs out.
+            Ok(Some(view)) if self.page.access.is_valid(&self.caller) => {
                 Some(self.page.events.event(&view))
             }
             Ok(_) => None,
@@ -117,7 +117,7 @@ impl Stream {
     }
 }
 
-/// Sends an event at once and one with every reading.
+/// Sends an event at once, and one with every view.
 pub(crate) async fn events(
     State(page): State<Arc<Page>>,
     Extension(caller): Extension<Caller>,
@@ -128,7 +128,7 @@ pub(crate) async fn events(
         return ([(RETRY_AFTER, "5")], refusal).into_response();
     };
     let views = page.watch.views();
-    let stream = Stream {
+    let stream = EventStream {
         page,
         caller,
         views,
@@ -138,7 +138,7 @@ pub(crate) async fn events(
         let event = stream.next().await?;
         Some((Ok::<_, Infallible>(event), stream))
     });
-    // The second is for nginx, which would collect events before it passes them on.
+    // The second header is for nginx, which would otherwise buffer the events.
     let kind = [
         (CONTENT_TYPE, "text/event-stream"),
         (HeaderName::from_static("x-accel-buffering"), "no"),
@@ -150,26 +150,19 @@ pub(crate) async fn events(
 mod tests {
     use super::*;
 
-    fn seen(trouble: Option<&str>) -> Arc<View> {
-        Arc::new({
-            let mut made = View::default();
-            made.fleet = "fleet".to_owned();
-            made.snapshot = None;
-            made.at = None;
-            made.trouble = trouble.map(str::to_owned);
-            made.trend = Arc::default();
-            made.health = Health::default();
-            made
-        })
+    fn view(trouble: Option<&str>) -> Arc<View> {
+        let mut view = View::default();
+        view.trouble = trouble.map(str::to_owned);
+        Arc::new(view)
     }
 
     #[test]
-    fn a_reading_is_written_once_however_many_hear_of_it() {
-        let events = Events::default();
-        let first = seen(None);
-        let (one, other) = (events.event(&first), events.event(&first));
+    fn a_view_is_written_once_for_all_streams() {
+        let streams = EventStreams::default();
+        let first = view(None);
+        let (one, other) = (streams.event(&first), streams.event(&first));
         assert_eq!(one.as_ptr(), other.as_ptr());
-        let next = events.event(&seen(Some("two\nlines")));
+        let next = streams.event(&view(Some("two\nlines")));
         assert_eq!(
             std::str::from_utf8(&next).unwrap(),
             concat!(

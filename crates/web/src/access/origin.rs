@@ -1,12 +1,16 @@
-//! Which page sent a request that changes something: ours, or another site's in the same browser.
+//! Whether our own page sent a request that changes something, or another site in the same browser.
 //!
-//! A browser says so in two headers that no page can forge. `Sec-Fetch-Site` compares the page
-//! with the address that the browser asked, so a proxy cannot blur it; but browsers send it only
-//! over TLS or to this machine, and a name that a foreign site points at this machine is "the same
-//! origin" too. `Origin` names the page. It is ours if it is the host that was asked for, or, where
-//! a proxy puts another host into the request, if it is a public URL that the page was started
-//! with. Both headers must agree. `X-Forwarded-Host` and its kind prove nothing, since any client
-//! can send them, and are never read.
+//! A browser says so in two headers that no page can forge; both must agree.
+//!
+//! `Sec-Fetch-Site` compares the page with the address that the browser asked, so a proxy cannot
+//! blur it. But browsers send it only over TLS or to this machine, and a name that another site
+//! points at this machine counts as "the same origin", too.
+//!
+//! `Origin` names the page. It is our page if it is the host of the request. Where a proxy puts
+//! another host into the request, it is our page if it is one of the public URLs.
+//!
+//! `X-Forwarded-Host` and similar headers prove nothing, because any client can send them. The
+//! server does not read them.
 
 use std::str::FromStr;
 
@@ -14,18 +18,23 @@ use axum::http::Uri;
 use axum::http::header::{HeaderMap, HeaderValue, ORIGIN};
 use axum::http::uri::Scheme;
 
-use crate::hosts::host_of;
+use super::hosts::host_of;
 
-/// An address by which people reach the page through a proxy, such as `https://baton.example`.
+/// The address of the page behind a proxy, such as `https://baton.example`.
+///
+/// ```
+/// let url: baton_web::PublicUrl = "https://baton.example".parse()?;
+/// # Ok::<(), &'static str>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicUrl {
-    /// As browsers write it: in lower case, without the port that goes without saying.
+    /// As browsers write it: in lower case, without the default port.
     origin: String,
     host: String,
 }
 
 impl PublicUrl {
-    /// The name in it.
+    /// Its host name.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
@@ -72,8 +81,8 @@ impl FromStr for PublicUrl {
     }
 }
 
-/// Refuses a request that another site's page has sent, as far as the browser says; a request of
-/// which no browser says anything passes only with the token itself.
+/// Refuses a request that another site's page has sent, according to the browser. A request
+/// without these headers passes only if its sender knows the token.
 pub(crate) fn check(
     public: &[PublicUrl],
     headers: &HeaderMap,
@@ -85,7 +94,7 @@ pub(crate) fn check(
     }
     match headers.get(ORIGIN) {
         Some(origin) if is_ours(public, origin, headers) => Ok(()),
-        Some(origin) => Err(foreign(origin)),
+        Some(origin) => Err(foreign_origin(origin)),
         None if site.is_some() || has_token => Ok(()),
         None => Err("no browser says that this page has sent this".to_owned()),
     }
@@ -104,8 +113,8 @@ fn is_ours(public: &[PublicUrl], origin: &HeaderValue, headers: &HeaderMap) -> b
     same || public.iter().any(|public| public.origin == origin)
 }
 
-/// A refusal that names the setting, for the owner of a proxy.
-fn foreign(origin: &HeaderValue) -> String {
+/// A refusal that names the setting which the operator of a proxy needs.
+fn foreign_origin(origin: &HeaderValue) -> String {
     let url = origin.to_str().ok();
     match url.and_then(|url| url.parse::<PublicUrl>().ok()) {
         Some(PublicUrl { origin, .. }) => format!(
@@ -116,9 +125,9 @@ fn foreign(origin: &HeaderValue) -> String {
     }
 }
 
-/// Whether a browser says that a page of another site has sent a form. Our own login page
-/// cannot be told by its origin: under its policy, browsers call that `null`.
-pub(crate) fn from_elsewhere(headers: &HeaderMap) -> bool {
+/// Whether, according to the browser, another site's page has sent a form. The origin does not
+/// identify our own login page: browsers send `null` because of its referrer policy.
+pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
     matches!(site(headers), Some("cross-site" | "same-site"))
 }
 

@@ -1,12 +1,12 @@
-//! The open connections, and which of them makes room when there are too many.
+//! The open connections, and which of them the server closes when there are too many.
 //!
-//! A client that sends its request byte by byte, or takes nothing of an answer, costs nothing but
-//! a place; some hundreds of them would take all places. So no client owns its place while the
-//! server waits for it: a newcomer is always accepted, and in its stead the connection goes that
-//! the server has been waiting for longest, of the client that has the most such connections. A
-//! request that arrives whole is out of reach within milliseconds. What the server itself takes
-//! time for is bounded elsewhere to fewer connections than there are places: streams of events,
-//! turns at the errors store, wrong tokens.
+//! A client that sends its request byte by byte, or does not read its answer, costs the server
+//! only a place; but some hundreds of them would take all places. So a connection can lose its
+//! place while the server waits for its client. The server always accepts a newcomer. If there is
+//! no room, it evicts a connection of the client with the most connections that the server waits
+//! for: the one it has waited for longest. A request that arrives whole is safe within
+//! milliseconds. Other limits bound the slow work of the server to fewer connections than there are
+//! places: event streams, turns at the errors store, wrong tokens.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 pub(crate) struct Connections {
     max: usize,
     open: Mutex<Open>,
-    /// Rung when a connection ends or begins to wait for its client.
+    /// Notified when a connection ends, or when the server begins to wait for its client.
     changed: Notify,
 }
 
@@ -31,14 +31,14 @@ struct Open {
 
 struct State {
     client: IpAddr,
-    /// Since when the server waits for the client; none while the server itself is at work.
+    /// Since when the server has waited for the client; none while the server is at work.
     waiting: Option<Instant>,
-    /// Whether the wait is for the client to take some of an answer.
+    /// Whether the server waits for the client to read its answer.
     stalled: bool,
     evicted: Arc<Notify>,
 }
 
-/// One connection's place. It is free again when this is dropped.
+/// The place of a connection. Dropping it frees the place.
 pub(crate) struct Place {
     connections: Arc<Connections>,
     id: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Place {
 }
 
 impl Connections {
-    /// Places for at most so many.
+    /// At most `max` places.
     pub(crate) fn new(max: usize) -> Arc<Self> {
         Arc::new(Self {
             max,
@@ -55,14 +55,14 @@ impl Connections {
         })
     }
 
-    /// A place for a connection of this address; another connection makes room if it must.
+    /// Finds a place for a connection from this address. Evicts another connection if it has to.
     pub(crate) async fn admit(self: &Arc<Self>, address: IpAddr) -> Arc<Place> {
         loop {
             let changed = self.changed.notified();
             if let Some(place) = self.try_admit(address) {
                 return place;
             }
-            // The server is at work for every single one of them.
+            // The server is at work for every open connection.
             changed.await;
         }
     }
@@ -91,7 +91,7 @@ impl Connections {
         }))
     }
 
-    /// Lets one connection go that the server waits for; false if there is none.
+    /// Evicts one connection that the server waits for; false if there is none.
     pub(crate) fn evict(&self) -> bool {
         self.lock().evict()
     }
@@ -126,25 +126,25 @@ impl Open {
 }
 
 impl Place {
-    /// Resolves when this connection must make room.
+    /// Resolves when this connection is evicted.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// A whole request is here, and the server is at work. False if the place is lost already;
-    /// the request must not be begun then.
+    /// Notes that a whole request has arrived and the server is at work. False if the connection
+    /// was evicted before; the server must not begin the request then.
     #[must_use]
     pub(crate) fn at_work(&self) -> bool {
         self.change(|state| (state.waiting, state.stalled) = (None, false))
     }
 
-    /// The answer is complete: the next request is awaited.
+    /// Notes that the answer is complete and the server waits for the next request.
     pub(crate) fn answered(&self) {
         self.change(|state| (state.waiting, state.stalled) = (Some(Instant::now()), false));
         self.connections.changed.notify_waiters();
     }
 
-    /// The client takes nothing of its answer, or takes some again.
+    /// Notes that the client has stopped reading its answer, or reads again.
     pub(crate) fn stalled(&self, stalled: bool) {
         let mut began = false;
         self.change(|state| match (stalled, state.waiting) {
@@ -173,8 +173,8 @@ impl Drop for Place {
     }
 }
 
-/// What counts as one client: an IPv4 address, or the network of 64 bits that an IPv6 host can
-/// choose its address from.
+/// What counts as one client: an IPv4 address, or the /64 network from which an IPv6 host can choose
+/// its address.
 fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_awaited_of_the_busiest_client_makes_room() {
+    async fn the_longest_awaited_connection_of_the_busiest_client_is_evicted() {
         let connections = Connections::new(4);
         let alone = admit(&connections, OTHER).await;
         let busy = admit(&connections, ONE).await;
@@ -218,13 +218,13 @@ mod tests {
         assert!(is_evicted(&first) && !first.at_work());
         let evicted = [&alone, &busy, &second, &newcomer].map(|place| is_evicted(place));
         assert_eq!(evicted, [false; 4]);
-        // Now the other client has more of them.
+        // Now the other client has more connections that the server waits for.
         let _next = admit(&connections, ONE).await;
         assert!(is_evicted(&alone));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_is_never_interrupted_and_newcomers_wait_for_its_end() {
+    async fn the_server_never_interrupts_work_and_newcomers_wait_for_its_end() {
         let connections = Connections::new(2);
         let (one, other) = (
             admit(&connections, ONE).await,
@@ -235,7 +235,7 @@ mod tests {
         assert!(connections.admit(address).now_or_never().is_none());
         let (newcomer, ()) = tokio::join!(connections.admit(address), async { one.answered() });
         assert!(is_evicted(&one) && !is_evicted(&other));
-        // One that takes nothing of its answer makes room; once it takes some, it does not.
+        // A client that stops reading can be evicted; once it reads again, it cannot.
         assert!(newcomer.at_work());
         other.stalled(true);
         other.stalled(false);

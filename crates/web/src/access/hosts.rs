@@ -1,8 +1,8 @@
-//! By which names the page may be asked for.
+//! The host names that the page answers to.
 //!
-//! A foreign site can let its own name point at this machine and then read, through the
-//! browser of somebody here, what is served to "its" name (DNS rebinding). So a name that
-//! nobody chose is refused, whatever address it came in on.
+//! Another site can let its own name point at this machine and then read, through the browser of
+//! a user here, what is served under "its" name (DNS rebinding). So the page refuses every name
+//! that its operator has not allowed, on every address.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,48 +10,48 @@ use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use axum::http::uri::Authority;
 
-use crate::origin::PublicUrl;
+use super::origin::PublicUrl;
 
-/// The names that are answered.
+/// The allowed host names.
 pub(crate) enum Hosts {
-    /// All: only who knows the token is told anything.
+    /// All: the token protects the page.
     Any,
     /// These, with any port.
     Named(Vec<String>),
 }
 
 impl Hosts {
-    /// The names of this machine, of the address that is listened on, of the public URLs, and
-    /// the chosen ones.
+    /// Allows the names of this machine, the listener's address, the hosts of the public URLs, and
+    /// the names in `chosen`.
     pub(crate) fn new(
         addr: SocketAddr,
         chosen: &[String],
         public: &[PublicUrl],
         token: bool,
     ) -> Self {
-        // The server cannot know by which of its addresses and names the machine is reached, nor
-        // which host a proxy puts into a request; a public URL does not tell that either.
+        // The server does not know under which addresses and names clients reach this machine, nor
+        // which host a proxy puts into a request; a public URL does not say so either.
         if addr.ip().is_unspecified() && chosen.is_empty() && token {
             return Self::Any;
         }
         let own = ["localhost", "127.0.0.1", "[::1]"];
         let names = own.into_iter().chain(chosen.iter().map(String::as_str));
         let names = names.chain(public.iter().map(PublicUrl::host));
-        let mut names: Vec<String> = names.map(plain).collect();
-        names.push(plain(&addr.ip().to_string()));
+        let mut names: Vec<String> = names.map(normalized).collect();
+        names.push(normalized(&addr.ip().to_string()));
         Self::Named(names)
     }
 
-    /// Whether a `Host` header is one of them.
+    /// Whether a `Host` header has an allowed name.
     pub(crate) fn allow(&self, host: &str) -> bool {
         match self {
             Self::Any => true,
-            Self::Named(names) => names.contains(&plain(host)),
+            Self::Named(names) => names.contains(&normalized(host)),
         }
     }
 }
 
-/// The host that was asked for; none if there is not exactly one.
+/// The host of a request; none if it does not have exactly one.
 pub(crate) fn host_of(headers: &HeaderMap) -> Option<&str> {
     let mut hosts = headers.get_all(HOST).into_iter();
     match (hosts.next(), hosts.next()) {
@@ -61,13 +61,13 @@ pub(crate) fn host_of(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// A host in one form, without its port.
-fn plain(host: &str) -> String {
+fn normalized(host: &str) -> String {
     let host = host.trim();
     if let Ok(ip) = host.parse::<IpAddr>() {
         return ip.to_string();
     }
     let Ok(authority) = host.parse::<Authority>() else {
-        // No header can be equal to that.
+        // No valid header is equal to this.
         return host.to_owned();
     };
     if authority.as_str().contains('@') {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_that_somebody_chose_are_allowed() {
+    fn only_chosen_names_are_allowed() {
         let hosts = hosts("10.1.2.3:7070", &["Baton.example", "fe80::1"], true);
         for good in [
             "localhost",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn any_name_is_allowed_only_where_none_can_be_known_and_a_token_protects() {
+    fn every_name_is_allowed_only_on_all_addresses_without_chosen_names_and_with_a_token() {
         assert!(hosts("0.0.0.0:1", &[], true).allow("any.example"));
         assert!(hosts("[::]:1", &[], true).allow("any.example"));
         assert!(!hosts("0.0.0.0:1", &[], false).allow("any.example"));

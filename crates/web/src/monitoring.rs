@@ -1,0 +1,40 @@
+//! Metrics and health, for programs.
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use baton::inspect::{Counters, View};
+
+use crate::prometheus;
+
+/// All metrics, as Prometheus reads them.
+pub(crate) fn metrics(view: &View, own: Option<(&str, &Counters)>) -> Response {
+    let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, prometheus::exposition(view, own)).into_response()
+}
+
+/// Whether the fleet is well; if not, its troubles, one per line.
+pub(crate) fn health(view: &View) -> Response {
+    match view.health.is_well() {
+        true => "ok\n".into_response(),
+        false => unavailable(&view.health.troubles),
+    }
+}
+
+/// Whether the latest attempt to read the fleet succeeded.
+pub(crate) fn readiness(view: &View) -> Response {
+    match (&view.trouble, &view.snapshot) {
+        (None, Some(_)) => "ok\n".into_response(),
+        (Some(trouble), _) => unavailable(std::slice::from_ref(trouble)),
+        (None, None) => unavailable(&["the fleet has not been read yet".to_owned()]),
+    }
+}
+
+/// An answer for probes that says no, with one reason per line.
+pub(crate) fn unavailable(reasons: &[String]) -> Response {
+    let lines: String = reasons
+        .iter()
+        .map(|reason| format!("{}\n", reason.replace(['\r', '\n'], " ")))
+        .collect();
+    (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
+}
