@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use baton::Target;
+use baton_processes::Fleet;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use redis::AsyncConnectionConfig;
@@ -12,7 +13,6 @@ use redis::aio::MultiplexedConnection;
 
 use crate::timed_fleet::{Progress, TimedFleet, Usage};
 use crate::{Plan, ServerProbe};
-use baton_processes::Fleet;
 
 /// Concurrent calls of the producer, as many as a generator has.
 const WINDOW: usize = 8;

@@ -5,12 +5,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use baton::FleetName;
 use baton::inspect::Audit;
-use baton_protocol::Store;
-use baton_protocol::{Keys, Ledger};
+use baton_processes::Fleet;
+use baton_protocol::{Keys, Ledger, Store};
 
 use crate::timed_fleet::{Progress, TimedFleet, Usage};
 use crate::{Plan, ServerProbe};
-use baton_processes::Fleet;
 
 /// How long the fleet may rest before messages that have not ended count as lost.
 const REST: Duration = Duration::from_secs(2);

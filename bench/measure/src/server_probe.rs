@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use baton::Target;
-use baton_protocol::Keys;
-
 use baton_processes::{Info, redis_cpu_us};
+use baton_protocol::Keys;
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,10 +4,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use baton_processes::{Fleet, peak_rss_mb, process_cpu_us};
 
 use crate::server_probe::ServerProbe;
-use baton_processes::Fleet;
-use baton_processes::{peak_rss_mb, process_cpu_us};
 
 /// Longest wait for copies to be ready, and for any progress.
 const TIMEOUT: Duration = Duration::from_secs(30);

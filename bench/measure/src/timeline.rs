@@ -113,8 +113,9 @@ impl Timeline {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use baton_protocol::Digest;
+
+    use super::*;
 
     fn published(epoch: u64, first: u64, last: u64, at_us: u64) -> Entry {
         Entry::Published {

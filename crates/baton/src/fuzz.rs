@@ -7,16 +7,14 @@
 
 use redis::Value;
 
-use baton_protocol::Outcomes;
 use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::record::{self, seq_of};
 use baton_protocol::{
-    Beat, Census, Claim, ClaimedPack, Entry, ErrorsClaim, Keys, Ledger, Pack, PackBuilder, Publish,
-    Range, Seal, decode,
+    Beat, Census, Claim, ClaimedPack, Entry, ErrorsClaim, Keys, Ledger, Outcomes, Pack,
+    PackBuilder, Publish, Range, Seal, decode,
 };
 
-use crate::observe::snapshot::About;
-use crate::observe::snapshot::Snapshot;
+use crate::observe::snapshot::{About, Snapshot};
 use crate::{Error, FleetName, Target};
 use baton_protocol::ServerInfo;
 

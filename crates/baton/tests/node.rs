@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use baton::Inspector;
 use baton::inspect::Snapshot;
 use baton::{
-    Effects, Event, FailedMessage, FleetName, Handler, Message, Node, Rejected, Source, Target,
+    Effects, Event, FailedMessage, FleetName, Handler, Inspector, Message, Node, Rejected, Source,
+    Target,
 };
 use baton_protocol::record;
 use baton_server::PrivateServer;

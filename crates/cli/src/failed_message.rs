@@ -41,17 +41,15 @@ fn text(line: &mut Vec<u8>, failed: &FailedMessage) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use baton_protocol::record;
+
     use super::*;
 
     fn failed(text: &[u8]) -> FailedMessage {
-        let mut made = FailedMessage::default();
-        made.seq = 17;
-        made.at_ms = 1_700_000_000_123;
-        made.node = "k3v9x0a7qm".to_owned();
-        made.reason = "no\tsuch \u{1b}[1mcustomer".to_owned();
-        made.attempt = 2;
-        made.text = text.to_vec();
-        made
+        let reason = "no\tsuch \u{1b}[1mcustomer";
+        let mut failed = record::failed_once(17, 1_700_000_000_123, "k3v9x0a7qm", reason, text);
+        failed.attempt = 2;
+        failed
     }
 
     fn printed(failed: &FailedMessage, json: bool) -> String {
@@ -65,7 +63,7 @@ mod tests {
             "2023-11-14T22:13:20.123Z\t#17\tk3v9x0a7qm\tno\\tsuch \\x1b[1mcustomer\t\
              a\\tb\\nc\\xff\\\\\n"
         );
-        let foreign = baton_protocol::record::decode(b"garbage");
+        let foreign = record::decode(b"garbage");
         assert_eq!(
             printed(&foreign, false),
             "-\t-\t-\tnot an error record of this fleet\tgarbage\n"
@@ -86,7 +84,7 @@ mod tests {
             serde_json::from_str(&printed(&failed(b"\xff\x00a"), true)).unwrap();
         assert_eq!(line["text"], "\u{fffd}\u{0}a");
         assert_eq!(line["text_hex"], "ff0061");
-        let foreign = baton_protocol::record::decode(b"garbage");
+        let foreign = record::decode(b"garbage");
         assert!(printed(&foreign, true).starts_with(r#"{"seq":0,"at":null,"node":"","#));
     }
 }

@@ -15,9 +15,9 @@ use baton::{Event, Target};
 use serde_json::Value;
 
 use crate::args::{self, FormatArgs, Refused, run as flags};
-use crate::{
-    commands::status as fleet_status, error_line::error_line, failed_message, json, log, target,
-};
+use crate::commands::status as fleet_status;
+use crate::error_line::error_line;
+use crate::{failed_message, json, log, target};
 use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::text::{Escaped, Excerpt};
 

@@ -3,10 +3,9 @@
 
 use std::io;
 
+use baton_protocol::text::is_unsafe;
 use serde::Serialize;
 use serde_json::ser::Formatter;
-
-use baton_protocol::text::is_unsafe;
 
 struct Safe;
 

@@ -5,11 +5,10 @@
 //! printed once the reader has taken it out.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use anyhow::Context;
 use baton_print::{wait, write_all};

@@ -10,10 +10,9 @@
 //! - [`errln_within`] also gives up when the reader stalls, for a caller that must go on.
 //! - [`thousands`] writes a number as people read it.
 
-use std::fmt;
-use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

@@ -96,8 +96,9 @@ fn numbers(counts: &[u8], fits: impl Fn(u8) -> bool) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use baton_log::Line;
+
+    use super::*;
 
     fn told(event: LogEvent<'static>) -> Told {
         Told {

@@ -3,11 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use baton::Inspector;
 use baton::inspect::Snapshot;
-use baton::{FleetName, Target};
-use baton_protocol::Store;
-use baton_protocol::new_name;
+use baton::{FleetName, Inspector, Target};
+use baton_protocol::{Store, new_name};
 
 /// Reads a snapshot of a fleet.
 pub fn status(url: &str, fleet: &str) -> Result<Snapshot> {

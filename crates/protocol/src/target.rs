@@ -1,10 +1,9 @@
 //! Which Redis to use, and with what credentials. Never shows a password.
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
-
 use std::borrow::Cow;
 
 use redis::io::tcp::TcpSettings;
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
 use crate::{Error, Setting};
 

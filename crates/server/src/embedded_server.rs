@@ -19,10 +19,9 @@ mod launch;
 mod ownership;
 mod status;
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use rustix::process::Signal;
 

@@ -1,8 +1,7 @@
 //! The errors of this crate.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// A server could not be found, started or stopped.
 #[derive(Debug, thiserror::Error)]

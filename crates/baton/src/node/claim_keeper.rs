@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use baton_protocol::{Slot, crash};
 use tokio::time::Instant;
 
 use crate::Error;
 use crate::node::context::Context;
-use baton_protocol::Slot;
-use baton_protocol::crash;
 
 /// Max claims that one call extends: the server does nothing else meanwhile.
 const BATCH: usize = 500;

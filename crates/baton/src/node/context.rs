@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use baton_protocol::Store;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -15,7 +16,6 @@ use crate::node::pack_cache::PackCache;
 use crate::node::warning::Warning;
 use crate::node::witness::Witness;
 use crate::{Error, Event};
-use baton_protocol::Store;
 
 /// Pause before a call is repeated that the server did not execute.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);

@@ -39,14 +39,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use baton_protocol::{Beat, Reclaimed, crash};
 use tokio::time::Instant;
 
 use crate::node::context::{Context, Role};
 use crate::node::meter::Meter;
 use crate::observe::snapshot::About;
 use crate::{Error, Event};
-use baton_protocol::crash;
-use baton_protocol::{Beat, Reclaimed};
 
 /// The share of the time to live that a generator keeps as a margin.
 const MARGIN_SHARE: u32 = 10;

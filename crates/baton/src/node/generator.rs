@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use baton_protocol::{Cursor, Digest, PackBuilder, Publish, Seal, crash};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use tokio::time::Instant;
@@ -22,8 +23,6 @@ use crate::node::outbox::{Outbox, Prepared};
 use crate::node::schedule::Schedule;
 use crate::node::warning::Warning;
 use crate::{Error, Event, Missed, Source};
-use baton_protocol::{Cursor, Digest, PackBuilder, crash};
-use baton_protocol::{Publish, Seal};
 
 /// Max packs under way at once.
 const WINDOW: usize = 8;

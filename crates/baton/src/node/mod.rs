@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use baton_protocol::{Backoff, LinkState, LoggedReasons, Store, crash};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -37,10 +38,6 @@ use crate::node::pack_cache::PackCache;
 use crate::node::witness::Witness;
 use crate::node::worker::Lane;
 use crate::{Error, Event, FleetName, Handler, Source, Target};
-use baton_protocol::Store;
-use baton_protocol::crash;
-
-use baton_protocol::{Backoff, LinkState, LoggedReasons};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));

@@ -7,9 +7,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use baton_protocol::{Cursor, Digest};
+use tokio::time::Instant;
 
 /// How much of the confirmed packs is kept, and for how long.
 const KEPT: (usize, Duration) = (8 << 20, Duration::from_secs(3));

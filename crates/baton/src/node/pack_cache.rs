@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use baton_protocol::OwnedPack;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::Error;
-use baton_protocol::OwnedPack;
 
 /// Max packs in memory.
 const MAX_PACKS: usize = 16;

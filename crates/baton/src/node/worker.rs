@@ -14,6 +14,7 @@ mod commit;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_protocol::{Claim, ClaimCall, ClaimedPack, GiveBack, OwnedPack, Range, Slot, crash};
 use tokio::time::Instant;
 
 use self::claim::{Answered, Asked, ClaimNumbers, HeldClaim};
@@ -21,8 +22,6 @@ use crate::node::batch_size::BatchSize;
 use crate::node::context::{Context, Role};
 use crate::node::pack_cache::PackId;
 use crate::{Error, Handler};
-use baton_protocol::{Claim, ClaimCall, ClaimedPack, GiveBack, OwnedPack, Slot};
-use baton_protocol::{Range, crash};
 
 /// How long a lane goes on after the node was told to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);

@@ -13,8 +13,7 @@ use anyhow::{Context, bail};
 use baton::inspect::Drain;
 use baton::{FailedMessage, Inspector};
 use baton_print::errln;
-use baton_protocol::crash;
-use baton_protocol::{ErrorsCommit, Extend};
+use baton_protocol::{ErrorsCommit, Extend, crash};
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use crate::args::{ConnectionArgs, FormatArgs};

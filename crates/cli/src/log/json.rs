@@ -2,12 +2,11 @@
 
 use std::time::SystemTime;
 
-use crate::hints;
 use baton::Event;
 use baton_log::{Line, LogEvent, RedisState, Role};
 
 use super::Entry;
-use crate::json;
+use crate::{hints, json};
 
 /// Appends a line.
 pub(crate) fn write(to: &mut Vec<u8>, at: SystemTime, node: &str, entry: &Entry<'_>) {

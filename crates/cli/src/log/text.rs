@@ -4,11 +4,11 @@ use std::fmt::{self, Display};
 use std::io::Write;
 use std::time::SystemTime;
 
-use crate::hints;
 use baton::Event;
 use baton_protocol::text::{Escaped, Excerpt};
 
 use super::Entry;
+use crate::hints;
 
 /// The most characters of a message's text in a line.
 const EXCERPT_CHARS: usize = 60;

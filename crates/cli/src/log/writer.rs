@@ -8,11 +8,10 @@
 //! line that fits it puts a line with the count.
 
 use std::collections::VecDeque;
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use baton_print::{PIPE_BUF, errln_within, write_some};
 

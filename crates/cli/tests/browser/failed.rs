@@ -4,7 +4,7 @@ use baton_server::PrivateServer;
 
 use crate::devtools::Browser;
 use crate::support::{
-    Page, Visit, failure, fleet_of, push, server, stored, wait_books, wait_items,
+    Page, Visit, failure, fleet_of, push, server, status, stored, wait_items, wait_status,
 };
 use crate::tab::Tab;
 
@@ -18,9 +18,9 @@ fn a_message_that_is_retried_through_the_page_is_handled_again() {
     let before = stored(server);
     tab.click("#failed [data-id] button.retry");
     tab.wait_until("the question", "document.querySelector('#confirm').open");
-    assert_eq!(wait_books(server, "its books", |_| true).retried, 0);
+    assert_eq!(status(server).retried, 0);
     tab.click("#confirm-yes");
-    let books = wait_books(server, "the retry", |books| books.retried == 1);
+    let books = wait_status(server, "the retry", |books| books.retried == 1);
     assert_eq!((books.errors, books.pending, books.done), (2, 1, 0));
     // The newest comes first on the page.
     assert_eq!(stored(server), before[..2]);
@@ -31,8 +31,8 @@ fn a_message_that_is_retried_through_the_page_is_handled_again() {
     );
     wait_items(tab, 2);
 
-    let _fleet = fleet_of(2, server, &["--messages", "3", "--error-rate", "0"]);
-    let books = wait_books(server, "the message to end", |books| books.done == 1);
+    let _fleet = fleet_of(2, server, "--messages 3 --error-rate 0");
+    let books = wait_status(server, "the message to end", |books| books.done == 1);
     assert!(books.balanced && books.counted, "{books:?}");
     assert_eq!((books.published, books.retried, books.failed), (3, 1, 3));
     tab.wait_until(
@@ -70,7 +70,7 @@ fn drop_all_leaves_what_failed_after_the_look() {
     assert_eq!(numbers(server), [1, 2, 3, 4]);
     tab.click("#drop-all");
     tab.click("#confirm-yes");
-    wait_books(server, "three to be gone", |books| books.errors <= 1);
+    wait_status(server, "three to be gone", |books| books.errors <= 1);
     assert_eq!(numbers(server), [4]);
     wait_items(tab, 1);
     assert_eq!(tab.errors(), Vec::<String>::new());
@@ -105,7 +105,7 @@ fn a_search_and_a_reason_narrow_what_is_shown_and_what_is_dropped() {
     wait_items(&tab, 2);
     tab.click("#drop-all");
     tab.click("#confirm-yes");
-    wait_books(&server, "two to be gone", |books| books.errors <= 1);
+    wait_status(&server, "two to be gone", |books| books.errors <= 1);
     assert_eq!(stored(&server), [failure(2, "too short", "pear")]);
     assert_eq!(tab.errors(), Vec::<String>::new());
 }
@@ -120,17 +120,9 @@ fn with_three_failures() -> PrivateServer {
 /// Lets a fleet reject all its messages until so many have failed.
 #[track_caller]
 fn fail_until(server: &PrivateServer, count: u64) {
-    let messages = count.to_string();
-    let flags = [
-        "--messages",
-        &messages,
-        "--interval",
-        "10ms",
-        "--error-rate",
-        "1",
-    ];
+    let flags = format!("--messages {count} --interval 10ms --error-rate 1");
     let _fleet = fleet_of(2, server, &flags);
-    wait_books(server, "the failures", |books| books.failed == count);
+    wait_status(server, "the failures", |books| books.failed == count);
 }
 
 /// The sequence numbers in the errors store.

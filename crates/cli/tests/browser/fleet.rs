@@ -8,7 +8,7 @@ use baton_server::{Fsync, PrivateServer};
 use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{Page, TIMEOUT, fleet_of, server, wait_books};
+use crate::support::{Page, fleet_of, server, status, wait_for};
 use crate::tab::Tab;
 
 /// The longest time from a kill to the new name on the page.
@@ -30,7 +30,7 @@ fn the_page_shows_the_fleet_without_an_error() {
         return;
     };
     let server = server();
-    let fleet = fleet_of(3, &server, &["--interval", "20ms", "--error-rate", "0"]);
+    let fleet = fleet_of(3, &server, "--interval 20ms --error-rate 0");
     let page = Page::start(&server, &[]);
     let tab = Tab::open(&browser, &page.url);
 
@@ -45,7 +45,7 @@ fn the_page_shows_the_fleet_without_an_error() {
             && document.querySelector('#books').dataset.state === 'balanced'
             && document.querySelector('#health').dataset.state === 'well'",
     );
-    let books = wait_books(&server, "its books", |_| true);
+    let books = status(&server);
     assert_eq!(tab.text("#epoch"), books.generator.epoch.to_string());
     let names: Vec<_> = books.nodes.iter().map(|node| node.node.as_str()).collect();
     let rows =
@@ -74,7 +74,7 @@ fn a_killed_generator_is_seen_within_two_seconds() {
         return;
     };
     let server = server();
-    let mut fleet = fleet_of(3, &server, &["--interval", "20ms"]);
+    let mut fleet = fleet_of(3, &server, "--interval 20ms");
     let page = Page::start(&server, &[]);
     let tab = Tab::open(&browser, &page.url);
     let dead = generator(&fleet);
@@ -96,11 +96,9 @@ fn a_killed_generator_is_seen_within_two_seconds() {
     let took = seen - killed;
     assert!(took <= SEEN_WITHIN, "{took:?}");
 
-    fleet
-        .wait_for(mark, TIMEOUT, "its word", |told| {
-            matches!(told.event(), LogEvent::Generator { .. })
-        })
-        .unwrap();
+    wait_for(&fleet, mark, "its word", |told| {
+        matches!(told.event(), LogEvent::Generator { .. })
+    });
     assert_eq!(tab.text("#generator"), generator(&fleet));
     assert_eq!(tab.text("#epoch"), "2");
     assert_eq!(epochs(&tab), ["1", "2"]);
@@ -113,11 +111,9 @@ fn a_killed_generator_is_seen_within_two_seconds() {
     let copy = fleet.generator().unwrap();
     let mark = fleet.mark();
     fleet.terminate(copy).unwrap();
-    fleet
-        .wait_for(mark, TIMEOUT, "its heir", |told| {
-            matches!(told.event(), LogEvent::Generator { .. })
-        })
-        .unwrap();
+    wait_for(&fleet, mark, "its heir", |told| {
+        matches!(told.event(), LogEvent::Generator { .. })
+    });
     tab.wait_until(
         "the third",
         "document.querySelector('#epoch').textContent === '3'",
@@ -150,7 +146,7 @@ fn without_redis_the_page_keeps_what_it_knows_and_says_that_it_is_old() {
         .appendonly(Fsync::Always)
         .start()
         .unwrap();
-    let fleet = fleet_of(2, &server, &["--interval", "20ms"]);
+    let fleet = fleet_of(2, &server, "--interval 20ms");
     let page = Page::start(&server, &[]);
     let tab = Tab::open(&browser, &page.url);
     let shown = json!(generator(&fleet));

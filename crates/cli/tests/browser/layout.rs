@@ -40,7 +40,7 @@ fn on_a_phone_nothing_is_wider_than_the_screen() {
     let long = "w".repeat(10_000);
     push(&server, &[failure(1, &long[..300], &long)]);
     hostile_node(&server, &long[..200]);
-    let _fleet = fleet_of(3, &server, &["--interval", "20ms"]);
+    let _fleet = fleet_of(3, &server, "--interval 20ms");
     let page = Page::start(&server, &["--allow-actions"]);
     let tab = Tab::open(&browser, &page.url);
     tab.wait_until(
@@ -74,7 +74,7 @@ fn text_can_be_read_by_day_and_by_night() {
     };
     let server = server();
     push(&server, &[failure(1, "too long", "some text")]);
-    let _fleet = fleet_of(2, &server, &["--interval", "20ms", "--error-rate", "0"]);
+    let _fleet = fleet_of(2, &server, "--interval 20ms --error-rate 0");
     let page = Page::start(&server, &[]);
     let tab = Tab::open(&browser, &page.url);
     tab.wait_until(

@@ -7,7 +7,7 @@ use baton_server::{Fsync, PrivateServer};
 use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{Page, failure, fleet_of, push, wait_books};
+use crate::support::{Page, failure, fleet_of, push, status};
 use crate::tab::Tab;
 
 /// Reasons beside the one that the program pretends.
@@ -67,18 +67,10 @@ fn pictures_of_a_lively_fleet() {
         .appendonly(Fsync::Always)
         .start()
         .unwrap();
-    let flags = [
-        "--interval",
-        "20ms",
-        "--work",
-        "30ms",
-        "--error-rate",
-        "0.004",
-    ];
-    let mut fleet = fleet_of(5, &server, &flags);
+    let mut fleet = fleet_of(5, &server, "--interval 20ms --work 30ms --error-rate 0.004");
     let page = Page::start(&server, &["--allow-actions"]);
     let tab = Tab::open(&browser, &page.url);
-    let now_ms = wait_books(&server, "its clock", |_| true).now_ms;
+    let now_ms = status(&server).now_ms;
     for (seq, (reason, text)) in (1_u64..).zip(REASONS) {
         let mut failed = failure(seq, reason, text);
         failed.at_ms = now_ms;

@@ -4,23 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton::FailedMessage;
-use baton_processes::{Fleet, wait_status};
+use baton_processes::Fleet;
 use baton_protocol::record;
 use baton_server::PrivateServer;
 
 use crate::devtools::Browser;
+pub(crate) use crate::shared::page::Page;
+pub(crate) use crate::shared::{TIMEOUT, server, status, wait_for, wait_status};
 use crate::shared::{keys, redis};
 use crate::tab::Tab;
 
-pub(crate) use crate::shared::page::Page;
-pub(crate) use crate::shared::{TIMEOUT, server};
-
 /// A fleet on that server with `count` copies that know their roles. On a busy machine none of
 /// them loses its lease because it is slow. A killed one keeps it no longer than usual.
-pub(crate) fn fleet_of(count: usize, server: &PrivateServer, args: &[&str]) -> Fleet {
-    let mut all = vec!["--lease-ttl", "10s"];
-    all.extend(args);
-    crate::shared::fleet_of(count, server, &all)
+pub(crate) fn fleet_of(count: usize, server: &PrivateServer, args: &str) -> Fleet {
+    crate::shared::fleet_of(count, server, &format!("--lease-ttl 10s {args}"))
 }
 
 /// A page in a browser's tab, whose visitor may act.
@@ -61,14 +58,7 @@ pub(crate) fn wait_items(tab: &Tab, count: usize) {
 
 /// A failed message.
 pub(crate) fn failure(seq: u64, reason: &str, text: &str) -> FailedMessage {
-    let mut made = FailedMessage::default();
-    made.seq = seq;
-    made.at_ms = 1_700_000_000_000 + seq;
-    made.node = "worker-1".to_owned();
-    made.reason = reason.to_owned();
-    made.attempt = 1;
-    made.text = text.into();
-    made
+    record::failed_once(seq, 1_700_000_000_000 + seq, "worker-1", reason, text)
 }
 
 /// Puts failed messages into the errors store, the last one as the newest.
@@ -104,16 +94,6 @@ pub(crate) fn stored(server: &PrivateServer) -> Vec<FailedMessage> {
         .values()
         .map(|record| record::decode(record))
         .collect()
-}
-
-/// Waits until Redis's own books say something.
-#[track_caller]
-pub(crate) fn wait_books(
-    server: &PrivateServer,
-    what: &str,
-    fits: impl Fn(&baton::inspect::Snapshot) -> bool,
-) -> baton::inspect::Snapshot {
-    wait_status(&server.url(), "default", TIMEOUT, what, fits).unwrap()
 }
 
 /// Makes a node appear, dead since this moment, that has this name and a host of the same name.

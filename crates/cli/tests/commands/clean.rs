@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use baton::Inspector;
-use baton::{FleetName, Target};
+use baton::{FleetName, Inspector, Target};
 use baton_protocol::{Claim, ClaimCall, Slot, Store};
 
 use crate::seeder::{texts, with_failures};
@@ -124,22 +123,14 @@ fn status_names_the_holder_of_a_lease_that_ends_tomorrow_and_clean_frees_it() {
     let status = on(&server, &["status"]);
     assert_eq!(status.code, Some(1), "{}", status.stdout);
     for words in ["ghost has the lease (epoch 7)", "a clock that was ahead"] {
-        assert!(status.stdout.contains(words), "{}", status.stdout);
+        status.says(words);
     }
     let cleaned = on(&server, &["clean"]);
     assert_eq!(cleaned.code, Some(0), "{}", cleaned.stderr);
-    assert!(
-        cleaned.stdout.contains("freed the lease that ghost had\n"),
-        "{}",
-        cleaned.stdout
-    );
+    cleaned.says("freed the lease that ghost had\n");
     let status = on(&server, &["status"]);
     assert_eq!(status.code, Some(0), "{}", status.stdout);
-    assert!(
-        status.stdout.contains("none at this moment (last epoch 7)"),
-        "{}",
-        status.stdout
-    );
+    status.says("none at this moment (last epoch 7)");
 }
 
 #[test]
@@ -148,11 +139,7 @@ fn a_lease_of_a_dead_holder_that_still_holds_is_named_with_its_end() {
     with_a_lease_until(&server, now_ms() + 3_000_000);
     let status = on(&server, &["status"]);
     assert_eq!(status.code, Some(0), "{}", status.stdout);
-    assert!(
-        status.stdout.contains("or at once with `baton clean`"),
-        "{}",
-        status.stdout
-    );
+    status.says("or at once with `baton clean`");
 }
 
 #[test]
@@ -171,7 +158,7 @@ fn status_names_a_value_that_is_no_number() {
         set.arg(key).arg(field).arg("1.5").exec(&mut redis).unwrap();
         let status = on(&server, &["status"]);
         assert_eq!(status.code, Some(1), "{}", status.stdout);
-        assert!(status.stderr.contains(named), "{}", status.stderr);
+        status.complains(named);
         let mut forget = redis::cmd("DEL");
         forget.arg(key).exec(&mut redis).unwrap();
     }

@@ -75,11 +75,7 @@ fn a_node_starts_a_server_that_others_join_and_that_outlives_it() {
     status.env("REDIS_PASSWORD", "for another server");
     let status = run(status);
     assert_eq!(status.code, Some(0), "{}", status.stderr);
-    assert!(
-        status.stdout.contains("appendonly yes"),
-        "{}",
-        status.stdout
-    );
+    status.says("appendonly yes");
 
     let stdout = second.stdout.as_mut().unwrap();
     while !read_line(stdout).contains("became generator, epoch 2") {}
@@ -162,12 +158,12 @@ fn another_user_of_the_machine_is_not_let_in_and_reads_why() {
             "{args:?}"
         );
         for part in ["wants a password", "another user's `baton run`"] {
-            assert!(ended.stderr.contains(part), "{args:?}: {}", ended.stderr);
+            ended.complains(part);
         }
     }
     let ended = as_other(&["server", "stop"]);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("left alone"), "{}", ended.stderr);
+    ended.complains("left alone");
     let password = machine.data.path().join("baton/server/password");
     let read = Command::new("cat")
         .arg(&password)
@@ -223,11 +219,7 @@ fn a_command_for_the_server_refuses_the_address_of_another() {
                 (Some(2), ""),
                 "{flags:?}"
             );
-            assert!(
-                ended.stderr.contains("controls only the server"),
-                "{}",
-                ended.stderr
-            );
+            ended.complains("controls only the server");
         }
     }
     assert_eq!(run(machine.baton(&["server", "status"])).code, Some(0));
@@ -266,7 +258,7 @@ fn a_port_whose_holder_answers_nothing_is_named_while_the_program_waits() {
     );
     let ended = end(node);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("is taken"), "{}", ended.stderr);
+    ended.complains("is taken");
     assert!(
         began.elapsed() < Duration::from_secs(9),
         "{:?}",
@@ -280,7 +272,7 @@ fn a_port_whose_holder_answers_nothing_is_named_while_the_program_waits() {
     );
     let ended = run(status);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains(&addr), "{}", ended.stderr);
+    ended.complains(&addr);
 
     let ended = run(machine.baton(&["status", "--addr", &addr]));
     assert_eq!(ended.code, Some(1));
@@ -303,11 +295,7 @@ fn a_server_that_is_not_ours_is_not_stopped() {
     command.env("BATON_EMBEDDED_PORT", other.port().unwrap().to_string());
     let ended = run(command);
     assert_eq!(ended.code, Some(1));
-    assert!(
-        ended.stderr.contains("it was left alone"),
-        "{}",
-        ended.stderr
-    );
+    ended.complains("it was left alone");
 }
 
 #[test]
@@ -318,6 +306,6 @@ fn without_a_server_program_a_node_says_how_to_get_one() {
     let ended = run(command);
     assert_eq!(ended.code, Some(1));
     for part in ["no Redis answers", "/no/such/program", "--redis"] {
-        assert!(ended.stderr.contains(part), "{}", ended.stderr);
+        ended.complains(part);
     }
 }

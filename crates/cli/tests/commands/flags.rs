@@ -47,11 +47,7 @@ fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
         for value in values {
             let ended = run(baton(&["run", &format!("{flag}={value}")]));
             assert_eq!(ended.code, Some(2), "{flag}={value}: {}", ended.stderr);
-            assert!(
-                ended.stderr.contains(flag),
-                "{flag}={value}: {}",
-                ended.stderr
-            );
+            ended.complains(flag);
             assert_eq!(ended.stdout, "", "{flag}={value}");
         }
     }
@@ -60,13 +56,7 @@ fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
 #[test]
 fn a_time_without_a_unit_is_answered_with_the_units() {
     let ended = run(baton(&["--interval", "500"]));
-    assert!(
-        ended
-            .stderr
-            .contains("a unit is missing: 500ms, 500s or 500min"),
-        "{}",
-        ended.stderr
-    );
+    ended.complains("a unit is missing: 500ms, 500s or 500min");
 }
 
 #[test]
@@ -186,7 +176,7 @@ fn a_variable_that_is_neither_on_nor_off_is_refused() {
             let ended = run(command);
             assert_eq!(ended.code, Some(2), "{variable}={value}: {}", ended.stderr);
             for part in [variable, value, "true, 1, yes or on"] {
-                assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+                ended.complains(part);
             }
         }
     }
@@ -251,11 +241,7 @@ fn help_teaches_without_showing_what_the_environment_holds() {
     }
     assert!(!help.stdout.contains("s3cret"));
     let run_help = run(baton(&["run", "--help"]));
-    assert!(
-        run_help.stdout.contains("[env: BATON_ERROR_RATE]"),
-        "{}",
-        run_help.stdout
-    );
+    run_help.says("[env: BATON_ERROR_RATE]");
     assert!(run(baton(&["--version"])).stdout.starts_with("baton 0."));
 }
 
@@ -271,11 +257,7 @@ fn the_port_of_the_embedded_server_is_not_in_the_way_of_those_who_read_the_help(
         let help = run(baton(args));
         assert_eq!(help.code, Some(0), "{args:?}");
         // The flags beside it are there: this is the text in which it would be.
-        assert!(
-            help.stdout.contains("embedded"),
-            "{args:?}: {}",
-            help.stdout
-        );
+        help.says("embedded");
         for hidden in ["embedded-port", "embedded\\-port", "BATON_EMBEDDED_PORT"] {
             assert!(!help.stdout.contains(hidden), "{args:?}: {}", help.stdout);
         }
@@ -284,7 +266,7 @@ fn the_port_of_the_embedded_server_is_not_in_the_way_of_those_who_read_the_help(
     let port = server.port().unwrap().to_string();
     let status = run(baton(&["status", "--embedded-port", &port]));
     assert_eq!(status.code, Some(0), "{}", status.stderr);
-    assert!(status.stdout.contains(&port), "{}", status.stdout);
+    status.says(&port);
 }
 
 #[test]
@@ -301,10 +283,6 @@ fn completions_and_the_manual_page_are_printed() {
         ".SH \"BATON GETERRORS\"",
         "BATON_INTERVAL",
     ] {
-        assert!(
-            page.stdout.contains(part),
-            "{part} is not in\n{}",
-            page.stdout
-        );
+        page.says(part);
     }
 }

@@ -63,6 +63,6 @@ fn clean_temp_cleans() {
     for flag in ["--cleanTemp", "-cleanTemp"] {
         let cleaned = run(baton(&["--addr", &addr, flag]));
         assert_eq!(cleaned.code, Some(0), "{}", cleaned.stderr);
-        assert!(cleaned.stdout.contains("put back"), "{}", cleaned.stdout);
+        cleaned.says("put back");
     }
 }

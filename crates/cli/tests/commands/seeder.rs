@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use baton::{Effects, FailedMessage, FleetName, Target};
-use baton_protocol::PackBuilder;
-use baton_protocol::record;
 use baton_protocol::{
-    Claim, ClaimCall, Commit, CommitCall, Publish, PublishCall, Seal, Slot, Store,
+    Claim, ClaimCall, Commit, CommitCall, PackBuilder, Publish, PublishCall, Seal, Slot, Store,
+    record,
 };
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;
@@ -155,14 +154,7 @@ pub(crate) fn with_failures(count: u64) -> (PrivateServer, Seeder) {
 
 /// A failed message as seeded.
 pub(crate) fn record(seq: u64, text: &[u8]) -> FailedMessage {
-    let mut made = FailedMessage::default();
-    made.seq = seq;
-    made.at_ms = AT_MS;
-    made.node = "seeder".to_owned();
-    made.reason = "no such customer".to_owned();
-    made.attempt = 1;
-    made.text = text.to_vec();
-    made
+    record::failed_once(seq, AT_MS, "seeder", "no such customer", text)
 }
 
 /// Texts `m1`, `m2` and so on.

@@ -21,11 +21,7 @@ fn status_says_where_every_message_is() {
         "nodes      none",
         "\nwarning: appendonly is off",
     ] {
-        assert!(
-            status.stdout.contains(part),
-            "{part:?} is not in\n{}",
-            status.stdout
-        );
+        status.says(part);
     }
 
     let status: Value = serde_json::from_str(&on(&server, &["status", "--json"]).stdout).unwrap();
@@ -58,14 +54,10 @@ fn status_fails_if_the_books_are_not_balanced() {
     let status = on(&server, &["status"]);
     assert_eq!(status.code, Some(1));
     let expected = "NOT BALANCED: published 3 ≠ done 1 + failed 0 + pending 3 + claimed 0";
-    assert!(status.stdout.contains(expected), "{}", status.stdout);
+    status.says(expected);
     let json = on(&server, &["status", "--json"]);
     assert_eq!(json.code, Some(1));
-    assert!(
-        json.stdout.contains(r#""balanced":false"#),
-        "{}",
-        json.stdout
-    );
+    json.says(r#""balanced":false"#);
 }
 
 #[test]

@@ -63,6 +63,8 @@ fn clean(mut command: Command, args: &[&str]) -> Command {
 /// What a process left behind.
 #[derive(Debug)]
 pub(crate) struct Ended {
+    /// The command line with its variables. Empty for a process that the test started itself.
+    pub(crate) command: String,
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -72,13 +74,27 @@ impl Ended {
     pub(crate) fn lines(&self) -> Vec<&str> {
         self.stdout.lines().collect()
     }
+
+    /// Asserts that the program printed this.
+    #[track_caller]
+    pub(crate) fn says(&self, words: &str) {
+        assert!(self.stdout.contains(words), "no {words:?}: {self:#?}");
+    }
+
+    /// Asserts that the program complained with these words.
+    #[track_caller]
+    pub(crate) fn complains(&self, words: &str) {
+        assert!(self.stderr.contains(words), "no {words:?}: {self:#?}");
+    }
 }
 
 /// Runs a command to its end.
 #[track_caller]
 pub(crate) fn run(mut command: Command) -> Ended {
     let child = command.spawn().unwrap();
-    end(child)
+    let mut ended = end(child);
+    ended.command = format!("{command:?}");
+    ended
 }
 
 /// Runs the program on a server.
@@ -118,6 +134,7 @@ pub(crate) fn end(child: Child) -> Ended {
         stderr,
     } = waiter.join().unwrap().unwrap();
     Ended {
+        command: String::new(),
         code: status.code(),
         stdout: String::from_utf8(stdout).unwrap(),
         stderr: String::from_utf8(stderr).unwrap(),

@@ -77,7 +77,7 @@ fn commands_that_look_work_with_the_printed_rights() {
     for (name, server, _, _seed) in servers() {
         let status = run(viewer(&server, &["status"]));
         assert_eq!(status.code, Some(0), "{name}: {}", status.stderr);
-        assert!(status.stdout.contains("pending 1"), "{}", status.stdout);
+        status.says("pending 1");
         let json = crate::support::status(viewer(&server, &[]));
         let newest = json["newest"].as_array().unwrap();
         assert_eq!((&json["errors"], newest.len()), (&2.into(), 2), "{name}");
@@ -194,7 +194,7 @@ fn each_printed_right_is_needed_and_status_names_the_one_that_is_missing() {
             allow(&server, &rest);
             let status = run(viewer(&server, &["status"]));
             assert_eq!(status.code, Some(1), "{name}, without {keys}");
-            assert!(status.stderr.contains("NOPERM"), "{}", status.stderr);
+            status.complains("NOPERM");
         }
     }
 }
@@ -207,7 +207,7 @@ fn a_key_of_a_wrong_type_is_named_with_the_printed_rights() {
         send(&server, &["SET", queue, "x"]);
         let status = run(viewer(&server, &["status"]));
         assert_eq!(status.code, Some(1), "{name}");
-        assert!(status.stderr.contains(queue), "{name}: {}", status.stderr);
+        status.complains(queue);
     }
 }
 
@@ -251,7 +251,7 @@ fn who_may_look_may_not_write() {
         for command in ["getErrors", "run", "clean"] {
             let ended = run(viewer(&server, &[command]));
             assert_eq!(ended.code, Some(1), "{name}, {command}");
-            assert!(ended.stderr.contains("NOPERM"), "{}", ended.stderr);
+            ended.complains("NOPERM");
         }
         let json = crate::support::status(viewer(&server, &[]));
         assert_eq!((&json["errors"], &json["pending"]), (&2.into(), &1.into()));

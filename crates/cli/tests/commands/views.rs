@@ -97,8 +97,8 @@ fn a_watched_status_goes_on_when_redis_goes_and_comes() {
 fn top_without_a_terminal_says_what_to_do() {
     let top = on(&server(), &["top"]);
     assert_eq!(top.code, Some(1));
-    assert!(top.stderr.contains("needs a terminal"), "{}", top.stderr);
-    assert!(top.stderr.contains("status --watch"), "{}", top.stderr);
+    top.complains("needs a terminal");
+    top.complains("status --watch");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_page_for_others_needs_a_token_that_cannot_be_guessed() {
     let server = server();
     let open = on(&server, &["web", "--http", "0.0.0.0:0"]);
     assert_eq!(open.code, Some(2));
-    assert!(open.stderr.contains("--token-file"), "{}", open.stderr);
+    open.complains("--token-file");
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
@@ -132,11 +132,7 @@ fn a_public_url_is_an_origin() {
     ] {
         let refused = on(&server, &["web", "--public-url", bad]);
         assert_eq!(refused.code, Some(2), "{bad}: {}", refused.stderr);
-        assert!(
-            refused.stderr.contains("--public-url"),
-            "{}",
-            refused.stderr
-        );
+        refused.complains("--public-url");
     }
 }
 
@@ -222,10 +218,6 @@ fn an_address_to_listen_on_is_checked() {
     for command in ["web", "run"] {
         let refused = run(baton(&[command, "--http", "7070"]));
         assert_eq!(refused.code, Some(2));
-        assert!(
-            refused.stderr.contains("127.0.0.1:7070"),
-            "{}",
-            refused.stderr
-        );
+        refused.complains("127.0.0.1:7070");
     }
 }

@@ -2,10 +2,13 @@
 
 use baton::inspect::NodeRole;
 use baton_log::LogEvent;
-use baton_processes::{Fleet, History, status, wait_status};
+use baton_processes::{Fleet, History};
 use baton_server::PrivateServer;
 
-use crate::support::{TIMEOUT, assert_each_once, durable_server, fleet_of, redis, server, workers};
+use crate::support::{
+    TIMEOUT, assert_each_once, durable_server, fleet_of, redis, server, status, wait_for,
+    wait_status, workers,
+};
 
 /// A small deterministic random source: a failing run can be repeated.
 struct Dice(u64);
@@ -29,14 +32,9 @@ fn wait_holder(fleet: &Fleet, server: &PrivateServer) -> usize {
             .find(|node| node.claimed > 0)
             .map(|node| node.node.clone())
     };
-    let status = wait_status(
-        &server.url(),
-        "default",
-        TIMEOUT,
-        "a worker that holds a message",
-        |status| holds(status).is_some(),
-    )
-    .unwrap();
+    let status = wait_status(server, "a worker that holds a message", |status| {
+        holds(status).is_some()
+    });
     let node = holds(&status).unwrap();
     let told = fleet.told();
     told.iter()
@@ -50,25 +48,15 @@ fn generators_and_workers_killed_at_random_under_load_lose_and_repeat_nothing() 
     const MESSAGES: u64 = 60_000;
     const KILLS: usize = 20;
     let server = server();
-    let args = [
-        "--interval",
-        "0",
-        "--messages",
-        "60000",
-        "--max-pending",
-        "3000",
-        "--work-per-char",
-        "1us",
-    ];
-    let mut fleet = fleet_of(5, &server, &args);
+    let args = "--interval 0 --messages 60000 --max-pending 3000 --work-per-char 1us";
+    let mut fleet = fleet_of(5, &server, args);
     let mut dice = Dice(0xba70);
     for kill in 1..=KILLS {
         // Spread over the messages, so that every kill hits a fleet at work.
         let done = MESSAGES * kill as u64 / (KILLS as u64 + 2);
-        wait_status(&server.url(), "default", TIMEOUT, "progress", |status| {
+        wait_status(&server, "progress", |status| {
             status.done + status.failed >= done
-        })
-        .unwrap();
+        });
         let alive = fleet.alive();
         let victim = match dice.roll(3) {
             0 => fleet
@@ -86,129 +74,78 @@ fn generators_and_workers_killed_at_random_under_load_lose_and_repeat_nothing() 
 #[test]
 fn a_killed_worker_s_message_is_processed_by_another_long_before_its_claim_ends() {
     let server = server();
-    let args = [
-        "--interval",
-        "100ms",
-        "--work",
-        "200ms",
-        "--claim-ttl",
-        "10m",
-        "--messages",
-        "10",
-        "--error-rate",
-        "0",
-    ];
-    let mut fleet = fleet_of(4, &server, &args);
+    let args = "--interval 100ms --work 200ms --claim-ttl 10m --messages 10 --error-rate 0";
+    let mut fleet = fleet_of(4, &server, args);
     let holder = wait_holder(&fleet, &server);
     let mark = fleet.mark();
     fleet.kill9(holder).unwrap();
-    let back = fleet
-        .wait_for(mark, TIMEOUT, "messages taken back", |told| {
-            matches!(told.event(), LogEvent::Reclaimed { .. })
-        })
-        .unwrap();
+    let back = wait_for(&fleet, mark, "messages taken back", |told| {
+        matches!(told.event(), LogEvent::Reclaimed { .. })
+    });
     assert!(
         matches!(back.event(), LogEvent::Reclaimed { count: 1, .. }),
         "{back:?}"
     );
-    fleet
-        .wait_for(mark, TIMEOUT, "a second attempt", |told| {
-            matches!(told.event(), LogEvent::Processed { attempt: 2, .. })
-        })
-        .unwrap();
+    wait_for(&fleet, mark, "a second attempt", |told| {
+        matches!(told.event(), LogEvent::Processed { attempt: 2, .. })
+    });
     assert_each_once(&fleet, &server, 10);
 }
 
 #[test]
 fn a_message_whose_workers_lose_it_and_live_is_not_blamed_for_it() {
     let server = server();
-    let args = [
-        "--interval",
-        "10ms",
-        "--work",
-        "2s",
-        "--claim-ttl",
-        "300ms",
-        "--messages",
-        "1",
-        "--error-rate",
-        "0",
-    ];
-    let fleet = fleet_of(4, &server, &args);
+    let args = "--interval 10ms --work 2s --claim-ttl 300ms --messages 1 --error-rate 0";
+    let fleet = fleet_of(4, &server, args);
     for _ in 0..4 {
         let holder = wait_holder(&fleet, &server);
         let mark = fleet.mark();
         fleet.pause(holder).unwrap();
-        fleet
-            .wait_for(mark, TIMEOUT, "the message taken back", |told| {
-                matches!(told.event(), LogEvent::Reclaimed { .. })
-            })
-            .unwrap();
+        wait_for(&fleet, mark, "the message taken back", |told| {
+            matches!(told.event(), LogEvent::Reclaimed { .. })
+        });
         fleet.resume(holder).unwrap();
     }
     assert_each_once(&fleet, &server, 1);
-    let status = status(&server.url(), "default").unwrap();
+    let status = status(&server);
     assert_eq!((status.done, status.failed), (1, 0), "{status:?}");
 }
 
 #[test]
 fn a_worker_paused_past_its_claim_wakes_up_and_its_commit_is_refused() {
     let server = server();
-    let args = [
-        "--interval",
-        "50ms",
-        "--work",
-        "150ms",
-        "--claim-ttl",
-        "600ms",
-        "--messages",
-        "20",
-        "--error-rate",
-        "0",
-    ];
-    let fleet = fleet_of(4, &server, &args);
+    let args = "--interval 50ms --work 150ms --claim-ttl 600ms --messages 20 --error-rate 0";
+    let fleet = fleet_of(4, &server, args);
     let holder = wait_holder(&fleet, &server);
     let mark = fleet.mark();
     fleet.pause(holder).unwrap();
-    fleet
-        .wait_for(mark, TIMEOUT, "another to process it", |told| {
-            matches!(told.event(), LogEvent::Processed { attempt: 2, .. })
-        })
-        .unwrap();
+    wait_for(&fleet, mark, "another to process it", |told| {
+        matches!(told.event(), LogEvent::Processed { attempt: 2, .. })
+    });
     let mark = fleet.mark();
     fleet.resume(holder).unwrap();
-    fleet
-        .wait_for(mark, TIMEOUT, "its commit to be refused", |told| {
-            matches!(told.event(), LogEvent::Lost { .. }) && told.copy == holder
-        })
-        .unwrap();
+    wait_for(&fleet, mark, "its commit to be refused", |told| {
+        matches!(told.event(), LogEvent::Lost { .. }) && told.copy == holder
+    });
     assert_each_once(&fleet, &server, 20);
 }
 
 #[test]
 fn all_nodes_killed_and_started_again_go_on_where_they_were() {
     let server = server();
-    let args = [
-        "--interval",
-        "0",
-        "--messages",
-        "30000",
-        "--max-pending",
-        "2000",
-    ];
-    let mut fleet = fleet_of(4, &server, &args);
+    let args = "--interval 0 --messages 30000 --max-pending 2000";
+    let mut fleet = fleet_of(4, &server, args);
     for done in [5_000, 15_000] {
-        wait_status(&server.url(), "default", TIMEOUT, "progress", |status| {
+        wait_status(&server, "progress", |status| {
             status.done + status.failed >= done
-        })
-        .unwrap();
+        });
         for copy in fleet.alive() {
             fleet.pause(copy).unwrap();
         }
         for copy in fleet.alive() {
             fleet.kill9(copy).unwrap();
         }
-        let status = status(&server.url(), "default").unwrap();
+        let status = status(&server);
         assert!(status.balanced, "{status:?}");
         assert!(
             status.nodes.iter().all(|node| node.role == NodeRole::Dead),
@@ -224,19 +161,11 @@ fn all_nodes_killed_and_started_again_go_on_where_they_were() {
 #[test]
 fn the_whole_machine_may_stop_and_nothing_is_lost() {
     let mut server = durable_server();
-    let args = [
-        "--interval",
-        "0",
-        "--messages",
-        "10000",
-        "--max-pending",
-        "1000",
-    ];
-    let mut fleet = fleet_of(3, &server, &args);
-    wait_status(&server.url(), "default", TIMEOUT, "progress", |status| {
+    let args = "--interval 0 --messages 10000 --max-pending 1000";
+    let mut fleet = fleet_of(3, &server, args);
+    wait_status(&server, "progress", |status| {
         status.done + status.failed >= 3_000
-    })
-    .unwrap();
+    });
     for copy in fleet.alive() {
         fleet.pause(copy).unwrap();
     }
@@ -254,37 +183,20 @@ fn the_whole_machine_may_stop_and_nothing_is_lost() {
 #[test]
 fn two_fleets_side_by_side_never_touch_each_other() {
     let server = server();
-    let one = [
-        "--fleet",
-        "one",
-        "--interval",
-        "0",
-        "--messages",
-        "20000",
-        "--error-rate",
-        "0",
-    ];
-    let two = [
-        "--fleet",
-        "two",
-        "--interval",
-        "0",
-        "--messages",
-        "30000",
-        "--error-rate",
-        "1",
-    ];
-    let mut fleets = [fleet_of(3, &server, &one), fleet_of(3, &server, &two)];
+    let one = "--fleet one --interval 0 --messages 20000 --error-rate 0";
+    let two = "--fleet two --interval 0 --messages 30000 --error-rate 1";
+    let mut fleets = [one, two].map(|args| fleet_of(3, &server, args));
     let generator = fleets[0].generator().unwrap();
     fleets[0].kill9(generator).unwrap();
     for ((name, messages, failed), fleet) in [("one", 20_000, 0), ("two", 30_000, 30_000)]
         .into_iter()
         .zip(&fleets)
     {
-        let status = wait_status(&server.url(), name, TIMEOUT, "all to end", |status| {
-            status.done + status.failed == messages
-        })
-        .unwrap();
+        let status =
+            baton_processes::wait_status(&server.url(), name, TIMEOUT, "all to end", |status| {
+                status.done + status.failed == messages
+            })
+            .unwrap();
         assert!(status.balanced);
         assert_eq!(
             (status.published, status.failed, status.errors),

@@ -1,18 +1,18 @@
 //! Exactly one generator, and another one when it is gone.
 
-use baton::inspect::NodeRole;
 use std::time::{Duration, Instant};
 
+use baton::inspect::NodeRole;
 use baton_log::LogEvent;
-use baton_processes::{Told, status, wait_status};
+use baton_processes::Told;
 
 use crate::support::{
     TIMEOUT, assert_published_once, durable_server, fleet_of, messages, replace_generator, server,
-    workers,
+    status, wait_for, wait_status, workers,
 };
 
 /// A lease that no test waits for: a node that takes over before it ends has noticed the death.
-const ENDLESS_LEASE: [&str; 2] = ["--lease-ttl", "10m"];
+const ENDLESS_LEASE: &str = "--interval 20ms --lease-ttl 10m";
 
 fn is_published_in(told: &Told, epoch: u64) -> bool {
     matches!(told.event(), LogEvent::Published { .. }) && told.event().epoch() == Some(epoch)
@@ -21,14 +21,14 @@ fn is_published_in(told: &Told, epoch: u64) -> bool {
 #[test]
 fn fifty_nodes_starting_at_the_same_moment_elect_exactly_one() {
     let server = server();
-    let fleet = fleet_of(50, &server, &["--interval", "50ms"]);
+    let fleet = fleet_of(50, &server, "--interval 50ms");
     let elected: Vec<_> = fleet
         .told()
         .into_iter()
         .filter(|told| matches!(told.event(), LogEvent::Generator { .. }))
         .collect();
     assert_eq!(elected.len(), 1, "{elected:?}");
-    let status = status(&server.url(), "default").unwrap();
+    let status = status(&server);
     let generators: Vec<_> = status
         .nodes
         .iter()
@@ -50,20 +50,14 @@ fn fifty_nodes_starting_at_the_same_moment_elect_exactly_one() {
 #[test]
 fn a_killed_generator_is_replaced_long_before_its_lease_ends() {
     let server = server();
-    let mut fleet = fleet_of(
-        4,
-        &server,
-        &["--interval", "20ms", ENDLESS_LEASE[0], ENDLESS_LEASE[1]],
-    );
+    let mut fleet = fleet_of(4, &server, ENDLESS_LEASE);
     for epoch in 2..5 {
         let mark = fleet.mark();
         let next = replace_generator(&mut fleet);
         assert_eq!(next.event().epoch(), Some(epoch));
-        fleet
-            .wait_for(mark, TIMEOUT, "its messages", |told| {
-                is_published_in(told, epoch)
-            })
-            .unwrap();
+        wait_for(&fleet, mark, "its messages", |told| {
+            is_published_in(told, epoch)
+        });
         fleet.start_many(1, TIMEOUT).unwrap();
     }
     assert_published_once(&fleet, &server);
@@ -72,7 +66,7 @@ fn a_killed_generator_is_replaced_long_before_its_lease_ends() {
 #[test]
 fn takeover_also_works_when_most_of_the_fleet_dies_at_the_same_moment() {
     let server = server();
-    let mut fleet = fleet_of(12, &server, &["--interval", "20ms"]);
+    let mut fleet = fleet_of(12, &server, "--interval 20ms");
     let generator = fleet.generator().unwrap();
     // All but the two that joined last: the nodes that are first in line die too.
     let mut doomed = fleet.alive();
@@ -85,17 +79,13 @@ fn takeover_also_works_when_most_of_the_fleet_dies_at_the_same_moment() {
     for copy in doomed {
         fleet.kill9(copy).unwrap();
     }
-    let next = fleet
-        .wait_for(mark, TIMEOUT, "a survivor to generate", |told| {
-            matches!(told.event(), LogEvent::Generator { .. })
-        })
-        .unwrap();
+    let next = wait_for(&fleet, mark, "a survivor to generate", |told| {
+        matches!(told.event(), LogEvent::Generator { .. })
+    });
     assert!(survivors.contains(&next.copy));
-    fleet
-        .wait_for(mark, TIMEOUT, "the other to work", |told| {
-            matches!(told.event(), LogEvent::Processed { .. }) && survivors.contains(&told.copy)
-        })
-        .unwrap();
+    wait_for(&fleet, mark, "the other to work", |told| {
+        matches!(told.event(), LogEvent::Processed { .. }) && survivors.contains(&told.copy)
+    });
 }
 
 #[test]
@@ -104,42 +94,27 @@ fn a_generator_paused_past_its_lease_wakes_up_fenced() {
     let fleet = fleet_of(
         3,
         &server,
-        &[
-            "--interval",
-            "0",
-            "--lease-ttl",
-            "500ms",
-            "--max-pending",
-            "5000",
-        ],
+        "--interval 0 --lease-ttl 500ms --max-pending 5000",
     );
     for _ in 0..3 {
         let generator = fleet.generator().unwrap();
         let mark = fleet.mark();
         fleet.pause(generator).unwrap();
-        let next = fleet
-            .wait_for(mark, TIMEOUT, "a successor", |told| {
-                matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
-            })
-            .unwrap();
+        let next = wait_for(&fleet, mark, "a successor", |told| {
+            matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
+        });
         let mark = fleet.mark();
         fleet.resume(generator).unwrap();
-        fleet
-            .wait_for(mark, TIMEOUT, "the old one to notice", |told| {
-                told.copy == generator && matches!(told.event(), LogEvent::Fenced { .. })
-            })
-            .unwrap();
-        fleet
-            .wait_for(mark, TIMEOUT, "the old one to work", |told| {
-                told.copy == generator && matches!(told.event(), LogEvent::Processed { .. })
-            })
-            .unwrap();
+        wait_for(&fleet, mark, "the old one to notice", |told| {
+            told.copy == generator && matches!(told.event(), LogEvent::Fenced { .. })
+        });
+        wait_for(&fleet, mark, "the old one to work", |told| {
+            told.copy == generator && matches!(told.event(), LogEvent::Processed { .. })
+        });
         let epoch = next.event().epoch().unwrap();
-        fleet
-            .wait_for(0, TIMEOUT, "a message of the successor", |told| {
-                is_published_in(told, epoch)
-            })
-            .unwrap();
+        wait_for(&fleet, 0, "a message of the successor", |told| {
+            is_published_in(told, epoch)
+        });
         // Nothing of the old one was accepted after the seal: the numbers under each epoch
         // end where the next one's begin.
         let told = fleet.told();
@@ -165,30 +140,23 @@ fn a_generator_paused_past_its_lease_wakes_up_fenced() {
 fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
     for (missed, caught_up) in [("catch-up", true), ("skip", false)] {
         let server = durable_server();
-        let args = ["--interval", "20ms", "--missed", missed];
+        let args = format!("--interval 20ms --missed {missed}");
         let mut fleet = fleet_of(2, &server, &args);
-        fleet
-            .wait_for(0, TIMEOUT, "messages", |told| {
-                matches!(told.event(), LogEvent::Published { .. }) && told.covers(3)
-            })
-            .unwrap();
+        wait_for(&fleet, 0, "messages", |told| {
+            matches!(told.event(), LogEvent::Published { .. }) && told.covers(3)
+        });
         for copy in fleet.alive() {
             fleet.kill9(copy).unwrap();
         }
-        let before = status(&server.url(), "default").unwrap();
+        let before = status(&server);
         // No node generates until many ticks have passed on Redis's clock.
         let later = before.now_ms + 2_000;
-        wait_status(&server.url(), "default", TIMEOUT, "two seconds", |status| {
-            status.now_ms >= later
-        })
-        .unwrap();
+        wait_status(&server, "two seconds", |status| status.now_ms >= later);
         let mark = fleet.mark();
         fleet.start_many(1, TIMEOUT).unwrap();
-        let first = fleet
-            .wait_for(mark, TIMEOUT, "a message", |told| {
-                matches!(told.event(), LogEvent::Published { .. })
-            })
-            .unwrap();
+        let first = wait_for(&fleet, mark, "a message", |told| {
+            matches!(told.event(), LogEvent::Published { .. })
+        });
         let (first, last) = messages(&first);
         let size = last - first + 1;
         assert_eq!(first, before.published + 1);
@@ -200,25 +168,21 @@ fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
 #[test]
 fn a_successor_keeps_the_beat() {
     let server = server();
-    let mut fleet = fleet_of(3, &server, &["--interval", "200ms"]);
-    fleet
-        .wait_for(0, TIMEOUT, "messages", |told| {
-            matches!(told.event(), LogEvent::Published { .. })
-        })
-        .unwrap();
-    let (began, at_start) = (Instant::now(), status(&server.url(), "default").unwrap());
+    let mut fleet = fleet_of(3, &server, "--interval 200ms");
+    wait_for(&fleet, 0, "messages", |told| {
+        matches!(told.event(), LogEvent::Published { .. })
+    });
+    let (began, at_start) = (Instant::now(), status(&server));
     for _ in 0..3 {
         let generator = fleet.generator().unwrap();
         let mark = fleet.mark();
         fleet.kill9(generator).unwrap();
-        fleet
-            .wait_for(mark, TIMEOUT, "the next", |told| {
-                matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
-            })
-            .unwrap();
+        wait_for(&fleet, mark, "the next", |told| {
+            matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
+        });
         fleet.start_many(1, TIMEOUT).unwrap();
     }
-    let at_end = status(&server.url(), "default").unwrap();
+    let at_end = status(&server);
     let ticks = (at_end.now_ms - at_start.now_ms) / 200;
     let made = at_end.published - at_start.published;
     assert!(
@@ -232,26 +196,20 @@ fn a_successor_keeps_the_beat() {
 #[test]
 fn a_resigning_generator_hands_over_within_a_beat() {
     let server = server();
-    let mut fleet = fleet_of(
-        3,
-        &server,
-        &["--interval", "20ms", ENDLESS_LEASE[0], ENDLESS_LEASE[1]],
-    );
+    let mut fleet = fleet_of(3, &server, ENDLESS_LEASE);
     let generator = fleet.generator().unwrap();
     let mark = fleet.mark();
     fleet.terminate(generator).unwrap();
-    fleet
-        .wait_for(mark, TIMEOUT, "a successor", |told| {
-            matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
-        })
-        .unwrap();
+    wait_for(&fleet, mark, "a successor", |told| {
+        matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
+    });
     assert_eq!(fleet.wait(generator).unwrap(), Some(0));
     let name = fleet
         .told()
         .iter()
         .find(|told| told.copy == generator)
         .map(|told| told.node().to_owned());
-    let status = wait_status(
+    let status = baton_processes::wait_status(
         &server.url(),
         "default",
         Duration::from_secs(5),
@@ -270,23 +228,16 @@ fn a_resigning_generator_hands_over_within_a_beat() {
 #[test]
 fn a_lone_generator_paused_past_its_lease_goes_on_under_a_new_epoch() {
     let server = server();
-    let fleet = fleet_of(1, &server, &["--interval", "20ms", "--lease-ttl", "300ms"]);
+    let fleet = fleet_of(1, &server, "--interval 20ms --lease-ttl 300ms");
     for epoch in 1..4 {
-        fleet
-            .wait_for(0, TIMEOUT, "messages", |told| is_published_in(told, epoch))
-            .unwrap();
+        wait_for(&fleet, 0, "messages", |told| is_published_in(told, epoch));
         fleet.pause(0).unwrap();
         // No other node can take the lease when it has run out on Redis's clock.
-        let paused = status(&server.url(), "default").unwrap();
-        wait_status(
-            &server.url(),
-            "default",
-            TIMEOUT,
-            "the lease to run out",
-            |status| status.now_ms > paused.now_ms + 600,
-        )
-        .unwrap();
+        let paused = status(&server);
+        wait_status(&server, "the lease to run out", |status| {
+            status.now_ms > paused.now_ms + 600
+        });
         fleet.resume(0).unwrap();
     }
-    assert!(status(&server.url(), "default").unwrap().balanced);
+    assert!(status(&server).balanced);
 }

@@ -2,20 +2,20 @@
 
 use baton::FailedMessage;
 use baton_log::LogEvent;
-use baton_processes::{status, wait_status};
 
 use crate::support::{
-    TIMEOUT, assert_each_once, fleet_of, messages, replace_generator, server, warns,
+    TIMEOUT, assert_each_once, fleet_of, messages, replace_generator, server, status, wait_for,
+    wait_status, warns,
 };
 
 #[test]
 fn generating_stops_after_the_given_number_in_total() {
     let server = server();
-    let mut fleet = fleet_of(3, &server, &["--interval", "0", "--messages", "1234"]);
+    let mut fleet = fleet_of(3, &server, "--interval 0 --messages 1234");
     assert_each_once(&fleet, &server, 1234);
     // A successor does not begin anew.
     replace_generator(&mut fleet);
-    assert_eq!(status(&server.url(), "default").unwrap().published, 1234);
+    assert_eq!(status(&server).published, 1234);
 }
 
 #[test]
@@ -24,23 +24,9 @@ fn a_full_queue_holds_the_generator_back_and_drops_nothing() {
     let mut fleet = fleet_of(
         1,
         &server,
-        &[
-            "--interval",
-            "0",
-            "--max-pending",
-            "1000",
-            "--messages",
-            "20000",
-        ],
+        "--interval 0 --max-pending 1000 --messages 20000",
     );
-    let full = wait_status(
-        &server.url(),
-        "default",
-        TIMEOUT,
-        "a full queue",
-        |status| status.pending == 1000,
-    )
-    .unwrap();
+    let full = wait_status(&server, "a full queue", |status| status.pending == 1000);
     assert_eq!(full.published, 1000);
     fleet.start_many(2, TIMEOUT).unwrap();
     assert_each_once(&fleet, &server, 20_000);
@@ -49,25 +35,12 @@ fn a_full_queue_holds_the_generator_back_and_drops_nothing() {
 #[test]
 fn a_full_errors_store_is_an_error_and_no_failed_message_is_dropped() {
     let server = server();
-    let args = [
-        "--interval",
-        "0",
-        "--error-rate",
-        "1",
-        "--max-errors",
-        "100",
-        "--messages",
-        "250",
-        "--max-pending",
-        "60",
-    ];
-    let fleet = fleet_of(3, &server, &args);
-    fleet
-        .wait_for(0, TIMEOUT, "a warning", |told| warns(told, "getErrors"))
-        .unwrap();
+    let args = "--interval 0 --error-rate 1 --max-errors 100 --messages 250 --max-pending 60";
+    let fleet = fleet_of(3, &server, args);
+    wait_for(&fleet, 0, "a warning", |told| warns(told, "getErrors"));
     let mut taken = 0;
     while taken < 250 {
-        let status = status(&server.url(), "default").unwrap();
+        let status = status(&server);
         assert!(status.errors <= 100 && status.balanced, "{status:?}");
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
             .args(["getErrors", "--redis", &server.url()])
@@ -77,7 +50,7 @@ fn a_full_errors_store_is_an_error_and_no_failed_message_is_dropped() {
         taken += output.stdout.iter().filter(|byte| **byte == b'\n').count();
     }
     assert_eq!(taken, 250);
-    let status = status(&server.url(), "default").unwrap();
+    let status = status(&server);
     assert_eq!((status.failed, status.done, status.errors), (250, 0, 0));
 }
 
@@ -85,9 +58,9 @@ fn a_full_errors_store_is_an_error_and_no_failed_message_is_dropped() {
 fn about_five_percent_fail_and_all_of_them_are_in_the_errors_store() {
     const MESSAGES: u64 = 20_000;
     let server = server();
-    let fleet = fleet_of(3, &server, &["--interval", "0", "--messages", "20000"]);
+    let fleet = fleet_of(3, &server, "--interval 0 --messages 20000");
     assert_each_once(&fleet, &server, MESSAGES);
-    let status = status(&server.url(), "default").unwrap();
+    let status = status(&server);
     // Six standard deviations of the binomial around 1000.
     assert!(status.failed.abs_diff(1000) < 185, "{}", status.failed);
     let history = baton_processes::History::new(&fleet.told());
@@ -112,19 +85,8 @@ fn about_five_percent_fail_and_all_of_them_are_in_the_errors_store() {
 #[test]
 fn workers_share_slow_work_and_none_sits_on_more_than_it_can_do() {
     let server = server();
-    let args = [
-        "--interval",
-        "0",
-        "--messages",
-        "400",
-        "--work",
-        "10ms",
-        "--concurrency",
-        "4",
-        "--error-rate",
-        "0",
-    ];
-    let fleet = fleet_of(4, &server, &args);
+    let args = "--interval 0 --messages 400 --work 10ms --concurrency 4 --error-rate 0";
+    let fleet = fleet_of(4, &server, args);
     assert_each_once(&fleet, &server, 400);
     let mut per_copy = std::collections::BTreeMap::new();
     for told in fleet
@@ -147,17 +109,8 @@ fn a_slow_handler_keeps_its_claim_for_as_long_as_it_lives() {
     let server = server();
     // Each message takes three times the claim's time to live, which is long enough for a busy
     // machine to say in time that the handler lives.
-    let args = [
-        "--interval",
-        "20ms",
-        "--messages",
-        "6",
-        "--work",
-        "3s",
-        "--claim-ttl",
-        "1s",
-    ];
-    let fleet = fleet_of(4, &server, &args);
+    let args = "--interval 20ms --messages 6 --work 3s --claim-ttl 1s";
+    let fleet = fleet_of(4, &server, args);
     assert_each_once(&fleet, &server, 6);
     let told = fleet.told();
     let first_attempts = told
@@ -173,22 +126,11 @@ fn a_slow_handler_keeps_its_claim_for_as_long_as_it_lives() {
 #[test]
 fn handling_takes_time_in_proportion_to_the_text() {
     let server = server();
-    let args = [
-        "--interval",
-        "0",
-        "--messages",
-        "10",
-        "--work-per-char",
-        "5ms",
-        "--error-rate",
-        "0",
-    ];
-    let mut fleet = fleet_of(1, &server, &args);
-    fleet
-        .wait_for(0, TIMEOUT, "all published", |told| {
-            matches!(told.event(), LogEvent::Published { .. })
-        })
-        .unwrap();
+    let args = "--interval 0 --messages 10 --work-per-char 5ms --error-rate 0";
+    let mut fleet = fleet_of(1, &server, args);
+    wait_for(&fleet, 0, "all published", |told| {
+        matches!(told.event(), LogEvent::Published { .. })
+    });
     let mut connection = crate::support::redis(&server);
     let pack: Vec<u8> =
         redis::Commands::hget(&mut connection, crate::support::keys().packs, 1).unwrap();
@@ -212,12 +154,8 @@ fn handling_takes_time_in_proportion_to_the_text() {
 #[test]
 fn a_worker_that_becomes_the_generator_begins_no_further_message() {
     let server = server();
-    let args = ["--interval", "0", "--messages", "400", "--work", "5ms"];
-    let mut fleet = fleet_of(4, &server, &args);
-    wait_status(&server.url(), "default", TIMEOUT, "work", |status| {
-        status.done > 20
-    })
-    .unwrap();
+    let mut fleet = fleet_of(4, &server, "--interval 0 --messages 400 --work 5ms");
+    wait_status(&server, "work", |status| status.done > 20);
     let first = fleet.generator().unwrap();
     fleet.kill9(first).unwrap();
     assert_each_once(&fleet, &server, 400);

@@ -1,8 +1,8 @@
 //! Nodes with very many lanes.
 
-use baton_processes::{Info, wait_status};
+use baton_processes::Info;
 
-use crate::support::{TIMEOUT, fleet_of, redis, server, workers};
+use crate::support::{fleet_of, redis, server, status, wait_status, workers};
 
 /// Bytes that the server may send for all of it. If every lane were sent its pack, these would be
 /// some sixty megabytes for the first claims alone.
@@ -11,23 +11,9 @@ const MAX_SENT: f64 = 30e6;
 #[test]
 fn a_thousand_lanes_are_sent_each_pack_once_and_leave_nothing_behind() {
     let server = server();
-    let args = [
-        "--interval",
-        "0",
-        "--max-pending",
-        "5000",
-        "--error-rate",
-        "0",
-        "--work",
-        "20ms",
-        "--concurrency",
-        "1000",
-    ];
-    let mut fleet = fleet_of(2, &server, &args);
-    wait_status(&server.url(), "default", TIMEOUT, "messages", |status| {
-        status.done >= 10_000
-    })
-    .unwrap();
+    let args = "--interval 0 --max-pending 5000 --error-rate 0 --work 20ms --concurrency 1000";
+    let mut fleet = fleet_of(2, &server, args);
+    wait_status(&server, "messages", |status| status.done >= 10_000);
     let mut redis = redis(&server);
     let info = Info::read(&mut redis, "stats").unwrap();
     let sent = info.number("total_net_output_bytes").unwrap();
@@ -41,6 +27,6 @@ fn a_thousand_lanes_are_sent_each_pack_once_and_leave_nothing_behind() {
         .query(&mut redis)
         .unwrap();
     assert_eq!(held, 0, "claims are left");
-    let status = baton_processes::status(&server.url(), "default").unwrap();
+    let status = status(&server);
     assert_eq!((status.failed, status.balanced), (0, true), "{status:?}");
 }

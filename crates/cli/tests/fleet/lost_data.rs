@@ -3,19 +3,18 @@
 use std::time::Duration;
 
 use baton_log::LogEvent;
-use baton_processes::{Fleet, History, Told, status, wait_status};
+use baton_processes::{Fleet, History, Told};
 use baton_server::PrivateServer;
 use redis::Commands;
 
-use crate::support::{TIMEOUT, fleet_of, keys, redis, replace_generator, server, warns};
+use crate::support::{
+    TIMEOUT, fleet_of, keys, redis, replace_generator, server, status, wait_for, wait_status, warns,
+};
 
 const LOSS: &str = "Redis lost its data";
 
 fn wait_published(server: &PrivateServer, at_least: u64) {
-    wait_status(&server.url(), "default", TIMEOUT, "messages", |status| {
-        status.published >= at_least
-    })
-    .unwrap();
+    wait_status(server, "messages", |status| status.published >= at_least);
 }
 
 fn says<'a>(word: &'a str) -> impl Fn(&Told) -> bool + 'a {
@@ -41,7 +40,7 @@ fn highest_told(fleet: &Fleet, copy: usize, before: usize) -> u64 {
         .unwrap_or_default()
 }
 
-fn flush_is_said(args: &[&str], messages: u64) {
+fn flush_is_said(args: &str, messages: u64) {
     let server = server();
     let fleet = fleet_of(4, &server, args);
     // A second reign, too: epochs begin anew together with the numbers.
@@ -50,11 +49,9 @@ fn flush_is_said(args: &[&str], messages: u64) {
         let generator = fleet.generator().unwrap();
         let mark = fleet.mark();
         let _: () = ::redis::cmd("FLUSHALL").query(&mut redis(&server)).unwrap();
-        let said = fleet
-            .wait_for(mark, TIMEOUT, "the generator to say so", |told| {
-                told.copy == generator && says(LOSS)(told)
-            })
-            .unwrap();
+        let said = wait_for(&fleet, mark, "the generator to say so", |told| {
+            told.copy == generator && says(LOSS)(told)
+        });
         let text = warning(&said);
         let known: u64 = text
             .split_once("up to #")
@@ -64,11 +61,9 @@ fn flush_is_said(args: &[&str], messages: u64) {
         // What the generator told as published before Redis forgot it.
         assert!(known >= highest_told(&fleet, generator, mark), "{text}");
         wait_published(&server, 3);
-        fleet
-            .wait_for(mark, TIMEOUT, "work to go on", |told| {
-                matches!(told.event(), LogEvent::Processed { .. })
-            })
-            .unwrap();
+        wait_for(&fleet, mark, "work to go on", |told| {
+            matches!(told.event(), LogEvent::Processed { .. })
+        });
         // Let every node have its say: once per loss, whichever of its parts noticed.
         fleet.watch_for(Duration::from_secs(1)).unwrap();
         for copy in fleet.alive() {
@@ -83,23 +78,23 @@ fn flush_is_said(args: &[&str], messages: u64) {
         // Numbers begin anew; the latch of the last loss must have opened before the next.
         fleet.watch_for(Duration::from_secs(5)).unwrap();
     }
-    assert!(status(&server.url(), "default").unwrap().balanced);
+    assert!(status(&server).balanced);
 }
 
 #[test]
 fn a_flush_at_full_speed_is_said_by_the_generator_with_the_numbers_that_are_gone() {
-    flush_is_said(&["--interval", "0", "--max-pending", "5000"], 20_000);
+    flush_is_said("--interval 0 --max-pending 5000", 20_000);
 }
 
 #[test]
 fn a_flush_at_one_message_per_500_ms_is_said_by_the_generator_with_the_numbers_that_are_gone() {
-    flush_is_said(&["--interval", "500ms"], 3);
+    flush_is_said("--interval 500ms", 3);
 }
 
 #[test]
 fn a_flush_is_said_by_workers_that_know_of_more() {
     let server = server();
-    let mut fleet = fleet_of(4, &server, &["--interval", "20ms"]);
+    let mut fleet = fleet_of(4, &server, "--interval 20ms");
     // Some takeovers before: the lease of a fleet that begins anew has another epoch.
     for _ in 0..2 {
         replace_generator(&mut fleet);
@@ -109,13 +104,11 @@ fn a_flush_is_said_by_workers_that_know_of_more() {
     let (mark, generator) = (fleet.mark(), fleet.generator().unwrap());
     let worked =
         |told: &Told| matches!(told.event(), LogEvent::Processed { .. }) && told.copy != generator;
-    fleet.wait_for(mark, TIMEOUT, "work", worked).unwrap();
+    wait_for(&fleet, mark, "work", worked);
     let _: () = ::redis::cmd("FLUSHALL").query(&mut redis(&server)).unwrap();
-    fleet
-        .wait_for(mark, TIMEOUT, "a worker to say so", |told| {
-            told.copy != generator && says(LOSS)(told)
-        })
-        .unwrap();
+    wait_for(&fleet, mark, "a worker to say so", |told| {
+        told.copy != generator && says(LOSS)(told)
+    });
 }
 
 #[test]
@@ -123,31 +116,27 @@ fn a_last_number_that_another_hand_wrote_makes_no_message_that_does_not_exist() 
     const AHEAD: u64 = 1_000_000;
     for interval in ["0", "20ms"] {
         let server = server();
-        let args = ["--interval", interval, "--max-pending", "3000000"];
+        let args = format!("--interval {interval} --max-pending 3000000");
         let fleet = fleet_of(2, &server, &args);
         wait_published(&server, 20);
         let mark = fleet.mark();
         let mut connection = redis(&server);
         let forged: u64 = connection.hincr(keys().fence, "last", AHEAD).unwrap();
-        let said = fleet
-            .wait_for(
-                mark,
-                TIMEOUT,
-                "the generator to say so",
-                says("another hand"),
-            )
-            .unwrap();
+        let said = wait_for(
+            &fleet,
+            mark,
+            "the generator to say so",
+            says("another hand"),
+        );
         let text = warning(&said);
         assert!(text.contains(&keys().fence), "{text}");
         assert!(text.contains(&forged.to_string()), "{text}");
-        fleet
-            .wait_for(
-                mark,
-                TIMEOUT,
-                "messages after it",
-                |told| matches!(told.event(), LogEvent::Published { first, .. } if *first > forged),
-            )
-            .unwrap();
+        wait_for(
+            &fleet,
+            mark,
+            "messages after it",
+            |told| matches!(told.event(), LogEvent::Published { first, .. } if *first > forged),
+        );
         let told = fleet.told();
         let phantoms: Vec<_> = told
             .iter()

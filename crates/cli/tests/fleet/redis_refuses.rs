@@ -11,7 +11,7 @@ use baton_processes::{Fleet, Told};
 use baton_server::{Fsync, PrivateServer};
 
 use crate::shared::server_matrix::start_each;
-use crate::support::{TIMEOUT, fleet_of, is_redis, redis, server};
+use crate::support::{TIMEOUT, fleet_at, fleet_of, is_redis, redis, server, wait_for};
 
 /// How long nodes are watched while Redis refuses.
 const WATCHED: Duration = Duration::from_secs(4);
@@ -64,7 +64,7 @@ fn is_regained(told: &Told) -> bool {
 fn wait_lost(fleet: &Fleet, mark: usize, reason: &str) {
     for copy in fleet.alive() {
         let said = |told: &Told| told.copy == copy && is_lost(told, reason);
-        fleet.wait_for(mark, TIMEOUT, reason, said).unwrap();
+        wait_for(fleet, mark, reason, said);
     }
 }
 
@@ -73,11 +73,11 @@ fn wait_lost(fleet: &Fleet, mark: usize, reason: &str) {
 fn wait_regained(fleet: &Fleet, mark: usize) {
     for copy in fleet.alive() {
         let said = |told: &Told| told.copy == copy && is_regained(told);
-        fleet.wait_for(mark, TIMEOUT, "Redis back", said).unwrap();
+        wait_for(fleet, mark, "Redis back", said);
     }
     let mark = fleet.mark();
     let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
-    fleet.wait_for(mark, TIMEOUT, "an end", ended).unwrap();
+    wait_for(fleet, mark, "an end", ended);
 }
 
 /// Watches the copies while Redis refuses: how often they connect, and what they log. No copy
@@ -145,12 +145,12 @@ fn status_complaint(server: &PrivateServer) -> String {
     String::from_utf8(output.unwrap().stderr).unwrap()
 }
 
-const SLOW: [&str; 4] = ["--interval", "20ms", "--error-rate", "0"];
+const SLOW: &str = "--interval 20ms --error-rate 0";
 
 #[test]
 fn a_demoted_primary_is_not_flooded_and_serves_again_when_it_is_promoted() {
     let server = server();
-    let fleet = fleet_of(3, &server, &SLOW);
+    let fleet = fleet_of(3, &server, SLOW);
     let mut connection = redis(&server);
     let mark = fleet.mark();
     // A primary that is not there: the server only waits for it.
@@ -167,14 +167,14 @@ fn another_password_is_said_by_the_log_by_readyz_and_by_status() {
     let server = server();
     let port = baton_server::free_port().unwrap();
     let http = format!("127.0.0.1:{port}");
-    let mut fleet = fleet_of(1, &server, &SLOW);
+    let mut fleet = fleet_of(1, &server, SLOW);
     let own = baton_processes::Own {
         args: vec!["--http".to_owned(), http],
         ..baton_processes::Own::default()
     };
     fleet.start_with(own).unwrap();
     let joined = |told: &Told| told.copy == 1 && matches!(told.event(), LogEvent::Worker { .. });
-    fleet.wait_for(0, TIMEOUT, "the second", joined).unwrap();
+    wait_for(&fleet, 0, "the second", joined);
     wait_readiness(port, &["200 OK"]);
 
     let mut connection = redis(&server);
@@ -197,7 +197,7 @@ fn another_password_is_said_by_the_log_by_readyz_and_by_status() {
 #[test]
 fn a_node_that_is_refused_one_more_connection_goes_on_with_those_it_has() {
     let server = server();
-    let fleet = fleet_of(2, &server, &["--interval", "100ms", "--error-rate", "0"]);
+    let fleet = fleet_of(2, &server, "--interval 100ms --error-rate 0");
     let mut connection = redis(&server);
     let deadline = std::time::Instant::now() + TIMEOUT;
     let sleeper = loop {
@@ -222,7 +222,7 @@ fn a_node_that_is_refused_one_more_connection_goes_on_with_those_it_has() {
     assert!(opened(&mut connection) - before <= MAX_CONNECTIONS);
     let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
     let mark = fleet.mark();
-    fleet.wait_for(mark, TIMEOUT, "an end", ended).unwrap();
+    wait_for(&fleet, mark, "an end", ended);
 }
 
 #[test]
@@ -233,11 +233,7 @@ fn a_user_whose_password_or_rights_changed_is_told_so() {
     let all = ["reset", "on", ">old", "~*", "&*", "+@all"];
     send(&mut connection, &[&user[..], &all].concat());
     let url = server.url().replace("redis://", "redis://u:old@");
-    let mut fleet = Fleet::new(
-        env!("CARGO_BIN_EXE_baton"),
-        &[&["--redis", &url][..], &SLOW].concat(),
-    );
-    fleet.start_many(2, TIMEOUT).unwrap();
+    let fleet = fleet_at(2, &url, SLOW);
     for (change, reason) in [
         (&["resetpass", ">new"][..], "WRONGPASS"),
         (&["resetpass", ">old", "resetchannels"], "NOPERM"),
@@ -255,7 +251,7 @@ fn a_user_whose_password_or_rights_changed_is_told_so() {
 #[test]
 fn a_server_with_too_many_clients_is_quoted_by_nodes_and_by_status() {
     for (name, server) in start_each(PrivateServer::builder) {
-        let fleet = fleet_of(2, &server, &SLOW);
+        let fleet = fleet_of(2, &server, SLOW);
         let mut connection = redis(&server);
         let mark = fleet.mark();
         send(&mut connection, &["CONFIG", "SET", "maxclients", "1"]);
@@ -284,7 +280,7 @@ fn a_server_that_cannot_save_is_quoted_and_nothing_is_lost() {
         builder.config("dir", folder.to_string_lossy())
     };
     for (number, (name, server)) in (1..).zip(start_each(builder)) {
-        let mut fleet = fleet_of(2, &server, &SLOW);
+        let mut fleet = fleet_of(2, &server, SLOW);
         let mut connection = redis(&server);
         // A snapshot is written beside this name and cannot take its place.
         let in_the_way = folders.path().join(number.to_string()).join("dump.rdb");
@@ -295,7 +291,7 @@ fn a_server_that_cannot_save_is_quoted_and_nothing_is_lost() {
         // One that starts now waits, too.
         let late = fleet.start().unwrap();
         let waits = |told: &Told| told.copy == late && is_lost(told, "MISCONF");
-        fleet.wait_for(mark, TIMEOUT, &name, waits).unwrap();
+        wait_for(&fleet, mark, &name, waits);
         assert_calm(&fleet, &mut connection);
         let status = baton_processes::wait_status(
             &server.url(),
@@ -323,7 +319,7 @@ fn a_server_that_still_loads_its_data_is_waited_for_with_that_reason() {
         .unwrap();
     let fill = "for i = 1, 20000 do redis.call('SET', 'other:' .. i, i) end";
     send(&mut redis(&server), &["EVAL", fill, "0"]);
-    let fleet = fleet_of(2, &server, &SLOW);
+    let fleet = fleet_of(2, &server, SLOW);
     let mark = fleet.mark();
     server.kill9();
     server.restart().unwrap();
@@ -337,7 +333,7 @@ fn a_server_that_closes_idle_connections_is_no_news() {
         .config("timeout", "1")
         .start()
         .unwrap();
-    let fleet = fleet_of(4, &server, &["--interval", "1s", "--error-rate", "0"]);
+    let fleet = fleet_of(4, &server, "--interval 1s --error-rate 0");
     let mark = fleet.mark();
     fleet.watch_for(Duration::from_secs(5)).unwrap();
     let lines: Vec<Told> = fleet.told_since(mark);

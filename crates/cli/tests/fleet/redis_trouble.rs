@@ -4,35 +4,27 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use baton_log::{LogEvent, RedisState};
-use baton_processes::{Fleet, wait_status};
+use baton_processes::Fleet;
 use baton_server::PrivateServer;
 use redis::Commands;
 
 use crate::support::{
     TIMEOUT, assert_each_once, durable_server, fleet_of, is_redis, keys, messages, redis, server,
-    warns,
+    wait_for, wait_status, warns,
 };
 
 fn wait_ended(server: &PrivateServer, messages: u64) {
-    wait_status(&server.url(), "default", TIMEOUT, "progress", |status| {
+    wait_status(server, "progress", |status| {
         status.done + status.failed >= messages
-    })
-    .unwrap();
+    });
 }
 
 #[test]
 fn scripts_forgotten_and_connections_killed_under_load_lose_and_repeat_nothing() {
     const MESSAGES: u64 = 40_000;
     let server = server();
-    let args = [
-        "--interval",
-        "0",
-        "--messages",
-        "40000",
-        "--max-pending",
-        "2000",
-    ];
-    let fleet = fleet_of(4, &server, &args);
+    let args = "--interval 0 --messages 40000 --max-pending 2000";
+    let fleet = fleet_of(4, &server, args);
     let mut connection = redis(&server);
     for round in 1..=8 {
         wait_ended(&server, MESSAGES * round / 10);
@@ -74,15 +66,8 @@ fn scripts_forgotten_and_connections_killed_under_load_lose_and_repeat_nothing()
 fn redis_killed_and_restarted_with_its_append_only_file_under_load_loses_and_repeats_nothing() {
     const MESSAGES: u64 = 20_000;
     let mut server = durable_server();
-    let args = [
-        "--interval",
-        "0",
-        "--messages",
-        "20000",
-        "--max-pending",
-        "2000",
-    ];
-    let fleet = fleet_of(4, &server, &args);
+    let args = "--interval 0 --messages 20000 --max-pending 2000";
+    let fleet = fleet_of(4, &server, args);
     for round in 1..=3 {
         wait_ended(&server, MESSAGES * round / 5);
         server.kill9();
@@ -101,17 +86,13 @@ fn a_node_without_redis_waits_says_so_and_joins_when_it_comes() {
         &["--redis", &url, "--interval", "20ms"],
     );
     fleet.start().unwrap();
-    fleet
-        .wait_for(0, TIMEOUT, "it to say so", |told| {
-            is_redis(told, RedisState::Lost)
-        })
-        .unwrap();
+    wait_for(&fleet, 0, "it to say so", |told| {
+        is_redis(told, RedisState::Lost)
+    });
     server.restart().unwrap();
-    fleet
-        .wait_for(0, TIMEOUT, "it to generate", |told| {
-            matches!(told.event(), LogEvent::Published { .. })
-        })
-        .unwrap();
+    wait_for(&fleet, 0, "it to generate", |told| {
+        matches!(told.event(), LogEvent::Published { .. })
+    });
 }
 
 #[test]
@@ -142,25 +123,14 @@ fn a_full_redis_refuses_new_messages_whole_and_still_takes_commits() {
     let mut fleet = fleet_of(
         1,
         &server,
-        &[
-            "--interval",
-            "0",
-            "--messages",
-            "60000",
-            "--max-errors",
-            "100000",
-        ],
+        "--interval 0 --messages 60000 --max-errors 100000",
     );
-    fleet
-        .wait_for(0, TIMEOUT, "a warning", |told| warns(told, "OOM"))
-        .unwrap();
+    wait_for(&fleet, 0, "a warning", |told| warns(told, "OOM"));
     // Workers drain a server that is full to the brim.
     fleet.start_many(2, TIMEOUT).unwrap();
-    fleet
-        .wait_for(0, TIMEOUT, "commits", |told| {
-            matches!(told.event(), LogEvent::Processed { .. })
-        })
-        .unwrap();
+    wait_for(&fleet, 0, "commits", |told| {
+        matches!(told.event(), LogEvent::Processed { .. })
+    });
     set(&mut connection, 0);
     assert_each_once(&fleet, &server, 60_000);
 }
@@ -168,7 +138,7 @@ fn a_full_redis_refuses_new_messages_whole_and_still_takes_commits() {
 #[test]
 fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_workers_live_on() {
     let server = server();
-    let fleet = fleet_of(3, &server, &["--interval", "20ms", "--error-rate", "0"]);
+    let fleet = fleet_of(3, &server, "--interval 20ms --error-rate 0");
     let mut connection = redis(&server);
     for garbage in [
         &b"garbage"[..],
@@ -178,14 +148,7 @@ fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_workers_live_on() {
     ] {
         let _: () = connection.rpush(keys().queue, garbage).unwrap();
     }
-    let status = wait_status(
-        &server.url(),
-        "default",
-        TIMEOUT,
-        "it to be sorted out",
-        |status| status.errors == 4,
-    )
-    .unwrap();
+    let status = wait_status(&server, "it to be sorted out", |status| status.errors == 4);
     assert!(status.balanced, "{status:?}");
     assert_eq!((status.foreign, status.failed), (4, 0));
     let kept: BTreeMap<u64, Vec<u8>> = connection.hgetall(keys().errors).unwrap();
@@ -203,26 +166,18 @@ fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_workers_live_on() {
         ]
     );
     let mark = fleet.mark();
-    fleet
-        .wait_for(mark, TIMEOUT, "work to go on", |told| {
-            matches!(told.event(), LogEvent::Processed { .. })
-        })
-        .unwrap();
+    wait_for(&fleet, mark, "work to go on", |told| {
+        matches!(told.event(), LogEvent::Processed { .. })
+    });
 }
 
 #[test]
 fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
     let server = server();
-    let fleet = fleet_of(
-        1,
-        &server,
-        &["--interval", "20ms", "--messages", "5", "--error-rate", "0"],
-    );
-    fleet
-        .wait_for(0, TIMEOUT, "all published", |told| {
-            matches!(told.event(), LogEvent::Published { .. }) && told.covers(5)
-        })
-        .unwrap();
+    let fleet = fleet_of(1, &server, "--interval 20ms --messages 5 --error-rate 0");
+    wait_for(&fleet, 0, "all published", |told| {
+        matches!(told.event(), LogEvent::Published { .. }) && told.covers(5)
+    });
     let mut connection = redis(&server);
     let _: () = connection.hset(keys().packs, 3, "not a pack").unwrap();
     let mut fleet = fleet;
@@ -237,7 +192,7 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
 fn a_lost_bell_token_delays_no_worker_for_long() {
     let server = server();
     // One idle worker is first in line and rings again within a beat.
-    let fleet = fleet_of(2, &server, &["--interval", "300ms", "--error-rate", "0"]);
+    let fleet = fleet_of(2, &server, "--interval 300ms --error-rate 0");
     let mut connection = redis(&server);
     let mut stolen = 0;
     while stolen < 3 {
@@ -245,17 +200,12 @@ fn a_lost_bell_token_delays_no_worker_for_long() {
         let token: Option<(String, String)> = connection.blpop(keys().bell, 5.0).unwrap();
         stolen += u32::from(token.is_some());
     }
-    let published = fleet
-        .wait_for(fleet.mark(), TIMEOUT, "a message", |told| {
-            matches!(told.event(), LogEvent::Published { .. })
-        })
-        .unwrap();
-    let processed = fleet
-        .wait_for(0, TIMEOUT, "its end", |told| {
-            matches!(told.event(), LogEvent::Processed { .. })
-                && told.covers(messages(&published).0)
-        })
-        .unwrap();
+    let published = wait_for(&fleet, fleet.mark(), "a message", |told| {
+        matches!(told.event(), LogEvent::Published { .. })
+    });
+    let processed = wait_for(&fleet, 0, "its end", |told| {
+        matches!(told.event(), LogEvent::Processed { .. }) && told.covers(messages(&published).0)
+    });
     // Without the bell, a worker claims again only after five seconds.
     assert!(processed.at.saturating_duration_since(published.at) < Duration::from_secs(3));
 }
@@ -263,26 +213,22 @@ fn a_lost_bell_token_delays_no_worker_for_long() {
 #[test]
 fn a_fleet_whose_redis_lost_everything_begins_anew() {
     let mut server = server();
-    let fleet = fleet_of(3, &server, &["--interval", "20ms"]);
+    let fleet = fleet_of(3, &server, "--interval 20ms");
     for _ in 0..2 {
         let enough = |told: &baton_processes::Told| {
             matches!(told.event(), LogEvent::Processed { .. }) && told.covers(5)
         };
-        fleet
-            .wait_for(fleet.mark(), TIMEOUT, "messages", |told| {
-                matches!(told.event(), LogEvent::Processed { .. })
-            })
-            .unwrap();
-        fleet.wait_for(0, TIMEOUT, "messages", enough).unwrap();
+        wait_for(&fleet, fleet.mark(), "messages", |told| {
+            matches!(told.event(), LogEvent::Processed { .. })
+        });
+        wait_for(&fleet, 0, "messages", enough);
         // Without persistence a restarted server knows nothing.
         let mark = fleet.mark();
         server.kill9();
         server.restart().unwrap();
-        fleet
-            .wait_for(mark, TIMEOUT, "the first message again", |told| {
-                matches!(told.event(), LogEvent::Published { first: 1, .. })
-            })
-            .unwrap();
-        fleet.wait_for(mark, TIMEOUT, "its end", enough).unwrap();
+        wait_for(&fleet, mark, "the first message again", |told| {
+            matches!(told.event(), LogEvent::Published { first: 1, .. })
+        });
+        wait_for(&fleet, mark, "its end", enough);
     }
 }

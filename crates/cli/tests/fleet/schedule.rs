@@ -3,26 +3,24 @@
 use std::time::{Duration, Instant};
 
 use baton_log::LogEvent;
-use baton_processes::{Fleet, Told, status, wait_status};
+use baton_processes::{Fleet, Told};
 use baton_server::PrivateServer;
 use redis::Commands;
 
 use crate::fake_clock::FakeClock;
-use crate::support::{TIMEOUT, durable_server, fleet_of, keys, messages, redis};
+use crate::support::{
+    TIMEOUT, durable_server, fleet_of, keys, messages, redis, status, wait_for, wait_status,
+};
 
 const DAY_S: i64 = 24 * 3600;
 
 fn published(server: &PrivateServer) -> u64 {
-    status(&server.url(), "default").unwrap().published
+    status(server).published
 }
 
 /// Waits until so many more messages are published, and returns how many there are then.
 fn wait_published(server: &PrivateServer, at_least: u64) -> u64 {
-    wait_status(&server.url(), "default", TIMEOUT, "messages", |status| {
-        status.published >= at_least
-    })
-    .unwrap()
-    .published
+    wait_status(server, "messages", |status| status.published >= at_least).published
 }
 
 fn kill_all(fleet: &mut Fleet) {
@@ -41,7 +39,7 @@ fn warnings(fleet: &Fleet, mark: usize, word: &str) -> Vec<String> {
 }
 
 /// A fleet that has published, is dead, and left a cursor that its next generator finds.
-fn with_cursor(server: &PrivateServer, args: &[&str], cursor: &str) -> (Fleet, usize, u64) {
+fn with_cursor(server: &PrivateServer, args: &str, cursor: &str) -> (Fleet, usize, u64) {
     let mut fleet = fleet_of(1, server, args);
     wait_published(server, 2);
     kill_all(&mut fleet);
@@ -53,7 +51,7 @@ fn with_cursor(server: &PrivateServer, args: &[&str], cursor: &str) -> (Fleet, u
 
 /// A time on Redis's clock, so long ago.
 fn ago(server: &PrivateServer, ms: u64) -> String {
-    let now_ms = status(&server.url(), "default").unwrap().now_ms;
+    let now_ms = status(server).now_ms;
     (now_ms - ms).to_string()
 }
 
@@ -64,7 +62,7 @@ fn a_cursor_a_day_back_is_made_up_for_to_the_bound_and_the_rest_is_said_once() {
         ("catch-up:30s", 30_000, "30s"),
     ] {
         let server = durable_server();
-        let args = ["--interval", "100ms", "--missed", missed];
+        let args = format!("--interval 100ms --missed {missed}");
         let cursor = ago(&server, DAY_S as u64 * 1000);
         let (fleet, mark, before) = with_cursor(&server, &args, &cursor);
         let made = |fleet: &Fleet| fleet.told_since(mark).iter().map(published_by).sum::<u64>();
@@ -73,9 +71,7 @@ fn a_cursor_a_day_back_is_made_up_for_to_the_bound_and_the_rest_is_said_once() {
         // Until the schedule has its beat again: one message at a time.
         let mark_beat = fleet.mark();
         let single = |told: &Told| published_by(told) == 1;
-        fleet
-            .wait_for(mark_beat, TIMEOUT, "the beat", single)
-            .unwrap();
+        wait_for(&fleet, mark_beat, "the beat", single);
         let most = bound_ms / 100 + started.elapsed().as_millis() as u64 / 100 + 20;
         assert!(made(&fleet) <= most, "{missed}: {} messages", made(&fleet));
         let said = warnings(&fleet, mark, "left out");
@@ -107,7 +103,7 @@ fn a_cursor_far_ahead_or_of_garbage_does_not_stop_the_schedule() {
         ("1e300", Some("cursor")),
     ] {
         let server = durable_server();
-        let (fleet, mark, before) = with_cursor(&server, &["--interval", "50ms"], cursor);
+        let (fleet, mark, before) = with_cursor(&server, "--interval 50ms", cursor);
         let began = Instant::now();
         wait_published(&server, before + 3);
         let most = began.elapsed().as_millis() as u64 / 50 + 10;
@@ -123,25 +119,16 @@ fn a_cursor_far_ahead_or_of_garbage_does_not_stop_the_schedule() {
 #[test]
 fn time_in_which_the_limit_was_reached_is_not_missed() {
     let server = durable_server();
-    let url = server.url();
-    let args = ["--interval", "20ms", "--messages", "10"];
-    let mut fleet = fleet_of(2, &server, &args);
-    let reached = wait_status(&url, "default", TIMEOUT, "ten", |status| {
-        status.published == 10
-    })
-    .unwrap();
-    wait_status(&url, "default", TIMEOUT, "two seconds", |status| {
+    let mut fleet = fleet_of(2, &server, "--interval 20ms --messages 10");
+    let reached = wait_status(&server, "ten", |status| status.published == 10);
+    wait_status(&server, "two seconds", |status| {
         status.now_ms > reached.now_ms + 2_000
-    })
-    .unwrap();
+    });
     kill_all(&mut fleet);
-    let raised = ["--interval", "20ms", "--messages", "1000"];
-    let fleet = fleet_of(1, &server, &raised);
-    let first = fleet
-        .wait_for(0, TIMEOUT, "a message", |told| {
-            matches!(told.event(), LogEvent::Published { .. })
-        })
-        .unwrap();
+    let fleet = fleet_of(1, &server, "--interval 20ms --messages 1000");
+    let first = wait_for(&fleet, 0, "a message", |told| {
+        matches!(told.event(), LogEvent::Published { .. })
+    });
     assert_eq!(messages(&first), (11, 11));
 }
 
@@ -151,11 +138,7 @@ fn messages_over_a_step(nodes: usize, ahead_s: i64, hurt: impl Fn(&mut Fleet)) -
     const INTERVAL_MS: u64 = 20;
     let fake = FakeClock::start()?;
     let server = &fake.server;
-    let mut fleet = fleet_of(
-        nodes,
-        server,
-        &["--interval", "20ms", "--lease-ttl", "600ms"],
-    );
+    let mut fleet = fleet_of(nodes, server, "--interval 20ms --lease-ttl 600ms");
     let mark = fleet.mark();
     wait_published(server, 20);
     let (began, before) = (Instant::now(), published(server));
@@ -193,11 +176,9 @@ fn a_step_of_the_clock_makes_and_withholds_no_messages_across_takeovers() {
         let generator = fleet.generator().unwrap();
         let mark = fleet.mark();
         fleet.kill9(generator).unwrap();
-        fleet
-            .wait_for(mark, TIMEOUT, "a successor", |told| {
-                matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
-            })
-            .unwrap();
+        wait_for(fleet, mark, "a successor", |told| {
+            matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
+        });
     };
     messages_over_a_step(4, DAY_S, takeover);
     messages_over_a_step(4, -DAY_S, takeover);
@@ -206,7 +187,7 @@ fn a_step_of_the_clock_makes_and_withholds_no_messages_across_takeovers() {
 #[test]
 fn a_paused_server_is_missed_time_and_not_a_step_of_its_clock() {
     let mut server = durable_server();
-    let fleet = fleet_of(2, &server, &["--interval", "20ms", "--lease-ttl", "10m"]);
+    let fleet = fleet_of(2, &server, "--interval 20ms --lease-ttl 10m");
     wait_published(&server, 20);
     let (began, before) = (Instant::now(), published(&server));
     let mark = fleet.mark();

@@ -1,35 +1,18 @@
 //! Stopping in good order.
 
 use baton_log::LogEvent;
-use baton_processes::{status, wait_status};
 
-use crate::support::{TIMEOUT, assert_each_once, fleet_of, server, wait_claimed, workers};
+use crate::support::{
+    assert_each_once, fleet_of, server, status, wait_claimed, wait_for, wait_status, workers,
+};
 
 #[test]
 fn a_stopping_worker_finishes_its_message() {
     let server = server();
-    let args = [
-        "--interval",
-        "50ms",
-        "--work",
-        "400ms",
-        "--messages",
-        "6",
-        "--error-rate",
-        "0",
-        "--claim-ttl",
-        "10m",
-    ];
-    let mut fleet = fleet_of(3, &server, &args);
+    let args = "--interval 50ms --work 400ms --messages 6 --error-rate 0 --claim-ttl 10m";
+    let mut fleet = fleet_of(3, &server, args);
     let busy = workers(&fleet);
-    wait_status(
-        &server.url(),
-        "default",
-        TIMEOUT,
-        "both to be busy",
-        |status| status.claimed >= 2,
-    )
-    .unwrap();
+    wait_status(&server, "both to be busy", |status| status.claimed >= 2);
     let mark = fleet.mark();
     fleet.terminate(busy[0]).unwrap();
     assert_eq!(fleet.wait(busy[0]).unwrap(), Some(0));
@@ -53,22 +36,13 @@ fn a_stopping_worker_finishes_its_message() {
 #[test]
 fn a_stopping_worker_gives_back_what_it_cannot_finish_without_blame() {
     let server = server();
-    let args = [
-        "--interval",
-        "50ms",
-        "--work",
-        "10m",
-        "--messages",
-        "1",
-        "--claim-ttl",
-        "10m",
-    ];
-    let mut fleet = fleet_of(2, &server, &args);
+    let args = "--interval 50ms --work 10m --messages 1 --claim-ttl 10m";
+    let mut fleet = fleet_of(2, &server, args);
     let worker = workers(&fleet)[0];
     wait_claimed(&server, 1);
     fleet.terminate(worker).unwrap();
     assert_eq!(fleet.wait(worker).unwrap(), Some(0));
-    let status = status(&server.url(), "default").unwrap();
+    let status = status(&server);
     assert_eq!(
         (status.pending, status.claimed, status.done, status.failed),
         (1, 0, 0, 0)
@@ -86,8 +60,7 @@ fn a_stopping_worker_gives_back_what_it_cannot_finish_without_blame() {
 #[test]
 fn a_second_signal_ends_a_node_at_once() {
     let server = server();
-    let args = ["--interval", "50ms", "--work", "10m", "--messages", "1"];
-    let mut fleet = fleet_of(2, &server, &args);
+    let mut fleet = fleet_of(2, &server, "--interval 50ms --work 10m --messages 1");
     let worker = workers(&fleet)[0];
     wait_claimed(&server, 1);
     let began = std::time::Instant::now();
@@ -103,16 +76,13 @@ fn a_second_signal_ends_a_node_at_once() {
 #[test]
 fn a_node_that_is_stopped_while_redis_is_away_ends_within_its_grace() {
     let mut server = server();
-    let args = ["--interval", "10ms", "--concurrency", "16"];
-    let mut fleet = fleet_of(2, &server, &args);
+    let mut fleet = fleet_of(2, &server, "--interval 10ms --concurrency 16");
     let mark = fleet.mark();
     server.kill9();
     for copy in fleet.alive() {
-        fleet
-            .wait_for(mark, TIMEOUT, "it to miss Redis", |told| {
-                told.copy == copy && matches!(told.event(), LogEvent::Redis { .. })
-            })
-            .unwrap();
+        wait_for(&fleet, mark, "it to miss Redis", |told| {
+            told.copy == copy && matches!(told.event(), LogEvent::Redis { .. })
+        });
     }
     let began = std::time::Instant::now();
     for copy in fleet.alive() {

@@ -1,10 +1,12 @@
 //! What the fleet tests share.
 
 use baton_log::{LogEvent, RedisState};
-use baton_processes::{Fleet, History, Told, status, wait_status};
+use baton_processes::{Fleet, History, Told};
 use baton_server::PrivateServer;
 
-pub(crate) use crate::shared::{TIMEOUT, durable_server, fleet_of, keys, redis, server};
+pub(crate) use crate::shared::{
+    TIMEOUT, durable_server, fleet_at, fleet_of, keys, redis, server, status, wait_for, wait_status,
+};
 
 /// The copies that do not generate.
 pub(crate) fn workers(fleet: &Fleet) -> Vec<usize> {
@@ -19,10 +21,9 @@ pub(crate) fn workers(fleet: &Fleet) -> Vec<usize> {
 /// Waits until the fleet has ended `messages` messages, and makes sure that it ended each of
 /// them exactly once, in Redis's books and in the logs of the nodes.
 pub(crate) fn assert_each_once(fleet: &Fleet, server: &PrivateServer, messages: u64) {
-    let status = wait_status(&server.url(), "default", TIMEOUT, "all to end", |status| {
+    let status = wait_status(server, "all to end", |status| {
         status.done + status.failed == messages
-    })
-    .unwrap();
+    });
     assert!(status.balanced && status.counted, "{status:?}");
     assert_eq!(
         (status.published, status.pending, status.claimed),
@@ -62,30 +63,23 @@ pub(crate) fn replace_generator(fleet: &mut Fleet) -> Told {
     let generator = fleet.generator().unwrap();
     let mark = fleet.mark();
     fleet.kill9(generator).unwrap();
-    fleet
-        .wait_for(mark, TIMEOUT, "a successor", |told| {
-            matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
-        })
-        .unwrap()
+    wait_for(fleet, mark, "a successor", |told| {
+        matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
+    })
 }
 
 /// Waits until workers have claimed so many messages.
 #[track_caller]
 pub(crate) fn wait_claimed(server: &PrivateServer, messages: u64) {
-    wait_status(
-        &server.url(),
-        "default",
-        TIMEOUT,
-        "a worker to be busy",
-        |status| status.claimed == messages,
-    )
-    .unwrap();
+    wait_status(server, "a worker to be busy", |status| {
+        status.claimed == messages
+    });
 }
 
 /// Makes sure that the books balance and that no node published a message twice.
 #[track_caller]
 pub(crate) fn assert_published_once(fleet: &Fleet, server: &PrivateServer) {
-    let status = status(&server.url(), "default").unwrap();
+    let status = status(server);
     assert!(status.balanced, "{status:?}");
     assert_eq!(
         History::new(&fleet.told()).published_twice(),

@@ -5,11 +5,10 @@
 mod shared;
 mod terminal;
 
-use baton::inspect::NodeRole;
-use baton::inspect::Snapshot;
-use baton::{FailedMessage, FleetName};
+use baton::FleetName;
+use baton::inspect::{NodeRole, Snapshot};
 use baton_processes::command;
-use baton_protocol::Keys;
+use baton_protocol::{Keys, record};
 use redis::Commands as _;
 use rustix::process::Signal;
 
@@ -140,21 +139,13 @@ fn r_restarts_redis_and_the_fleet_goes_on_with_its_messages() {
 #[test]
 fn g_takes_the_failed_messages_and_shows_them_in_a_window() {
     let demo = Demo::start();
-    let failed = {
-        let mut made = FailedMessage::default();
-        made.seq = 4711;
-        made.at_ms = 1_700_000_000_123;
-        made.node = "n1".to_owned();
-        made.reason = "too \x1b[31mred".to_owned();
-        made.attempt = 1;
-        made.text = b"an old story".to_vec();
-        made
-    };
+    let (reason, text) = ("too \x1b[31mred", "an old story");
+    let failed = record::failed_once(4711, 1_700_000_000_123, "n1", reason, text);
     let keys = Keys::new(&FleetName::new("default").unwrap());
     let mut redis = demo.redis();
     let id: u64 = redis.hincr(&keys.errors_ids, "last", 1).unwrap();
     let _: () = redis
-        .hset(&keys.errors, id, baton_protocol::record::encode(&failed))
+        .hset(&keys.errors, id, record::encode(&failed))
         .unwrap();
     demo.press("g");
     demo.wait_words("printed and removed");

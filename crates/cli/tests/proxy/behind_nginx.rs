@@ -4,8 +4,8 @@
 use std::io::BufRead;
 use std::time::{Duration, Instant};
 
-use baton::{FailedMessage, FleetName};
-use baton_protocol::Keys;
+use baton::FleetName;
+use baton_protocol::{Keys, record};
 use baton_server::PrivateServer;
 use serde_json::{Value, json};
 
@@ -79,21 +79,12 @@ impl Visitor<'_> {
 /// A server with one failed message.
 fn server() -> PrivateServer {
     let server = PrivateServer::builder().start().unwrap();
-    let failed = {
-        let mut made = FailedMessage::default();
-        made.seq = 1;
-        made.at_ms = 1_700_000_000_000;
-        made.node = "worker-1".to_owned();
-        made.reason = "too long".to_owned();
-        made.attempt = 1;
-        made.text = b"text".to_vec();
-        made
-    };
+    let failed = record::failed_once(1, 1_700_000_000_000, "worker-1", "too long", "text");
     let keys = Keys::new(&FleetName::new("default").unwrap());
     let client = redis::Client::open(server.url()).unwrap();
     redis::pipe()
         .hset(&keys.errors_ids, "last", 1)
-        .hset(&keys.errors, 1, baton_protocol::record::encode(&failed))
+        .hset(&keys.errors, 1, record::encode(&failed))
         .exec(&mut client.get_connection().unwrap())
         .unwrap();
     server

@@ -12,12 +12,11 @@ use super::{
     Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, Fence, GiveBack, PROTOCOL,
     Publish, Reclaimed, Seal, Settled,
 };
-use crate::FailedPreview;
 use crate::encoding::pack::Range;
 use crate::error::says_not_executed;
 use crate::keys::FleetName;
 use crate::server_info::ServerInfo;
-use crate::{Cursor, Error, record, scripts};
+use crate::{Cursor, Error, FailedPreview, record, scripts};
 
 pub use crate::encoding::takeover::parse as takeover;
 pub use crate::error::classify as error;

@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::{Store, command, decode};
-use crate::{Error, scripts};
-use crate::{FailedPreview, Takeover};
+use crate::{Error, FailedPreview, Takeover, scripts};
 
 /// Max ranges of a queue that a census counts one by one.
 const CENSUS_RANGES: u64 = 100_000;

@@ -36,10 +36,9 @@ use redis::Value;
 use self::bell::Bell;
 use crate::keys::{FleetName, Keys};
 use crate::link::{Channels, ConnectionKind, Link, LinkState};
-use crate::new_name;
 use crate::scripts::{self, Script};
 use crate::server_info::ServerInfo;
-use crate::{Digest, Error, Target};
+use crate::{Digest, Error, Target, new_name};
 
 /// The version of keys, scripts and encodings. A node of another version cannot join a fleet.
 pub const PROTOCOL: &str = "1";

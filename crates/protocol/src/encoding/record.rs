@@ -41,6 +41,24 @@ pub struct FailedPreview {
     pub cut: bool,
 }
 
+/// A message that failed in its first attempt. Tests and measurements make their records from it.
+pub fn failed_once(
+    seq: u64,
+    at_ms: u64,
+    node: &str,
+    reason: &str,
+    text: impl AsRef<[u8]>,
+) -> FailedMessage {
+    FailedMessage {
+        seq,
+        at_ms,
+        node: node.to_owned(),
+        reason: reason.to_owned(),
+        attempt: 1,
+        text: text.as_ref().to_vec(),
+    }
+}
+
 /// The record of a failed message.
 pub fn encode(failed: &FailedMessage) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(failed.text.len() + failed.reason.len() + 48);

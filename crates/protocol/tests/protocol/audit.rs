@@ -5,8 +5,9 @@ use std::ops::RangeInclusive;
 
 use baton::Effects;
 use baton::inspect::{Audit, Finding};
-use baton_protocol::{Commit, CommitCall, Failure, Publish, PublishCall, Settle, Settled, Store};
-use baton_protocol::{Digest, Ledger};
+use baton_protocol::{
+    Commit, CommitCall, Digest, Failure, Ledger, Publish, PublishCall, Settle, Settled, Store,
+};
 
 use crate::support::{Fleet, Lane, NO_EFFECTS, failed, pack, publish_call};
 

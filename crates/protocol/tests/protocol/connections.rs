@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use baton::Inspector;
-use baton::Target;
-use baton_protocol::LinkState;
-use baton_protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, Publish, Store};
+use baton::{Inspector, Target};
+use baton_protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, LinkState, Publish, Store};
 use baton_server::PrivateServer;
 
 use crate::support::{

@@ -1,7 +1,6 @@
 //! A server whose memory is full refuses new messages, and executes every call that ends them.
 
-use baton::Inspector;
-use baton::{Effects, Error};
+use baton::{Effects, Error, Inspector};
 use baton_protocol::{
     Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Settle,
     Settled, Store,

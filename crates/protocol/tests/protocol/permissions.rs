@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use baton::Inspector;
-use baton::{Effects, Error};
+use baton::{Effects, Error, Inspector};
 use baton_protocol::{Beat, Commit, CommitCall, Publish, Seal};
 
 use crate::support::{Fleet, Lane, beat, publish};

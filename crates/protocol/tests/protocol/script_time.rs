@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 
 use baton::Inspector;
-use baton_protocol::record;
-use baton_protocol::{ErrorsClaim, ErrorsCommit, Failure, Settle, Settled, Slot, Store, Wanted};
+use baton_protocol::{
+    ErrorsClaim, ErrorsCommit, Failure, Settle, Settled, Slot, Store, Wanted, record,
+};
 
 use crate::support::{EXPIRED, Fleet, LONG, Lane, failed, pack_of, start};
 

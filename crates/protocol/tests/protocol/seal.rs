@@ -1,7 +1,6 @@
 //! seal: the fence only rises, and of two nodes with one epoch only one can seal.
 
-use baton_protocol::Cursor;
-use baton_protocol::{Publish, Seal};
+use baton_protocol::{Cursor, Publish, Seal};
 
 use crate::support::{Fleet, publish};
 

@@ -1,9 +1,7 @@
 //! errors_settle: drops or retries exactly the failed messages that the call names.
 
-use baton_protocol::Digest;
-use baton_protocol::record;
 use baton_protocol::{
-    Commit, CommitCall, ErrorsClaim, Failure, Publish, PublishCall, Settle, Settled,
+    Commit, CommitCall, Digest, ErrorsClaim, Failure, Publish, PublishCall, Settle, Settled, record,
 };
 
 use crate::support::{Fleet, Lane, NO_EFFECTS, failed, pack, publish, publish_call};

@@ -1,8 +1,7 @@
 //! The snapshot: the whole fleet, read in one atomic step.
 
-use baton::Error;
-use baton::Inspector;
 use baton::inspect::{NodeRole, TakeoverCause};
+use baton::{Error, Inspector};
 use baton_protocol::{Commit, Failure, Publish, Seal, Settle, Settled};
 
 use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish, start};

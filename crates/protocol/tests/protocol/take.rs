@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use baton::Inspector;
 use baton::inspect::{Failed, FailedId, Take, Taken};
-use baton_protocol::record;
-use baton_protocol::{ErrorsClaim, ErrorsCommit, Extend, Failure, Settle, Settled, Slot, Store};
+use baton_protocol::{
+    ErrorsClaim, ErrorsCommit, Extend, Failure, Settle, Settled, Slot, Store, record,
+};
 
 use crate::support::{EXPIRED, Fleet, LONG, failed};
 

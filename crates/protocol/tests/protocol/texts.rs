@@ -1,8 +1,6 @@
 //! Texts of any size and any bytes arrive unchanged.
 
-use baton_protocol::Pack;
-use baton_protocol::record;
-use baton_protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, Publish};
+use baton_protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, Pack, Publish, record};
 
 use crate::support::{Fleet, NO_EFFECTS, failed, pack_of, publish_call, text_of};
 

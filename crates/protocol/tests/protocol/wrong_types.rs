@@ -1,10 +1,9 @@
 //! A key of ours that holds another type stops every script before its first write.
 
-use baton::Inspector;
-use baton::{Effects, Error};
-use baton_protocol::Digest;
+use baton::{Effects, Error, Inspector};
 use baton_protocol::{
-    ClaimCall, Commit, CommitCall, Failure, Publish, PublishCall, Settle, Settled, Store, Wanted,
+    ClaimCall, Commit, CommitCall, Digest, Failure, Publish, PublishCall, Settle, Settled, Store,
+    Wanted,
 };
 
 use crate::support::{

@@ -5,8 +5,7 @@
 //! runs.
 
 use baton::FleetName;
-use baton_protocol::Pack;
-use baton_protocol::record;
+use baton_protocol::{Pack, record};
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 

@@ -4,12 +4,11 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use baton::{Effects, FailedMessage};
+use baton::Effects;
 use baton_protocol::{
     Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim, Extend, Failure, GiveBack,
-    Slot, Store, Wanted,
+    Pack, Range, Slot, Store, Wanted, record,
 };
-use baton_protocol::{Pack, Range};
 
 use super::LONG;
 
@@ -161,14 +160,5 @@ pub(crate) fn text_of<'a>(range: &Range, pack: &Pack<'a>, seq: u64) -> &'a [u8] 
 
 /// The record of a message that its handler rejected.
 pub(crate) fn failed(seq: u64, text: impl AsRef<[u8]>) -> Vec<u8> {
-    baton_protocol::record::encode(&{
-        let mut made = FailedMessage::default();
-        made.seq = seq;
-        made.at_ms = 5;
-        made.node = "w".to_owned();
-        made.reason = "bad".to_owned();
-        made.attempt = 1;
-        made.text = text.as_ref().to_vec();
-        made
-    })
+    record::encode(&record::failed_once(seq, 5, "w", "bad", text))
 }

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use baton::{Error, FleetName, Target};
-use baton_protocol::{Beat, Publish, PublishCall, Seal, Store};
-use baton_protocol::{Cursor, Keys, PackBuilder};
+use baton_protocol::{Beat, Cursor, Keys, PackBuilder, Publish, PublishCall, Seal, Store};
 use baton_server::PrivateServer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, FromRedisValue};

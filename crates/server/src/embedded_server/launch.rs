@@ -1,11 +1,10 @@
 //! The start of the embedded server's process.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use super::{EmbeddedServer, LOADING_TIMEOUT, POLL, Started, folder};
 use crate::error::{Error, is_port_taken, log_tail};

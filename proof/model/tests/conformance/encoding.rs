@@ -1,10 +1,8 @@
 //! How Redis stores names, texts and records of the model.
 
-use baton::FailedMessage;
 use baton_model::state::{Node, Range, Reason, Record, RunId, Seq, Slot, Suspects, Text};
 use baton_protocol::bounds::MAX_EXACT;
-use baton_protocol::record;
-use baton_protocol::{Digest, Pack, PackBuilder};
+use baton_protocol::{Digest, Pack, PackBuilder, record};
 
 /// The time in the packs and records that this test makes.
 const MADE_MS: u64 = 5;
@@ -179,16 +177,10 @@ pub(crate) fn digest(first: Seq, last: Seq) -> Digest {
 
 /// The record of a message that was rejected.
 pub(crate) fn record(record: &Record) -> Vec<u8> {
-    baton_protocol::record::encode(&{
-        let mut made = FailedMessage::default();
-        made.seq = record.seq;
-        made.at_ms = MADE_MS;
-        made.node = node(0);
-        made.reason = REJECTED.to_owned();
-        made.attempt = record.attempt;
-        made.text = text(record.text).into_bytes();
-        made
-    })
+    let text = text(record.text);
+    let mut failed = record::failed_once(record.seq, MADE_MS, &node(0), REJECTED, text);
+    failed.attempt = record.attempt;
+    record::encode(&failed)
 }
 
 /// Decodes a record. If a script made it, its time must be between these two.

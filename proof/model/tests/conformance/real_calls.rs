@@ -5,11 +5,10 @@ use std::time::Duration;
 use baton::Effects;
 use baton_model::call::{self, Call, Effect, Reply};
 use baton_model::state::{Ms, Node};
-use baton_protocol::Cursor;
 use baton_protocol::{
-    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim, ErrorsCommit,
-    Extend, Failure, GiveBack, Publish, PublishCall, Reclaimed, Seal, Settle, Settled, Store,
-    Wanted,
+    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Cursor, ErrorsClaim,
+    ErrorsCommit, Extend, Failure, GiveBack, Publish, PublishCall, Reclaimed, Seal, Settle,
+    Settled, Store, Wanted,
 };
 
 use crate::encoding;

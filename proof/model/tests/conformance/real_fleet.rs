@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use baton::{Error, FleetName, Target};
 use baton_model::state::{Body, Entry, Ms, Node, RunId, State};
-use baton_protocol::Keys;
-use baton_protocol::Store;
+use baton_protocol::{Keys, Store};
 
 use crate::encoding;
 use crate::event::Event;

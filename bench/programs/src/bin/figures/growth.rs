@@ -4,8 +4,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use baton::FailedMessage;
-use baton_protocol::PackBuilder;
+use baton_protocol::{PackBuilder, record};
 
 use crate::line::Line;
 use crate::report::{Report, quartiles};
@@ -92,17 +91,9 @@ impl Pair {
 /// The records of one message in twenty.
 fn failed(text: &[u8], count: u64) -> Vec<Vec<u8>> {
     let record = |seq| {
-        let failed = {
-            let mut made = FailedMessage::default();
-            made.seq = seq;
-            made.at_ms = 1_700_000_000_000;
-            made.node = "0123456789".to_owned();
-            made.reason = "found faulty by chance (5 %)".to_owned();
-            made.attempt = 1;
-            made.text = text.to_vec();
-            made
-        };
-        baton_protocol::record::encode(&failed)
+        let reason = "found faulty by chance (5 %)";
+        let failed = record::failed_once(seq, 1_700_000_000_000, "0123456789", reason, text);
+        record::encode(&failed)
     };
     (1..=count / 20).map(record).collect()
 }

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use baton_log::LogEvent;
-use baton_processes::Fleet;
+use baton_processes::{Fleet, Info};
 
 use crate::report::Report;
 use crate::{Rounds, server};
-use baton_processes::Info;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Commands that nodes send, as opposed to those that scripts run inside the server.

@@ -7,9 +7,9 @@ use anyhow::{Result, bail, ensure};
 use baton::{Effects, FleetName, Target};
 use baton_processes::redis_cpu_us;
 use baton_protocol::{
-    Claim, ClaimCall, Commit, CommitCall, Publish, PublishCall, Seal, Slot, Store,
+    Claim, ClaimCall, Commit, CommitCall, PackBuilder, Publish, PublishCall, Seal, Slot, Store,
+    new_name,
 };
-use baton_protocol::{PackBuilder, new_name};
 use baton_server::PrivateServer;
 
 const EPOCH: u64 = 1;

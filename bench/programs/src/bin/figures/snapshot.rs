@@ -5,11 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use baton::Inspector;
-use baton::{FleetName, Target};
+use baton::{FleetName, Inspector, Target};
 use baton_processes::redis_cpu_us;
-use baton_protocol::Store;
-use baton_protocol::{Keys, new_name};
+use baton_protocol::{Keys, Store, new_name};
 
 use crate::report::{Report, ms, percentile, quartiles};
 use crate::{Rounds, server};

@@ -1,10 +1,10 @@
 //! A thousand nodes on one server: one generator, little noise, a quick successor.
 
-use baton::inspect::NodeRole;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use baton::inspect::NodeRole;
 use baton_log::LogEvent;
 use baton_processes::{Fleet, History, status};
 use rustix::process::{Resource, getrlimit, setrlimit};

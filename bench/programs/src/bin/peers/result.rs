@@ -3,11 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use baton_print::errln;
+use baton_report::stats::Spread;
+
 use crate::Effort;
 use crate::peer::{Peer, Place};
 use crate::speed::Speed;
-use baton_print::errln;
-use baton_report::stats::Spread;
 
 /// When the message of a killed worker ran again.
 #[derive(Clone, Copy)]

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_protocol::{Publish, PublishCall, crash};
+
 use super::{End, Reign};
 use crate::node::context::Context;
 use crate::node::outbox::{Outbox, Prepared};
 use crate::node::warning::Warning;
 use crate::{Error, Event, Source};
-use baton_protocol::crash;
-use baton_protocol::{Publish, PublishCall};
 
 /// Pauses of a generator whose queue is full: the first, and the longest.
 pub(super) const FULL_PAUSE: (Duration, Duration) =
@@ -137,8 +137,9 @@ impl<S: Source> Reign<'_, S> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use baton_protocol::Cursor;
+
+    use super::*;
 
     /// An outbox after message 4, and its first pack: messages 5 and 6.
     fn sent() -> (Outbox, Prepared) {

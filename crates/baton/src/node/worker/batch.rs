@@ -4,14 +4,13 @@ use std::panic::AssertUnwindSafe;
 use std::task::Poll;
 use std::time::Duration;
 
+use baton_protocol::{Digest, Outcomes, Range, crash};
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::claim::HeldClaim;
 use super::{Lane, STOP_GRACE};
 use crate::{Effects, Handler, Message, Rejected};
-use baton_protocol::Outcomes;
-use baton_protocol::{Digest, Range, crash};
 
 /// After how many messages a lane with a quick handler checks whether its batch is over.
 const CHECK_EVERY: u64 = 16;

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
+use baton_protocol::{Claim, OwnedPack, Range};
 use tokio::time::Instant;
-
-use baton_protocol::Range;
-use baton_protocol::{Claim, OwnedPack};
 
 /// A claim that its lane still holds.
 pub(super) struct HeldClaim {

@@ -5,13 +5,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use baton_protocol::{Claim, Commit, Digest, Outcomes, crash};
+
 use super::Lane;
 use super::claim::{Answered, HeldClaim};
 use crate::node::clock::Clock;
 use crate::node::warning::Warning;
 use crate::{Error, Event, Handler};
-use baton_protocol::{Claim, Commit, Outcomes};
-use baton_protocol::{Digest, crash};
 
 /// Pause before a commit is repeated for which the errors store had no room.
 const FULL_PAUSE: Duration = Duration::from_millis(500);

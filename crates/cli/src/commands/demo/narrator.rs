@@ -8,10 +8,10 @@ use baton::inspect::NodeRole;
 use baton_log::LogEvent;
 use baton_print::outln;
 use baton_processes::{Fleet, History, Told, command, status};
+use baton_protocol::text::Excerpt;
 use baton_server::PrivateServer;
 
 use super::{COPIES, INTERVAL, MESSAGES};
-use baton_protocol::text::Excerpt;
 
 /// Max wait for anything that should happen at once.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,8 +1,7 @@
 //! What must hold after each step, and at the end.
 
 use baton::FailedMessage;
-use baton_protocol::record;
-use baton_protocol::{Claim, Commit};
+use baton_protocol::{Claim, Commit, record};
 use proptest::prelude::*;
 
 use super::Step;

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use baton::Effects;
-use baton_protocol::Pack;
 use baton_protocol::{
-    Claim, ClaimedPack, Commit, CommitCall, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish,
-    PublishCall, Seal, Store,
+    Claim, ClaimedPack, Commit, CommitCall, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Pack,
+    Publish, PublishCall, Seal, Store,
 };
 
 use super::Step;

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use baton_protocol::{OwnedPack, PackBuilder, Range};
+
 use super::*;
 use crate::Effects;
-use baton_protocol::OwnedPack;
-use baton_protocol::{PackBuilder, Range};
 
 /// A claim on messages 11, 12 and 13 of a pack that begins with 10.
 fn held() -> HeldClaim {
