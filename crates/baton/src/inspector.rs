@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_protocol::audit::{self, Audit};
 use baton_protocol::{Ledger, Settle, Store, new_name};
 
-use crate::failed::{Drain, Failed, FailedId, FailedPage, Settlement, Take};
+use crate::failed::{Drain, Failed, FailedCursor, FailedId, FailedPage, Settlement, Take};
 use crate::observe::snapshot::Snapshot;
 use crate::{Error, FleetName, Target};
 
@@ -13,6 +13,7 @@ use crate::{Error, FleetName, Target};
 /// node.
 ///
 /// ```no_run
+/// use baton::inspect::FailedCursor;
 /// # use baton::{FleetName, Inspector, Target};
 /// # async fn inspect() -> Result<(), baton::Error> {
 /// let target = Target::parse("redis://localhost")?;
@@ -20,7 +21,7 @@ use crate::{Error, FleetName, Target};
 /// let snapshot = inspector.snapshot().await?;
 /// assert!(snapshot.balanced);
 ///
-/// let page = inspector.failed_messages(None, 100).await?;
+/// let page = inspector.failed_messages(FailedCursor::NEWEST, 100).await?;
 /// let ids: Vec<_> = page.messages.iter().map(|failed| failed.id).collect();
 /// let settlement = inspector.retry(&ids).await;
 /// # Ok(())
@@ -72,14 +73,14 @@ impl Inspector {
         self.store.errors_held().await
     }
 
-    /// Reads up to `max` failed messages that no drain or take has claimed, the newest first. Give
-    /// [`FailedPage::next`] as `before` to read the next page.
+    /// Reads up to `max` failed messages that no drain or take has claimed, from the cursor on.
+    /// [`FailedPage::next`] is the cursor of the next page.
     pub async fn failed_messages(
         &self,
-        before: Option<u64>,
+        cursor: FailedCursor,
         max: u64,
     ) -> Result<FailedPage, Error> {
-        Ok(FailedPage::of(self.store.errors_before(before, max).await?))
+        FailedPage::read(&self.store, cursor, max).await
     }
 
     /// Reads one failed message; none if it is gone or has changed.

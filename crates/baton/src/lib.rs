@@ -88,7 +88,9 @@ pub mod inspect {
         ErrorsCommit, Extend, FailedPreview, ServerInfo, Takeover, TakeoverCause,
     };
 
-    pub use crate::failed::{Drain, Failed, FailedId, FailedPage, Settlement, Take, Taken};
+    pub use crate::failed::{
+        Drain, Failed, FailedCursor, FailedId, FailedPage, Settlement, Take, Taken,
+    };
     pub use crate::node::meter::{BOUNDS, Counters, Histogram, Meter};
     pub use crate::observe::health::{Health, Limits};
     pub use crate::observe::snapshot::{GeneratorStatus, NodeRole, NodeStatus, Snapshot};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use baton::inspect::FailedId;
+use baton::inspect::{FailedCursor, FailedId};
 use baton::{FleetName, Inspector, Target};
 use baton_server::PrivateServer;
 use redis::Commands;
@@ -21,7 +21,10 @@ async fn one_failed_message(server: &PrivateServer) -> (Inspector, FailedId) {
     let target = Target::parse(&server.url()).unwrap();
     let fleet = FleetName::new("failed").unwrap();
     let inspector = Inspector::connect(&target, &fleet).await.unwrap();
-    let page = inspector.failed_messages(None, 10).await.unwrap();
+    let page = inspector
+        .failed_messages(FailedCursor::NEWEST, 10)
+        .await
+        .unwrap();
     assert_eq!((page.messages.len(), page.next), (1, None));
     (inspector, page.messages[0].id)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton::inspect::FailedPreview;
+use baton::inspect::{FailedCursor, FailedPreview};
 use baton::{Error, FailedMessage, Inspector};
 
 /// The search reads so many messages at a time, and so many in all. It begins with the newest,
@@ -38,19 +38,16 @@ pub(crate) async fn read(inspector: Option<Inspector>, preview: &FailedPreview) 
 }
 
 async fn find(inspector: &Inspector, preview: &FailedPreview) -> Result<Option<Vec<u8>>, Error> {
-    let (mut before, mut searched) = (None, 0);
-    while searched < MAX_SEARCHED {
-        let page = inspector.failed_messages(before, PAGE).await?;
+    let (mut next, mut searched) = (Some(FailedCursor::NEWEST), 0);
+    while let Some(cursor) = next.filter(|_| searched < MAX_SEARCHED) {
+        let page = inspector.failed_messages(cursor, PAGE).await?;
         for failed in page.messages {
             if is_same(&failed.message, preview) {
                 return Ok(Some(failed.message.text));
             }
             searched += 1;
         }
-        if page.next.is_none() {
-            break;
-        }
-        before = page.next;
+        next = page.next;
     }
     Ok(None)
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use baton_protocol::{Failure, Page, Setting, Store, record};
+use baton_protocol::{Failure, Setting, Store, record};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Error, FailedMessage};
@@ -129,23 +129,47 @@ impl Failed {
     }
 }
 
-/// Some failed messages, newest first.
+/// Where a page of failed messages begins, and in which order it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedCursor(Place);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Before(Option<u64>),
+    After(u64),
+}
+
+impl FailedCursor {
+    /// At the newest message, towards the oldest.
+    pub const NEWEST: Self = Self(Place::Before(None));
+    /// At the oldest message, towards the newest.
+    pub const OLDEST: Self = Self(Place::After(0));
+}
+
+/// Some failed messages, in the order of their cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedPage {
     /// The messages.
     pub messages: Vec<Failed>,
-    /// Where the next page begins: the argument `before` of
-    /// [`Inspector::failed_messages`](crate::Inspector::failed_messages). None after the last page.
-    pub next: Option<u64>,
+    /// Where the next page begins; none after the last page.
+    pub next: Option<FailedCursor>,
 }
 
 impl FailedPage {
-    pub(crate) fn of(page: Page) -> Self {
-        Self {
+    pub(crate) async fn read(store: &Store, cursor: FailedCursor, max: u64) -> Result<Self, Error> {
+        let page = match cursor.0 {
+            Place::Before(before) => store.errors_before(before, max).await?,
+            Place::After(after) => store.errors_after(after, max).await?,
+        };
+        let place = |next| match cursor.0 {
+            Place::Before(_) => Place::Before(Some(next)),
+            Place::After(_) => Place::After(next),
+        };
+        Ok(Self {
             messages: page.failures.into_iter().map(Failed::of).collect(),
-            next: page.next,
-        }
+            next: page.next.map(|next| FailedCursor(place(next))),
+        })
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use baton::Inspector;
+use baton::inspect::FailedCursor;
 use baton_print::errln;
-use baton_protocol::{Store, record};
 
 use super::get_errors::report_claimed;
 use crate::args::{ConnectionArgs, FormatArgs};
@@ -17,32 +18,38 @@ const PAGE_RECORDS: u64 = 500;
 pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::Result<ExitCode> {
     let target = target::for_command(connection)?;
     runtime::block_on(async {
-        let store = client::store_reader(&target, &connection.fleet).await?;
-        if store.errors_len().await? == 0 {
+        let inspector = client::reader(&target, &connection.fleet).await?;
+        if inspector.failed_count().await? == 0 {
             errln!("baton: no failed messages");
         }
-        print(&store, format).await?;
-        report_claimed(store.errors_held().await?);
+        print(&inspector, format).await?;
+        report_claimed(inspector.claimed_count().await?);
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn print(store: &Store, format: &FormatArgs) -> anyhow::Result<()> {
+async fn print(inspector: &Inspector, format: &FormatArgs) -> anyhow::Result<()> {
     let stdout = Stdout::new();
-    // Messages that fail from now on are left out: with them, the print might never end.
-    let last = store.errors_last().await?;
-    let mut after = Some(0);
-    while let Some(id) = after.filter(|id| *id < last) {
-        let page = store.errors_after(id, PAGE_RECORDS).await?;
+    let newest = inspector.failed_messages(FailedCursor::NEWEST, 1).await?;
+    let last = newest.messages.first().map(|failed| failed.id.number());
+    let mut next = last.map(|_| FailedCursor::OLDEST);
+    while let Some(cursor) = next {
+        let page = inspector.failed_messages(cursor, PAGE_RECORDS).await?;
         let mut lines = Vec::new();
-        for failure in page.failures.iter().filter(|failure| failure.id <= last) {
-            let failed = record::decode(&failure.record);
-            lines.extend(failed_message::line(&failed, format)?);
+        // Messages that fail from now on are left out: with them, the print might never end.
+        let known = |number| last.is_some_and(|last| number <= last);
+        let all_known = page.messages.iter().all(|failed| known(failed.id.number()));
+        for failed in page
+            .messages
+            .iter()
+            .filter(|failed| known(failed.id.number()))
+        {
+            lines.extend(failed_message::line(&failed.message, format)?);
         }
         if stdout.write(&lines)? == Reader::Gone {
             break;
         }
-        after = page.next;
+        next = page.next.filter(|_| all_known);
     }
     Ok(())
 }

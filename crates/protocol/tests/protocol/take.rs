@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton::Inspector;
-use baton::inspect::{Failed, FailedId, Take, Taken};
+use baton::inspect::{Failed, FailedCursor, FailedId, Take, Taken};
 use baton_protocol::{
     ErrorsClaim, ErrorsCommit, Extend, Failure, Settle, Settled, Slot, Store, record,
 };
@@ -36,7 +36,10 @@ async fn with_records(count: u64) -> Fleet {
 /// Takes the records with these numbers.
 async fn claim(store: &Store, numbers: &[u64], ttl: Duration) -> Take {
     let inspector = Inspector::over(store.clone());
-    let page = inspector.failed_messages(None, 500).await.unwrap();
+    let page = inspector
+        .failed_messages(FailedCursor::NEWEST, 500)
+        .await
+        .unwrap();
     let id = |number: &u64| {
         let known = page.messages.iter().map(|failed| failed.id);
         let known = known.into_iter().find(|id| id.number() == *number);

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton::inspect::FailedId;
+use baton::inspect::{FailedCursor, FailedId};
 use baton::{Error, FailedMessage, Inspector};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -125,12 +125,11 @@ impl Search {
         let total = inspector.failed_count().await?;
         let mut collected = Collected::new(self);
         let (mut records, mut bytes) = (MAX_RECORDS, MAX_BYTES);
-        let (mut next, mut complete) = (None, false);
-        while records > 0 && bytes > 0 && !complete {
+        let mut next = Some(FailedCursor::NEWEST);
+        while let Some(cursor) = next.filter(|_| records > 0 && bytes > 0) {
             let max = records.min(MAX_PAGE_RECORDS);
-            let page = inspector.failed_messages(next, max).await?;
+            let page = inspector.failed_messages(cursor, max).await?;
             next = page.next;
-            complete = next.is_none();
             for failed in page.messages {
                 records = records.saturating_sub(1);
                 bytes = bytes.saturating_sub(failed.bytes);
@@ -143,7 +142,7 @@ impl Search {
         let result = SearchResult {
             total,
             matching: matches.len() as u64,
-            complete,
+            complete: next.is_none(),
             groups: most_frequent(collected.reasons),
             messages,
         };

@@ -255,6 +255,7 @@ fn file_name(now: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
+    use baton::inspect::FailedCursor;
     use baton::{FleetName, Target};
     use baton_protocol::Keys;
     use baton_server::PrivateServer;
@@ -275,7 +276,10 @@ mod tests {
             .unwrap();
         let target = Target::parse(&server.url()).unwrap();
         let inspector = Inspector::connect(&target, &fleet).await.unwrap();
-        let page = inspector.failed_messages(None, 10).await.unwrap();
+        let page = inspector
+            .failed_messages(FailedCursor::NEWEST, 10)
+            .await
+            .unwrap();
         let here = page.messages[0].id;
         let gone = "2-0".parse().unwrap();
         let takes = Arc::new(Takes::new(Duration::from_secs(1)));
