@@ -16,8 +16,8 @@ async fn holding(fleet: &Fleet) -> Lane {
 async fn every_verb_takes_effect_in_the_step_of_the_commit() {
     let fleet = Fleet::new().await;
     let w = holding(&fleet).await;
-    let _: () = fleet.raw(&["SET", &fleet.app("old"), "x"]).await;
-    let _: () = fleet.raw(&["RPUSH", &fleet.app("was-list"), "x"]).await;
+    fleet.write(&["SET", &fleet.app("old"), "x"]).await;
+    fleet.write(&["RPUSH", &fleet.app("was-list"), "x"]).await;
     let mut effects = Effects::default();
     effects.set(fleet.app("string"), b"\xffv");
     effects.set(fleet.app("was-list"), "now a string");

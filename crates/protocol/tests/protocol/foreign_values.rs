@@ -183,7 +183,7 @@ async fn a_claim_without_a_deadline_comes_back() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(2).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
-    let _: () = fleet.raw(&["DEL", &fleet.keys.deadlines]).await;
+    fleet.write(&["DEL", &fleet.keys.deadlines]).await;
     assert_eq!(g.reclaim().await.unwrap().messages, 0);
     assert_eq!(g.reclaim().await.unwrap().messages, 2);
     assert!(g.census().await.unwrap().balanced());

@@ -15,7 +15,7 @@ async fn user(fleet: &Fleet, name: &str, rules: &[&str]) -> String {
     let mut words = vec!["ACL", "SETUSER", &name];
     words.extend(["reset", "resetchannels", "on", ">secret"]);
     words.extend(rules);
-    let _: () = fleet.raw(&words).await;
+    fleet.write(&words).await;
     name
 }
 

@@ -65,7 +65,17 @@ impl Lane {
 
     /// Commits messages that all ended well.
     pub(crate) async fn commit(&self, number: u64, ended: RangeInclusive<u64>) -> Commit {
-        self.commit_with(number, ended, &[], &NO_EFFECTS).await
+        self.commit_failed(number, ended, &[]).await
+    }
+
+    /// Commits messages, some of which failed.
+    pub(crate) async fn commit_failed(
+        &self,
+        number: u64,
+        ended: RangeInclusive<u64>,
+        failed: &[Vec<u8>],
+    ) -> Commit {
+        self.commit_with(number, ended, failed, &NO_EFFECTS).await
     }
 
     /// Commits messages, some of which failed or staged effects.
