@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use baton::inspect::NodeRole;
+use baton_figures::{TIMEOUT, server};
 use baton_log::LogEvent;
 use baton_processes::{Fleet, History, status};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use crate::Rounds;
 use crate::idle::{top_level, total};
 use crate::report::Report;
 use crate::takeover::kill_generator;
-use crate::{Rounds, server};
 
 /// How many nodes start at a time: all at once would wait for each other, one by one for nothing.
 const BATCH: usize = 25;
-const PATIENCE: Duration = Duration::from_secs(60);
 /// What a node may take, by the goal of the idle figures, and what is left for everybody else.
 const NODE_MB: u64 = 10;
 const SPARE_MB: u64 = 1024;
@@ -100,7 +100,7 @@ fn crowd(program: &Path, url: &str, interval: &str, count: usize) -> Result<Flee
     let mut fleet = Fleet::new(program, &["--redis", url, "--interval", interval]);
     while fleet.alive().len() < count {
         let batch = BATCH.min(count - fleet.alive().len());
-        fleet.start_many(batch, PATIENCE)?;
+        fleet.start_many(batch, TIMEOUT)?;
     }
     Ok(fleet)
 }
