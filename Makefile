@@ -42,7 +42,7 @@ doc: ## Build the documentation of the libraries, and deny every warning
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib
 
 package: ## Pack each crate of the product as for a registry, and build it from its package
-	cargo package --locked --allow-dirty
+	@scripts/package
 
 figures: setup build ## Measure again what the documents claim; ARGS=--quick for a short run
 	cargo run --release -p baton-figures --bin figures -- $(ARGS)
