@@ -9,7 +9,7 @@ use baton_protocol::{
     Commit, CommitCall, Digest, Failure, Ledger, Publish, PublishCall, Settle, Settled, Store,
 };
 
-use crate::support::{Fleet, Lane, NO_EFFECTS, failed, pack, publish_call};
+use crate::support::{Fleet, Lane, NO_EFFECTS, commit_call, failed, pack, publish_call};
 
 /// The digest of messages as [`pack`] makes them, in the pack that begins with `first`.
 fn digest(pack: u64, messages: RangeInclusive<u64>) -> Digest {
@@ -38,12 +38,10 @@ async fn commit(
     effects: &Effects,
 ) -> Commit {
     let outcomes = CommitCall {
-        first: *ended.start(),
-        last: *ended.end(),
-        failed,
         effects,
         max_errors: 1,
-        digest: Some(digest(1, ended)),
+        digest: Some(digest(1, ended.clone())),
+        ..commit_call(ended, failed)
     };
     lane.commit_outcomes(number, outcomes).await
 }
@@ -190,12 +188,9 @@ async fn a_retried_message_ends_once_more() {
     );
     assert_eq!(w.take(4, 1).await, "m3");
     let outcomes = CommitCall {
-        first: 3,
-        last: 3,
-        failed: &[],
-        effects: &NO_EFFECTS,
         max_errors: 1,
         digest: Some(Digest::of(0, b"m3")),
+        ..commit_call(3..=3, &[])
     };
     assert_eq!(w.commit_outcomes(4, outcomes).await, Commit::Done);
     assert_eq!(audit(&g).await, sound(3, 3, 2, 2));

@@ -3,7 +3,7 @@
 use baton::Effects;
 use baton_protocol::{Commit, CommitCall, Publish};
 
-use crate::support::{Fleet, NO_EFFECTS, failed, publish};
+use crate::support::{Fleet, commit_call, failed, publish};
 
 #[tokio::test]
 async fn a_commit_ends_the_claim_and_leaves_nothing_of_the_pack() {
@@ -235,12 +235,8 @@ async fn many_failures_of_one_commit_each_have_a_record_in_order() {
         .map(|seq| failed(seq, format!("m{seq}")))
         .collect();
     let outcomes = CommitCall {
-        first: 1,
-        last: count,
-        failed: &records,
-        effects: &NO_EFFECTS,
         max_errors: count,
-        digest: None,
+        ..commit_call(1..=count, &records)
     };
     assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
     let kept = w.failures().await;

@@ -1,10 +1,10 @@
 //! The errors store: a record is deleted only by the commit of the drain that holds it.
 
 use baton_protocol::{
-    Commit, CommitCall, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Reclaimed, Settle,
+    Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Reclaimed, Settle,
 };
 
-use crate::support::{EXPIRED, Fleet, Lane, NO_EFFECTS, failed};
+use crate::support::{EXPIRED, Fleet, Lane, commit_call, failed};
 
 const BYTES: u64 = 1 << 20;
 /// All keys but the hint where the search for the oldest begins.
@@ -230,14 +230,7 @@ async fn ids_that_would_overwrite_a_record_or_are_no_numbers_stop_a_commit() {
         }
         let before = fleet.dump().await;
         let records = [failed(1, "m1")];
-        let outcomes = CommitCall {
-            first: 1,
-            last: 2,
-            failed: &records,
-            effects: &NO_EFFECTS,
-            max_errors: 10,
-            digest: None,
-        };
+        let outcomes = commit_call(1..=2, &records);
         let error = w.store.commit(&w.slot, 1, outcomes).await.unwrap_err();
         assert!(error.to_string().contains(key), "{name}: {error}");
         assert!(error.to_string().contains("last"), "{name}: {error}");

@@ -4,7 +4,7 @@ use baton_protocol::{
     Commit, CommitCall, Digest, ErrorsClaim, Failure, Publish, PublishCall, Settle, Settled, record,
 };
 
-use crate::support::{Fleet, Lane, NO_EFFECTS, failed, pack, publish, publish_call};
+use crate::support::{Fleet, Lane, commit_call, failed, pack, publish, publish_call};
 
 /// A record with its id.
 fn at(id: u64, record: &[u8]) -> Failure {
@@ -360,12 +360,8 @@ async fn a_thousand_records_are_settled_in_several_calls() {
         .map(|seq| failed(seq, format!("m{seq}")))
         .collect();
     let outcomes = CommitCall {
-        first: 1,
-        last: 1000,
-        failed: &records,
-        effects: &NO_EFFECTS,
         max_errors: 1000,
-        digest: None,
+        ..commit_call(1..=1000, &records)
     };
     assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
     let seen: Vec<Failure> = (1..)
@@ -396,12 +392,8 @@ async fn the_ledger_has_an_entry_for_a_retry_but_not_for_a_drop() {
     let _ = w.take(1, 2).await;
     let records = [failed(1, "m1"), failed(2, "m2")];
     let outcomes = CommitCall {
-        first: 1,
-        last: 2,
-        failed: &records,
-        effects: &NO_EFFECTS,
-        max_errors: 10,
         digest,
+        ..commit_call(1..=2, &records)
     };
     assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
     assert_eq!(drop_it(&w, 1, &records[0]).await, Settled::Dropped);

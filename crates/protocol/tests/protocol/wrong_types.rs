@@ -6,7 +6,9 @@ use baton_protocol::{
     Wanted,
 };
 
-use crate::support::{EXPIRED, Fleet, LONG, Lane, beat, failed, pack, publish, publish_call};
+use crate::support::{
+    EXPIRED, Fleet, LONG, Lane, beat, commit_call, failed, pack, publish, publish_call,
+};
 
 /// A fleet in which every call would change something.
 struct Busy {
@@ -187,12 +189,9 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
         effects.set(busy.fleet.app("x"), "1");
         let records = [failed(2, "m2")];
         let outcomes = CommitCall {
-            first: 2,
-            last: 2,
-            failed: &records,
             effects: &effects,
-            max_errors: 10,
             digest: Some(Digest::default()),
+            ..commit_call(2..=2, &records)
         };
         let w = &busy.w;
         w.store.commit(&w.slot, 1, outcomes).await.map(drop)

@@ -14,7 +14,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, FromRedisValue};
 
 pub(crate) use dump::Dump;
-pub(crate) use lane::{Lane, NO_EFFECTS, failed, text_of};
+pub(crate) use lane::{Lane, NO_EFFECTS, commit_call, failed, text_of};
 
 /// A time to live that is longer than any test.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
