@@ -76,7 +76,7 @@ fn wait_regained(fleet: &Fleet, mark: usize) {
         wait_for(fleet, mark, "Redis back", said);
     }
     let mark = fleet.mark();
-    let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
+    let ended = Told::is_processed;
     wait_for(fleet, mark, "an end", ended);
 }
 
@@ -220,7 +220,7 @@ fn a_node_that_is_refused_one_more_connection_goes_on_with_those_it_has() {
     let before = opened(&mut connection);
     fleet.watch_for(WATCHED).unwrap();
     assert!(opened(&mut connection) - before <= MAX_CONNECTIONS);
-    let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
+    let ended = Told::is_processed;
     let mark = fleet.mark();
     wait_for(&fleet, mark, "an end", ended);
 }
@@ -342,8 +342,6 @@ fn a_server_that_closes_idle_connections_is_no_news() {
         .filter(|told| matches!(told.event(), LogEvent::Redis { .. }))
         .collect();
     assert_eq!(redis.len(), 0, "{redis:?}");
-    let took_over = lines
-        .iter()
-        .any(|told| matches!(told.event(), LogEvent::Generator { .. }));
+    let took_over = lines.iter().any(Told::is_generator);
     assert!(!took_over, "{lines:?}");
 }

@@ -7,8 +7,7 @@ use anyhow::{Context, Result};
 use baton::{FleetName, Target};
 use baton_bench::ServerProbe;
 use baton_figures::{TIMEOUT, fleet, server};
-use baton_log::LogEvent;
-use baton_processes::{Info, process_cpu_us};
+use baton_processes::{Info, Told, process_cpu_us};
 use baton_protocol::Keys;
 
 use crate::Rounds;
@@ -29,9 +28,7 @@ const TOP_LEVEL: [&str; 8] = [
 pub(crate) fn cost(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
     let server = server()?;
     let fleet = fleet(program, &server, rounds.idle_nodes + 1, "--messages 1")?;
-    fleet.wait_for(0, TIMEOUT, "the only message", |told| {
-        matches!(told.event(), LogEvent::Processed { .. })
-    })?;
+    fleet.wait_for(0, TIMEOUT, "the only message", Told::is_processed)?;
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
     let worker = fleet
         .alive()

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use baton_figures::{SLOW_WORK, TIMEOUT, fleet, server, slow_fleet};
-use baton_log::LogEvent;
-use baton_processes::{Fleet, recovery_time};
+use baton_processes::{Fleet, Told, recovery_time};
 
 use crate::Rounds;
 use crate::report::Report;
@@ -22,7 +21,7 @@ pub(crate) fn kill_generator(fleet: &mut Fleet) -> Result<Duration> {
     let killed = Instant::now();
     fleet.kill9(generator)?;
     let next = fleet.wait_for(mark, TIMEOUT, "a message of the successor", |told| {
-        matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
+        told.is_published() && told.copy != generator
     })?;
     fleet.start_many(1, TIMEOUT)?;
     Ok(next.at - killed)
@@ -48,8 +47,7 @@ pub(crate) fn on_the_beat(program: &Path, rounds: Rounds, report: &mut Report) -
     let mut fleet = fleet(program, &server, 4, "--interval 500ms")?;
     let mut gaps = Vec::new();
     for round in 0..rounds.kills {
-        let published =
-            |told: &baton_processes::Told| matches!(told.event(), LogEvent::Published { .. });
+        let published = Told::is_published;
         let before = fleet.wait_for(fleet.mark(), TIMEOUT, "a beat", published)?;
         // Spread over the beat, so that the worst moment is among them.
         let moment = before.at + Duration::from_millis(480) * round as u32 / rounds.kills as u32;
@@ -90,7 +88,7 @@ pub(crate) fn of_a_paused_generator(
         fleet.pause(generator)?;
         let paused = Instant::now();
         let next = fleet.wait_for(fleet.mark(), TIMEOUT, "the successor", |told| {
-            matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
+            told.is_published() && told.copy != generator
         })?;
         times.push(next.at - paused);
         fleet.resume(generator)?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use baton::inspect::NodeRole;
 use baton_figures::{TIMEOUT, server};
 use baton_log::LogEvent;
-use baton_processes::{Fleet, History, status};
+use baton_processes::{Fleet, History, Told, status};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::Rounds;
@@ -80,9 +80,7 @@ fn takeovers(program: &Path, rounds: Rounds, count: usize, report: &mut Report) 
     one_generator(&fleet, &server.url(), count, report)?;
 
     let told = fleet.told();
-    let reigns = told
-        .iter()
-        .filter(|told| matches!(told.event(), LogEvent::Generator { .. }));
+    let reigns = told.iter().filter(|told| told.is_generator());
     let history = History::new(&told);
     let twice = history.published_twice().len() + history.duplicated().len();
     let reigns = reigns.count();
@@ -120,7 +118,7 @@ fn one_generator(fleet: &Fleet, url: &str, count: usize, report: &mut Report) ->
                     LogEvent::Generator { .. } | LogEvent::Worker { .. } | LogEvent::Fenced { .. }
                 )
         });
-        role.is_some_and(|told| matches!(told.event(), LogEvent::Generator { .. }))
+        role.is_some_and(Told::is_generator)
     };
     let believers = fleet.alive().iter().filter(|copy| believes(copy)).count();
     report.add(
