@@ -84,7 +84,7 @@ fn commands_that_look_work_with_the_printed_rights() {
 
         let errors = run(viewer(&server, &["errors"]));
         assert_eq!(errors.code, Some(0), "{name}: {}", errors.stderr);
-        assert!(errors.stdout.contains("second to fail"), "{name}");
+        errors.says("second to fail");
 
         let mut watch = viewer(&server, &["status", "--watch", "--json"]);
         let mut watch = watch.spawn().unwrap();
