@@ -1,8 +1,6 @@
 //! Redis lives and refuses: a demoted primary, another password, too many clients, a disk that
 //! takes no snapshot. A node says why, once, does not flood the server, and goes on afterwards.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -10,7 +8,9 @@ use baton_log::{LogEvent, RedisState};
 use baton_processes::{Fleet, Told};
 use baton_server::{Fsync, PrivateServer};
 
+use crate::shared::page::get;
 use crate::shared::server_matrix::start_each;
+use crate::shared::wait_until;
 use crate::support::{TIMEOUT, fleet_at, fleet_of, is_redis, redis, server, wait_for};
 
 /// How long nodes are watched while Redis refuses.
@@ -111,31 +111,13 @@ fn assert_calm(fleet: &Fleet, connection: &mut ::redis::Connection) {
     }
 }
 
-/// The answer of a node's `/readyz`.
-fn readiness(port: u16) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    write!(
-        stream,
-        "GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
+/// Waits until `/readyz` of a node answers with all these words.
 #[track_caller]
 fn wait_readiness(port: u16, words: &[&str]) {
-    let deadline = std::time::Instant::now() + TIMEOUT;
-    loop {
-        let answer = readiness(port);
-        if words.iter().all(|word| answer.contains(word)) {
-            return;
-        }
-        assert!(std::time::Instant::now() < deadline, "{words:?}: {answer}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(&format!("{words:?}"), || {
+        let answer = get(&format!("127.0.0.1:{port}"), "/readyz");
+        words.iter().all(|word| answer.contains(word))
+    });
 }
 
 /// What `baton status` complains about.
