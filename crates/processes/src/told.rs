@@ -28,6 +28,21 @@ impl Told {
         &self.line.event
     }
 
+    /// Whether the node became the generator.
+    pub fn is_generator(&self) -> bool {
+        matches!(self.event(), LogEvent::Generator { .. })
+    }
+
+    /// Whether the node published messages.
+    pub fn is_published(&self) -> bool {
+        matches!(self.event(), LogEvent::Published { .. })
+    }
+
+    /// Whether the node processed messages.
+    pub fn is_processed(&self) -> bool {
+        matches!(self.event(), LogEvent::Processed { .. })
+    }
+
     /// The name of the node.
     pub fn node(&self) -> &str {
         &self.line.node

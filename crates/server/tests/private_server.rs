@@ -19,16 +19,26 @@ fn as_pid(pid: u32) -> Pid {
     Pid::from_raw(pid.try_into().unwrap()).unwrap()
 }
 
+/// A server that keeps nothing, on a port.
+fn server() -> PrivateServer {
+    PrivateServer::builder().start().unwrap()
+}
+
+/// The answer to a command whose words blanks separate.
+fn ask(url: &str, words: &str) -> String {
+    command(url, &words.split(' ').collect::<Vec<_>>()).unwrap()
+}
+
 #[test]
 fn it_answers_and_is_gone_with_its_folder_and_its_watchdog_once_dropped() {
-    let server = PrivateServer::builder().start().unwrap();
+    let server = server();
     let (pid, port) = (server.pid().unwrap(), server.port().unwrap());
     let folder = server.folder().to_owned();
 
     assert_eq!(server.url(), format!("redis://127.0.0.1:{port}"));
     assert_eq!(server.url_with_password(), server.url());
-    assert_eq!(command(&server.url(), &["PING"]).unwrap(), "PONG");
-    let info = command(&server.url(), &["INFO", "server"]).unwrap();
+    assert_eq!(ask(&server.url(), "PING"), "PONG");
+    let info = ask(&server.url(), "INFO server");
     assert!(info.contains(&format!("process_id:{pid}\r\n")), "{info}");
     assert!(server.log().contains("Ready to accept connections"));
     assert_eq!(processes_naming(&folder), 1, "the watchdog");
@@ -48,8 +58,8 @@ fn on_a_unix_socket_it_has_no_port() {
         server.url(),
         format!("unix://{}/server.sock", server.folder().display())
     );
-    assert_eq!(command(&server.url(), &["PING"]).unwrap(), "PONG");
-    let info = command(&server.url(), &["INFO", "server"]).unwrap();
+    assert_eq!(ask(&server.url(), "PING"), "PONG");
+    let info = ask(&server.url(), "INFO server");
     assert!(info.contains("tcp_port:0\r\n"), "{info}");
 }
 
@@ -65,11 +75,7 @@ fn a_password_is_asked_for_and_is_in_the_url_that_is_to_have_it() {
             server.port().unwrap()
         )
     );
-    assert!(
-        command(&server.url(), &["PING"])
-            .unwrap()
-            .starts_with("-NOAUTH")
-    );
+    assert!(ask(&server.url(), "PING").starts_with("-NOAUTH"));
     assert_eq!(command(&server.url(), &["AUTH", password]).unwrap(), "OK");
     server.restart().unwrap();
     assert_eq!(command(&server.url(), &["AUTH", password]).unwrap(), "OK");
@@ -90,7 +96,7 @@ fn settings_reach_the_server_and_nothing_is_persisted_unless_asked_for() {
     let setting = |server: &PrivateServer, name: &str| {
         command(&server.url(), &["CONFIG", "GET", name]).unwrap()
     };
-    let server = PrivateServer::builder().start().unwrap();
+    let server = server();
     assert_eq!(setting(&server, "save"), "save ");
     assert_eq!(setting(&server, "appendonly"), "appendonly no");
     assert_eq!(setting(&server, "bind"), "bind 127.0.0.1");
@@ -120,7 +126,7 @@ fn after_a_crash_an_append_only_file_brings_the_data_back_on_the_same_port() {
         .start()
         .unwrap();
     let (pid, url) = (server.pid().unwrap(), server.url());
-    assert_eq!(command(&url, &["SET", "key", "value"]).unwrap(), "OK");
+    assert_eq!(ask(&url, "SET key value"), "OK");
 
     server.kill9();
     assert_eq!(server.pid(), None);
@@ -130,24 +136,21 @@ fn after_a_crash_an_append_only_file_brings_the_data_back_on_the_same_port() {
 
     server.restart().unwrap();
     assert_eq!(server.url(), url);
-    assert_eq!(command(&url, &["GET", "key"]).unwrap(), "value");
+    assert_eq!(ask(&url, "GET key"), "value");
 
     // A restart of a server that runs is a crash and a start.
     let pid = server.pid().unwrap();
     server.restart().unwrap();
     assert!(!process_exists(pid));
-    assert_eq!(command(&url, &["GET", "key"]).unwrap(), "value");
+    assert_eq!(ask(&url, "GET key"), "value");
 }
 
 #[test]
 fn without_persistence_a_restart_begins_empty() {
-    let mut server = PrivateServer::builder().start().unwrap();
-    assert_eq!(
-        command(&server.url(), &["SET", "key", "value"]).unwrap(),
-        "OK"
-    );
+    let mut server = server();
+    assert_eq!(ask(&server.url(), "SET key value"), "OK");
     server.restart().unwrap();
-    assert_eq!(command(&server.url(), &["GET", "key"]).unwrap(), "(nil)");
+    assert_eq!(ask(&server.url(), "GET key"), "(nil)");
 }
 
 #[test]
@@ -156,10 +159,7 @@ fn a_stopped_server_keeps_its_data_for_a_restart_even_if_it_was_paused() {
         .appendonly(Fsync::No)
         .start()
         .unwrap();
-    assert_eq!(
-        command(&server.url(), &["SET", "key", "value"]).unwrap(),
-        "OK"
-    );
+    assert_eq!(ask(&server.url(), "SET key value"), "OK");
     let pid = server.pid().unwrap();
 
     server.pause().unwrap();
@@ -169,17 +169,17 @@ fn a_stopped_server_keeps_its_data_for_a_restart_even_if_it_was_paused() {
     server.stop().unwrap();
 
     server.restart().unwrap();
-    assert_eq!(command(&server.url(), &["GET", "key"]).unwrap(), "value");
+    assert_eq!(ask(&server.url(), "GET key"), "value");
 }
 
 #[test]
 fn a_paused_server_is_silent_until_it_is_resumed() {
-    let mut server = PrivateServer::builder().start().unwrap();
+    let mut server = server();
     server.pause().unwrap();
     assert!(command(&server.url(), &["PING"]).is_err());
     assert!(server.is_running());
     server.resume().unwrap();
-    assert_eq!(command(&server.url(), &["PING"]).unwrap(), "PONG");
+    assert_eq!(ask(&server.url(), "PING"), "PONG");
 
     server.pause().unwrap();
     let pid = server.pid().unwrap();
@@ -189,18 +189,18 @@ fn a_paused_server_is_silent_until_it_is_resumed() {
 
 #[test]
 fn a_server_that_dies_by_itself_is_noticed_and_leaves_no_zombie() {
-    let mut server = PrivateServer::builder().start().unwrap();
+    let mut server = server();
     let pid = server.pid().unwrap();
     kill_process(as_pid(pid), Signal::KILL).unwrap();
     wait_until("the death is noticed", || !server.is_running());
     assert!(!process_exists(pid));
     server.restart().unwrap();
-    assert_eq!(command(&server.url(), &["PING"]).unwrap(), "PONG");
+    assert_eq!(ask(&server.url(), "PING"), "PONG");
 }
 
 #[test]
 fn it_is_in_a_process_group_of_its_own_so_ctrl_c_is_left_to_its_owner() {
-    let server = PrivateServer::builder().start().unwrap();
+    let server = server();
     let pid = as_pid(server.pid().unwrap());
     assert_eq!(getpgid(Some(pid)).unwrap(), pid);
     assert_ne!(getpgid(None).unwrap(), pid);
@@ -224,7 +224,7 @@ fn a_server_that_cannot_start_says_why() {
 
 #[test]
 fn a_port_that_stays_taken_is_given_up_with_the_log() {
-    let other = PrivateServer::builder().start().unwrap();
+    let other = server();
     let taken = other.port().unwrap().to_string();
     let error = PrivateServer::builder()
         .config("port", taken)
@@ -239,7 +239,7 @@ fn a_port_that_stays_taken_is_given_up_with_the_log() {
 
 #[test]
 fn another_server_on_the_port_is_not_mistaken_for_the_one_that_restarts() {
-    let mut server = PrivateServer::builder().start().unwrap();
+    let mut server = server();
     let (port, url) = (server.port().unwrap(), server.url());
     server.kill9();
     let mut squatter = Command::new(server.program())
@@ -273,22 +273,20 @@ fn another_server_on_the_port_is_not_mistaken_for_the_one_that_restarts() {
         squatter.wait().unwrap();
         restart.join().unwrap().unwrap();
     });
-    assert_eq!(command(&url, &["GET", "whose"]).unwrap(), "(nil)");
+    assert_eq!(ask(&url, "GET whose"), "(nil)");
 }
 
 #[test]
 fn many_servers_started_at_once_each_have_their_own_port() {
     let servers: Vec<PrivateServer> = thread::scope(|scope| {
-        let starting: Vec<_> = (0..12)
-            .map(|_| scope.spawn(|| PrivateServer::builder().start().unwrap()))
-            .collect();
+        let starting: Vec<_> = (0..12).map(|_| scope.spawn(server)).collect();
         starting
             .into_iter()
             .map(|server| server.join().unwrap())
             .collect()
     });
     for server in &servers {
-        let info = command(&server.url(), &["INFO", "server"]).unwrap();
+        let info = ask(&server.url(), "INFO server");
         assert!(
             info.contains(&format!("process_id:{}\r\n", server.pid().unwrap())),
             "{info}"

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use baton_log::LogEvent;
-use baton_processes::Fleet;
+use baton_processes::{Fleet, Told};
 use baton_server::{Fsync, PrivateServer};
 use serde_json::json;
 
@@ -17,10 +16,7 @@ const SEEN_WITHIN: Duration = Duration::from_secs(2);
 /// The name of the node that generates, as it told.
 fn generator(fleet: &Fleet) -> String {
     let told = fleet.told();
-    let last = told
-        .iter()
-        .rev()
-        .find(|told| matches!(told.event(), LogEvent::Generator { .. }));
+    let last = told.iter().rev().find(|told| told.is_generator());
     last.unwrap().node().to_owned()
 }
 
@@ -96,9 +92,7 @@ fn a_killed_generator_is_seen_within_two_seconds() {
     let took = seen - killed;
     assert!(took <= SEEN_WITHIN, "{took:?}");
 
-    wait_for(&fleet, mark, "its word", |told| {
-        matches!(told.event(), LogEvent::Generator { .. })
-    });
+    wait_for(&fleet, mark, "its word", Told::is_generator);
     assert_eq!(tab.text("#generator"), generator(&fleet));
     assert_eq!(tab.text("#epoch"), "2");
     assert_eq!(epochs(&tab), ["1", "2"]);
@@ -111,9 +105,7 @@ fn a_killed_generator_is_seen_within_two_seconds() {
     let copy = fleet.generator().unwrap();
     let mark = fleet.mark();
     fleet.terminate(copy).unwrap();
-    wait_for(&fleet, mark, "its heir", |told| {
-        matches!(told.event(), LogEvent::Generator { .. })
-    });
+    wait_for(&fleet, mark, "its heir", Told::is_generator);
     tab.wait_until(
         "the third",
         "document.querySelector('#epoch').textContent === '3'",

@@ -99,13 +99,9 @@ fn copies_that_are_killed_are_replaced_and_the_report_shows_it() {
 fn the_medians_of_several_runs_are_printed_for_people() {
     let ended = run(baton(&["bench", "--messages", "5000", "--runs", "3"]));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.stdout.contains("median of 3"), "{ended:?}");
-    assert!(ended.stdout.contains("ours ÷ the unsafe queue"));
-    assert!(
-        ended
-            .stdout
-            .contains("audit                          clean")
-    );
+    ended.says("median of 3");
+    ended.says("ours ÷ the unsafe queue");
+    ended.says("audit                          clean");
 }
 
 #[test]
@@ -116,8 +112,8 @@ fn a_message_that_is_lost_is_named_and_the_bench_fails() {
         redis::cmd("LPOP").arg(queue).exec(redis).unwrap();
     });
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("baton: lost: #"), "{ended:?}");
-    assert!(ended.stdout.contains("FAILED"), "{ended:?}");
+    ended.complains("baton: lost: #");
+    ended.says("FAILED");
     let page = std::fs::read_to_string(report.path()).unwrap();
     assert!(page.contains("400 messages, and the audit failed"));
     assert!(page.contains("<li>lost: #"));
@@ -144,7 +140,7 @@ fn a_message_that_is_committed_twice_is_named_and_the_bench_fails() {
     });
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let twice = "baton: committed more than once: #";
-    assert!(ended.stderr.contains(twice), "{ended:?}");
+    ended.complains(twice);
 }
 
 #[test]
@@ -193,7 +189,7 @@ fn persistence_is_for_the_private_server_only() {
     let server = server();
     let ended = on(&server, &["bench", "--persistence", "always"]);
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("--persistence"), "{ended:?}");
+    ended.complains("--persistence");
 }
 
 #[test]
@@ -202,6 +198,6 @@ fn a_report_that_cannot_be_written_is_said_before_the_first_run() {
     let began = std::time::Instant::now();
     let ended = run(baton(&args));
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("cannot write"), "{ended:?}");
+    ended.complains("cannot write");
     assert!(began.elapsed() < Duration::from_secs(5));
 }

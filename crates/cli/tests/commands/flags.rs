@@ -237,7 +237,7 @@ fn help_teaches_without_showing_what_the_environment_holds() {
         "[env: REDIS_URL]",
         "baton -addr localhost:6379 -getErrors",
     ] {
-        assert!(help.stdout.contains(part), "{part}");
+        help.says(part);
     }
     assert!(!help.stdout.contains("s3cret"));
     let run_help = run(baton(&["run", "--help"]));
@@ -274,7 +274,7 @@ fn completions_and_the_manual_page_are_printed() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = run(baton(&["completions", shell]));
         assert_eq!(script.code, Some(0), "{shell}");
-        assert!(script.stdout.contains("getErrors"), "{shell}");
+        script.says("getErrors");
     }
     let page = run(baton(&["man"]));
     for part in [

@@ -81,7 +81,7 @@ fn names_from_redis_cannot_write_to_the_terminal() {
     );
     for args in [&["status"][..], &["status", "--json"], &["clean"]] {
         let printed = on(&server, args);
-        assert!(printed.stdout.contains("evil"), "{args:?}: {printed:?}");
+        printed.says("evil");
         assert!(!printed.stdout.contains('\u{1b}'), "{args:?}: {printed:?}");
     }
 }

@@ -2,8 +2,7 @@
 //! all.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -11,9 +10,10 @@ use baton_server::PrivateServer;
 use rustix::process::Signal;
 
 use crate::seeder::Seeder;
+use crate::shared::page::get;
 use crate::shared::pty;
 use crate::shared::server_matrix::start_each;
-use crate::support::{TIMEOUT, baton, end, run, send, signal, wait_until};
+use crate::support::{baton, end, run, send, signal, wait_until};
 
 const PASSWORD: &str = "reads-only";
 
@@ -84,7 +84,7 @@ fn commands_that_look_work_with_the_printed_rights() {
 
         let errors = run(viewer(&server, &["errors"]));
         assert_eq!(errors.code, Some(0), "{name}: {}", errors.stderr);
-        assert!(errors.stdout.contains("second to fail"), "{name}");
+        errors.says("second to fail");
 
         let mut watch = viewer(&server, &["status", "--watch", "--json"]);
         let mut watch = watch.spawn().unwrap();
@@ -95,17 +95,6 @@ fn commands_that_look_work_with_the_printed_rights() {
         signal(&watch, Signal::TERM);
         assert_eq!(end(watch).code, Some(0), "{name}");
     }
-}
-
-/// The answer to a GET.
-fn get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! `baton status --watch`, `baton top`, `baton web` and `baton run --http`, as far as a terminal
 //! and a browser are not needed for them.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use baton_server::PrivateServer;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::shared::page;
 use crate::support::{Ended, TIMEOUT, baton, end, on, run, server, signal};
 
 /// The first line that a process prints on the stream, and the process.
@@ -29,15 +30,7 @@ fn address(line: &str) -> String {
 
 /// The status and the whole answer to a GET.
 fn get(address: &str, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let answer = page::get(address, path);
     let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
     (status.unwrap_or_default(), answer)
 }

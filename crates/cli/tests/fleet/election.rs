@@ -15,7 +15,7 @@ use crate::support::{
 const ENDLESS_LEASE: &str = "--interval 20ms --lease-ttl 10m";
 
 fn is_published_in(told: &Told, epoch: u64) -> bool {
-    matches!(told.event(), LogEvent::Published { .. }) && told.event().epoch() == Some(epoch)
+    told.is_published() && told.event().epoch() == Some(epoch)
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn fifty_nodes_starting_at_the_same_moment_elect_exactly_one() {
     let elected: Vec<_> = fleet
         .told()
         .into_iter()
-        .filter(|told| matches!(told.event(), LogEvent::Generator { .. }))
+        .filter(|told| told.is_generator())
         .collect();
     assert_eq!(elected.len(), 1, "{elected:?}");
     let status = status(&server);
@@ -79,12 +79,10 @@ fn takeover_also_works_when_most_of_the_fleet_dies_at_the_same_moment() {
     for copy in doomed {
         fleet.kill9(copy).unwrap();
     }
-    let next = wait_for(&fleet, mark, "a survivor to generate", |told| {
-        matches!(told.event(), LogEvent::Generator { .. })
-    });
+    let next = wait_for(&fleet, mark, "a survivor to generate", Told::is_generator);
     assert!(survivors.contains(&next.copy));
     wait_for(&fleet, mark, "the other to work", |told| {
-        matches!(told.event(), LogEvent::Processed { .. }) && survivors.contains(&told.copy)
+        told.is_processed() && survivors.contains(&told.copy)
     });
 }
 
@@ -101,7 +99,7 @@ fn a_generator_paused_past_its_lease_wakes_up_fenced() {
         let mark = fleet.mark();
         fleet.pause(generator).unwrap();
         let next = wait_for(&fleet, mark, "a successor", |told| {
-            matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
+            told.is_generator() && told.copy != generator
         });
         let mark = fleet.mark();
         fleet.resume(generator).unwrap();
@@ -109,7 +107,7 @@ fn a_generator_paused_past_its_lease_wakes_up_fenced() {
             told.copy == generator && matches!(told.event(), LogEvent::Fenced { .. })
         });
         wait_for(&fleet, mark, "the old one to work", |told| {
-            told.copy == generator && matches!(told.event(), LogEvent::Processed { .. })
+            told.copy == generator && told.is_processed()
         });
         let epoch = next.event().epoch().unwrap();
         wait_for(&fleet, 0, "a message of the successor", |told| {
@@ -143,7 +141,7 @@ fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
         let args = format!("--interval 20ms --missed {missed}");
         let mut fleet = fleet_of(2, &server, &args);
         wait_for(&fleet, 0, "messages", |told| {
-            matches!(told.event(), LogEvent::Published { .. }) && told.covers(3)
+            told.is_published() && told.covers(3)
         });
         for copy in fleet.alive() {
             fleet.kill9(copy).unwrap();
@@ -154,9 +152,7 @@ fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
         wait_status(&server, "two seconds", |status| status.now_ms >= later);
         let mark = fleet.mark();
         fleet.start_many(1, TIMEOUT).unwrap();
-        let first = wait_for(&fleet, mark, "a message", |told| {
-            matches!(told.event(), LogEvent::Published { .. })
-        });
+        let first = wait_for(&fleet, mark, "a message", Told::is_published);
         let (first, last) = messages(&first);
         let size = last - first + 1;
         assert_eq!(first, before.published + 1);
@@ -169,16 +165,14 @@ fn missed_ticks_are_caught_up_at_once_by_default_and_left_out_on_request() {
 fn a_successor_keeps_the_beat() {
     let server = server();
     let mut fleet = fleet_of(3, &server, "--interval 200ms");
-    wait_for(&fleet, 0, "messages", |told| {
-        matches!(told.event(), LogEvent::Published { .. })
-    });
+    wait_for(&fleet, 0, "messages", Told::is_published);
     let (began, at_start) = (Instant::now(), status(&server));
     for _ in 0..3 {
         let generator = fleet.generator().unwrap();
         let mark = fleet.mark();
         fleet.kill9(generator).unwrap();
         wait_for(&fleet, mark, "the next", |told| {
-            matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
+            told.is_published() && told.copy != generator
         });
         fleet.start_many(1, TIMEOUT).unwrap();
     }
@@ -201,7 +195,7 @@ fn a_resigning_generator_hands_over_within_a_beat() {
     let mark = fleet.mark();
     fleet.terminate(generator).unwrap();
     wait_for(&fleet, mark, "a successor", |told| {
-        matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
+        told.is_generator() && told.copy != generator
     });
     assert_eq!(fleet.wait(generator).unwrap(), Some(0));
     let name = fleet

@@ -2,6 +2,7 @@
 
 use baton::FailedMessage;
 use baton_log::LogEvent;
+use baton_processes::Told;
 
 use crate::support::{
     TIMEOUT, assert_each_once, fleet_of, messages, replace_generator, server, status, wait_for,
@@ -89,11 +90,7 @@ fn workers_share_slow_work_and_none_sits_on_more_than_it_can_do() {
     let fleet = fleet_of(4, &server, args);
     assert_each_once(&fleet, &server, 400);
     let mut per_copy = std::collections::BTreeMap::new();
-    for told in fleet
-        .told()
-        .iter()
-        .filter(|told| matches!(told.event(), LogEvent::Processed { .. }))
-    {
+    for told in fleet.told().iter().filter(|told| told.is_processed()) {
         let (first, last) = messages(told);
         let size = last - first + 1;
         // 40 ms of work at a time, once a lane knows its handler; a little more on a busy machine.
@@ -128,9 +125,7 @@ fn handling_takes_time_in_proportion_to_the_text() {
     let server = server();
     let args = "--interval 0 --messages 10 --work-per-char 5ms --error-rate 0";
     let mut fleet = fleet_of(1, &server, args);
-    wait_for(&fleet, 0, "all published", |told| {
-        matches!(told.event(), LogEvent::Published { .. })
-    });
+    wait_for(&fleet, 0, "all published", Told::is_published);
     let mut connection = crate::support::redis(&server);
     let pack: Vec<u8> =
         redis::Commands::hget(&mut connection, crate::support::keys().packs, 1).unwrap();
@@ -161,20 +156,10 @@ fn a_worker_that_becomes_the_generator_begins_no_further_message() {
     assert_each_once(&fleet, &server, 400);
     let told = fleet.told();
     let of = |copy| told.iter().filter(move |told| told.copy == copy);
-    assert_eq!(
-        of(first)
-            .filter(|told| matches!(told.event(), LogEvent::Processed { .. }))
-            .count(),
-        0
-    );
+    assert_eq!(of(first).filter(|told| told.is_processed()).count(), 0);
     // What it had begun when it was elected, it may finish: one claim.
     let second = fleet.generator().unwrap();
     assert_ne!(first, second);
-    let after = of(second).skip_while(|told| !matches!(told.event(), LogEvent::Generator { .. }));
-    assert!(
-        after
-            .filter(|told| matches!(told.event(), LogEvent::Processed { .. }))
-            .count()
-            <= 1
-    );
+    let after = of(second).skip_while(|told| !told.is_generator());
+    assert!(after.filter(|told| told.is_processed()).count() <= 1);
 }

@@ -61,9 +61,7 @@ fn flush_is_said(args: &str, messages: u64) {
         // What the generator told as published before Redis forgot it.
         assert!(known >= highest_told(&fleet, generator, mark), "{text}");
         wait_published(&server, 3);
-        wait_for(&fleet, mark, "work to go on", |told| {
-            matches!(told.event(), LogEvent::Processed { .. })
-        });
+        wait_for(&fleet, mark, "work to go on", Told::is_processed);
         // Let every node have its say: once per loss, whichever of its parts noticed.
         fleet.watch_for(Duration::from_secs(1)).unwrap();
         for copy in fleet.alive() {
@@ -102,8 +100,7 @@ fn a_flush_is_said_by_workers_that_know_of_more() {
     fleet.start_many(1, TIMEOUT).unwrap();
     wait_published(&server, 50);
     let (mark, generator) = (fleet.mark(), fleet.generator().unwrap());
-    let worked =
-        |told: &Told| matches!(told.event(), LogEvent::Processed { .. }) && told.copy != generator;
+    let worked = |told: &Told| told.is_processed() && told.copy != generator;
     wait_for(&fleet, mark, "work", worked);
     let _: () = ::redis::cmd("FLUSHALL").query(&mut redis(&server)).unwrap();
     wait_for(&fleet, mark, "a worker to say so", |told| {

@@ -1,8 +1,6 @@
 //! Redis lives and refuses: a demoted primary, another password, too many clients, a disk that
 //! takes no snapshot. A node says why, once, does not flood the server, and goes on afterwards.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -10,7 +8,9 @@ use baton_log::{LogEvent, RedisState};
 use baton_processes::{Fleet, Told};
 use baton_server::{Fsync, PrivateServer};
 
+use crate::shared::page::get;
 use crate::shared::server_matrix::start_each;
+use crate::shared::wait_until;
 use crate::support::{TIMEOUT, fleet_at, fleet_of, is_redis, redis, server, wait_for};
 
 /// How long nodes are watched while Redis refuses.
@@ -76,7 +76,7 @@ fn wait_regained(fleet: &Fleet, mark: usize) {
         wait_for(fleet, mark, "Redis back", said);
     }
     let mark = fleet.mark();
-    let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
+    let ended = Told::is_processed;
     wait_for(fleet, mark, "an end", ended);
 }
 
@@ -111,31 +111,13 @@ fn assert_calm(fleet: &Fleet, connection: &mut ::redis::Connection) {
     }
 }
 
-/// The answer of a node's `/readyz`.
-fn readiness(port: u16) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    write!(
-        stream,
-        "GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
+/// Waits until `/readyz` of a node answers with all these words.
 #[track_caller]
 fn wait_readiness(port: u16, words: &[&str]) {
-    let deadline = std::time::Instant::now() + TIMEOUT;
-    loop {
-        let answer = readiness(port);
-        if words.iter().all(|word| answer.contains(word)) {
-            return;
-        }
-        assert!(std::time::Instant::now() < deadline, "{words:?}: {answer}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(&format!("{words:?}"), || {
+        let answer = get(&format!("127.0.0.1:{port}"), "/readyz");
+        words.iter().all(|word| answer.contains(word))
+    });
 }
 
 /// What `baton status` complains about.
@@ -220,7 +202,7 @@ fn a_node_that_is_refused_one_more_connection_goes_on_with_those_it_has() {
     let before = opened(&mut connection);
     fleet.watch_for(WATCHED).unwrap();
     assert!(opened(&mut connection) - before <= MAX_CONNECTIONS);
-    let ended = |told: &Told| matches!(told.event(), LogEvent::Processed { .. });
+    let ended = Told::is_processed;
     let mark = fleet.mark();
     wait_for(&fleet, mark, "an end", ended);
 }
@@ -342,8 +324,6 @@ fn a_server_that_closes_idle_connections_is_no_news() {
         .filter(|told| matches!(told.event(), LogEvent::Redis { .. }))
         .collect();
     assert_eq!(redis.len(), 0, "{redis:?}");
-    let took_over = lines
-        .iter()
-        .any(|told| matches!(told.event(), LogEvent::Generator { .. }));
+    let took_over = lines.iter().any(Told::is_generator);
     assert!(!took_over, "{lines:?}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use baton_log::{LogEvent, RedisState};
-use baton_processes::Fleet;
+use baton_processes::{Fleet, Told};
 use baton_server::PrivateServer;
 use redis::Commands;
 
@@ -90,9 +90,7 @@ fn a_node_without_redis_waits_says_so_and_joins_when_it_comes() {
         is_redis(told, RedisState::Lost)
     });
     server.restart().unwrap();
-    wait_for(&fleet, 0, "it to generate", |told| {
-        matches!(told.event(), LogEvent::Published { .. })
-    });
+    wait_for(&fleet, 0, "it to generate", Told::is_published);
 }
 
 #[test]
@@ -128,9 +126,7 @@ fn a_full_redis_refuses_new_messages_whole_and_still_takes_commits() {
     wait_for(&fleet, 0, "a warning", |told| warns(told, "OOM"));
     // Workers drain a server that is full to the brim.
     fleet.start_many(2, TIMEOUT).unwrap();
-    wait_for(&fleet, 0, "commits", |told| {
-        matches!(told.event(), LogEvent::Processed { .. })
-    });
+    wait_for(&fleet, 0, "commits", Told::is_processed);
     set(&mut connection, 0);
     assert_each_once(&fleet, &server, 60_000);
 }
@@ -166,9 +162,7 @@ fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_workers_live_on() {
         ]
     );
     let mark = fleet.mark();
-    wait_for(&fleet, mark, "work to go on", |told| {
-        matches!(told.event(), LogEvent::Processed { .. })
-    });
+    wait_for(&fleet, mark, "work to go on", Told::is_processed);
 }
 
 #[test]
@@ -176,7 +170,7 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
     let server = server();
     let fleet = fleet_of(1, &server, "--interval 20ms --messages 5 --error-rate 0");
     wait_for(&fleet, 0, "all published", |told| {
-        matches!(told.event(), LogEvent::Published { .. }) && told.covers(5)
+        told.is_published() && told.covers(5)
     });
     let mut connection = redis(&server);
     let _: () = connection.hset(keys().packs, 3, "not a pack").unwrap();
@@ -200,11 +194,9 @@ fn a_lost_bell_token_delays_no_worker_for_long() {
         let token: Option<(String, String)> = connection.blpop(keys().bell, 5.0).unwrap();
         stolen += u32::from(token.is_some());
     }
-    let published = wait_for(&fleet, fleet.mark(), "a message", |told| {
-        matches!(told.event(), LogEvent::Published { .. })
-    });
+    let published = wait_for(&fleet, fleet.mark(), "a message", Told::is_published);
     let processed = wait_for(&fleet, 0, "its end", |told| {
-        matches!(told.event(), LogEvent::Processed { .. }) && told.covers(messages(&published).0)
+        told.is_processed() && told.covers(messages(&published).0)
     });
     // Without the bell, a worker claims again only after five seconds.
     assert!(processed.at.saturating_duration_since(published.at) < Duration::from_secs(3));
@@ -215,12 +207,8 @@ fn a_fleet_whose_redis_lost_everything_begins_anew() {
     let mut server = server();
     let fleet = fleet_of(3, &server, "--interval 20ms");
     for _ in 0..2 {
-        let enough = |told: &baton_processes::Told| {
-            matches!(told.event(), LogEvent::Processed { .. }) && told.covers(5)
-        };
-        wait_for(&fleet, fleet.mark(), "messages", |told| {
-            matches!(told.event(), LogEvent::Processed { .. })
-        });
+        let enough = |told: &baton_processes::Told| told.is_processed() && told.covers(5);
+        wait_for(&fleet, fleet.mark(), "messages", Told::is_processed);
         wait_for(&fleet, 0, "messages", enough);
         // Without persistence a restarted server knows nothing.
         let mark = fleet.mark();

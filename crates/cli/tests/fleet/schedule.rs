@@ -126,9 +126,7 @@ fn time_in_which_the_limit_was_reached_is_not_missed() {
     });
     kill_all(&mut fleet);
     let fleet = fleet_of(1, &server, "--interval 20ms --messages 1000");
-    let first = wait_for(&fleet, 0, "a message", |told| {
-        matches!(told.event(), LogEvent::Published { .. })
-    });
+    let first = wait_for(&fleet, 0, "a message", Told::is_published);
     assert_eq!(messages(&first), (11, 11));
 }
 
@@ -177,7 +175,7 @@ fn a_step_of_the_clock_makes_and_withholds_no_messages_across_takeovers() {
         let mark = fleet.mark();
         fleet.kill9(generator).unwrap();
         wait_for(fleet, mark, "a successor", |told| {
-            matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
+            told.is_published() && told.copy != generator
         });
     };
     messages_over_a_step(4, DAY_S, takeover);

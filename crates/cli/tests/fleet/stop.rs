@@ -19,7 +19,7 @@ fn a_stopping_worker_finishes_its_message() {
     let told = fleet.told();
     let finished = told[mark..]
         .iter()
-        .filter(|told| told.copy == busy[0] && matches!(told.event(), LogEvent::Processed { .. }))
+        .filter(|told| told.copy == busy[0] && told.is_processed())
         .count();
     assert!(finished >= 1, "{:?}", &told[mark..]);
     assert_eq!(

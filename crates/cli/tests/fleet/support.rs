@@ -64,7 +64,7 @@ pub(crate) fn replace_generator(fleet: &mut Fleet) -> Told {
     let mark = fleet.mark();
     fleet.kill9(generator).unwrap();
     wait_for(fleet, mark, "a successor", |told| {
-        matches!(told.event(), LogEvent::Generator { .. }) && told.copy != generator
+        told.is_generator() && told.copy != generator
     })
 }
 

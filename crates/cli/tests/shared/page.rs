@@ -1,13 +1,15 @@
-//! The page of the program: a running `baton web`.
+//! The page of the program: a running `baton web`, and a client of what it serves.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
 use baton_processes::command;
 use baton_server::PrivateServer;
 use tempfile::TempDir;
+
+use super::TIMEOUT;
 
 /// What visitors must know.
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -65,4 +67,16 @@ impl Drop for Page {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The whole answer to a GET, head included.
+#[track_caller]
+pub(crate) fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }

@@ -9,7 +9,7 @@ use baton_protocol::{
     Commit, CommitCall, Digest, Failure, Ledger, Publish, PublishCall, Settle, Settled, Store,
 };
 
-use crate::support::{Fleet, Lane, NO_EFFECTS, failed, pack, publish_call};
+use crate::support::{Fleet, Lane, NO_EFFECTS, commit_call, failed, pack, publish_call};
 
 /// The digest of messages as [`pack`] makes them, in the pack that begins with `first`.
 fn digest(pack: u64, messages: RangeInclusive<u64>) -> Digest {
@@ -38,12 +38,10 @@ async fn commit(
     effects: &Effects,
 ) -> Commit {
     let outcomes = CommitCall {
-        first: *ended.start(),
-        last: *ended.end(),
-        failed,
         effects,
         max_errors: 1,
-        digest: Some(digest(1, ended)),
+        digest: Some(digest(1, ended.clone())),
+        ..commit_call(ended, failed)
     };
     lane.commit_outcomes(number, outcomes).await
 }
@@ -53,6 +51,22 @@ async fn audit(store: &Store) -> Audit {
     baton_protocol::audit::audit(store, &ledger).await.unwrap()
 }
 
+/// An audit that found nothing wrong.
+fn sound(published: u64, done: u64, failed: u64, retried: u64) -> Audit {
+    let mut audit = Audit::default();
+    (audit.published, audit.done) = (published, done);
+    (audit.failed, audit.retried) = (failed, retried);
+    audit
+}
+
+/// A fleet with this many messages waiting in one pack, its generator and its worker.
+async fn audited(count: u64) -> (Fleet, Store, Lane) {
+    let fleet = Fleet::new().await;
+    let (g, w) = (fleet.generator().await, fleet.lane("w").await);
+    assert_eq!(publish(&g, 1, count).await, Publish::Ok);
+    (fleet, g, w)
+}
+
 async fn findings(store: &Store) -> Vec<String> {
     let audit = audit(store).await;
     audit.findings.iter().map(Finding::to_string).collect()
@@ -60,10 +74,7 @@ async fn findings(store: &Store) -> Vec<String> {
 
 #[tokio::test]
 async fn the_ledger_has_each_publish_and_each_end_once_with_its_digest() {
-    let fleet = Fleet::new().await;
-    let g = fleet.generator().await;
-    let w = fleet.lane("w").await;
-    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let (fleet, g, w) = audited(3).await;
     assert_eq!(publish(&g, 1, 3).await, Publish::Already { last: 3 });
     assert_eq!(publish(&g, 7, 1).await, Publish::Gap { last: 3 });
     let records = [failed(2, "m2")];
@@ -73,7 +84,7 @@ async fn the_ledger_has_each_publish_and_each_end_once_with_its_digest() {
         assert_eq!(again, answer);
     }
     assert_eq!(w.take(2, 2).await, "m3");
-    let ledger = fleet.dump().await.only(&["ledger"]);
+    let ledger = fleet.only("ledger").await;
     let lines = format!(
         "ledger: [p 1 1 3 {} TIME, c w:0 1 2 1 {} TIME]",
         digest(1, 1..=3),
@@ -84,11 +95,8 @@ async fn the_ledger_has_each_publish_and_each_end_once_with_its_digest() {
 
 #[tokio::test]
 async fn the_ledger_has_no_entry_for_a_refused_call() {
-    let fleet = Fleet::new().await;
-    let g = fleet.generator().await;
-    let w = fleet.lane("w").await;
-    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
-    let before = fleet.dump().await.only(&["ledger"]);
+    let (fleet, _g, w) = audited(3).await;
+    let before = fleet.only("ledger").await;
     let old = fleet.node("old").await;
     assert!(matches!(publish(&old, 4, 1).await, Publish::Fenced { .. }));
     assert_eq!(commit(&w, 1, 1..=1, &[], &NO_EFFECTS).await, Commit::Lost);
@@ -100,7 +108,7 @@ async fn the_ledger_has_no_entry_for_a_refused_call() {
     effects.incr_by(&fleet.keys.fence, 1);
     let refused = commit(&w, 1, 1..=1, &[], &effects).await;
     assert!(matches!(refused, Commit::Refused { .. }), "{refused:?}");
-    assert_eq!(fleet.dump().await.only(&["ledger"]), before);
+    assert_eq!(fleet.only("ledger").await, before);
 }
 
 #[tokio::test]
@@ -109,15 +117,12 @@ async fn a_fleet_that_is_not_audited_keeps_no_ledger() {
     let (_g, w) = fleet.with_messages(3).await;
     let _ = w.take(1, 3).await;
     assert_eq!(w.commit(1, 1..=3).await, Commit::Done);
-    assert!(fleet.dump().await.only(&["ledger"]) == []);
+    assert!(fleet.only("ledger").await == []);
 }
 
 #[tokio::test]
 async fn an_audit_of_a_correct_fleet_finds_nothing() {
-    let fleet = Fleet::new().await;
-    let g = fleet.generator().await;
-    let w = fleet.lane("w").await;
-    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let (_fleet, g, w) = audited(3).await;
     let _ = w.take(1, 2).await;
     let records = [failed(2, "m2")];
     let done = commit(&w, 1, 1..=2, &records, &NO_EFFECTS).await;
@@ -135,21 +140,12 @@ async fn an_audit_of_a_correct_fleet_finds_nothing() {
     let _ = w.take(2, 2).await;
     let done = commit(&w, 2, 3..=3, &[], &NO_EFFECTS).await;
     assert_eq!(done, Commit::Done);
-    assert_eq!(audit(&g).await, {
-        let mut made = Audit::default();
-        made.published = 3;
-        made.done = 2;
-        made.failed = 1;
-        made
-    });
+    assert_eq!(audit(&g).await, sound(3, 2, 1, 0));
 }
 
 #[tokio::test]
 async fn the_ledger_has_the_end_of_a_poisonous_message() {
-    let fleet = Fleet::new().await;
-    let g = fleet.generator().await;
-    let w = fleet.lane("w").await;
-    assert_eq!(publish(&g, 1, 2).await, Publish::Ok);
+    let (fleet, g, w) = audited(2).await;
     for name in ["x", "y", "z"] {
         let _ = fleet.death(name, 2, &g).await;
     }
@@ -157,21 +153,12 @@ async fn the_ledger_has_the_end_of_a_poisonous_message() {
     assert_eq!(w.take(4, 2).await, "m2 (2)");
     let done = commit(&w, 4, 2..=2, &[], &NO_EFFECTS).await;
     assert_eq!(done, Commit::Done);
-    assert_eq!(audit(&g).await, {
-        let mut made = Audit::default();
-        made.published = 2;
-        made.done = 1;
-        made.failed = 1;
-        made
-    });
+    assert_eq!(audit(&g).await, sound(2, 1, 1, 0));
 }
 
 #[tokio::test]
 async fn a_retried_message_ends_once_more() {
-    let fleet = Fleet::new().await;
-    let g = fleet.generator().await;
-    let w = fleet.lane("w").await;
-    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let (_fleet, g, w) = audited(3).await;
     let _ = w.take(1, 1).await;
     // The first message of a pack that still exists keeps its place.
     let first = [failed(1, "m1")];
@@ -201,22 +188,12 @@ async fn a_retried_message_ends_once_more() {
     );
     assert_eq!(w.take(4, 1).await, "m3");
     let outcomes = CommitCall {
-        first: 3,
-        last: 3,
-        failed: &[],
-        effects: &NO_EFFECTS,
         max_errors: 1,
         digest: Some(Digest::of(0, b"m3")),
+        ..commit_call(3..=3, &[])
     };
     assert_eq!(w.commit_outcomes(4, outcomes).await, Commit::Done);
-    assert_eq!(audit(&g).await, {
-        let mut made = Audit::default();
-        made.published = 3;
-        made.done = 3;
-        made.failed = 2;
-        made.retried = 2;
-        made
-    });
+    assert_eq!(audit(&g).await, sound(3, 3, 2, 2));
 }
 
 async fn retry(store: &Store, id: u64, record: &[u8]) {
@@ -256,10 +233,7 @@ async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, brok
 
 #[tokio::test]
 async fn an_audit_finds_a_commit_that_leaves_its_claim() {
-    let fleet = Fleet::new().await;
-    let g = fleet.generator().await;
-    let w = fleet.lane("w").await;
-    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let (fleet, g, w) = audited(3).await;
     let _ = w.take_and_stall(1, 2).await;
     let ours = "redis.call('HDEL', claims, slot)\n\
                 if last == held_last then\n  redis.call('ZREM', deadlines, slot)\nelse";
@@ -278,10 +252,7 @@ async fn an_audit_finds_a_commit_that_leaves_its_claim() {
 
 #[tokio::test]
 async fn an_audit_finds_a_commit_that_drops_the_rest_of_its_claim() {
-    let fleet = Fleet::new().await;
-    let g = fleet.generator().await;
-    let w = fleet.lane("w").await;
-    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let (fleet, g, w) = audited(3).await;
     let _ = w.take(1, 3).await;
     let ours = "if last == held_last then";
     commit_broken(&fleet, "1", "1", ours, "if true then").await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use baton_protocol::{Census, Commit, ErrorsClaim, ErrorsCommit, GiveBack, Publish};
 
-use crate::support::{Fleet, NO_EFFECTS, failed, publish};
+use crate::support::{Fleet, failed, publish};
 
 fn claimed_by(node: &str, count: u64) -> BTreeMap<String, u64> {
     let claimed = (count > 0).then(|| (node.to_owned(), count));
@@ -48,7 +48,7 @@ async fn the_books_balance_in_every_state_of_a_message() {
     expect("reclaimed", [5, 1, 0, 4, 0, 0]).await;
     assert_eq!(w.take(3, 1).await, "m2 (1)");
     let records = [failed(2, "m2")];
-    let commit = w.commit_with(3, 2..=2, &records, &NO_EFFECTS);
+    let commit = w.commit_failed(3, 2..=2, &records);
     assert_eq!(commit.await, Commit::Done);
     expect("failed", [5, 1, 1, 3, 0, 1]).await;
     for name in ["x", "y", "z"] {
@@ -63,7 +63,7 @@ async fn the_books_balance_in_every_state_of_a_message() {
     let drained = d.store.errors_commit(&d.slot, 1, 1).await.unwrap();
     assert_eq!(drained, ErrorsCommit::Done);
     expect("drained", [5, 1, 2, 0, 2, 1]).await;
-    let _: () = fleet.raw(&["RPUSH", &fleet.keys.queue, "garbage"]).await;
+    fleet.write(&["RPUSH", &fleet.keys.queue, "garbage"]).await;
     expect("garbage", [5, 1, 2, 0, 2, 1]).await;
 }
 
@@ -85,7 +85,7 @@ async fn a_census_notices_a_range_that_was_removed_from_the_queue() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(3).await;
     assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
-    let _: () = fleet.raw(&["LPOP", &fleet.keys.queue]).await;
+    fleet.write(&["LPOP", &fleet.keys.queue]).await;
     let census = g.census().await.unwrap();
     assert!(!census.balanced());
     assert_eq!((census.published, census.pending), (4, 1));
@@ -95,7 +95,9 @@ async fn a_census_notices_a_range_that_was_removed_from_the_queue() {
 async fn a_census_notices_a_range_that_was_queued_twice() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(3).await;
-    let _: () = fleet.raw(&["RPUSH", &fleet.keys.queue, "1 3 2 2 0"]).await;
+    fleet
+        .write(&["RPUSH", &fleet.keys.queue, "1 3 2 2 0"])
+        .await;
     assert!(!g.census().await.unwrap().balanced());
 }
 
@@ -104,7 +106,7 @@ async fn a_census_notices_a_claim_that_was_removed() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(3).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
-    let _: () = fleet.raw(&["HDEL", &fleet.keys.claims, "w:0"]).await;
+    fleet.write(&["HDEL", &fleet.keys.claims, "w:0"]).await;
     let census = g.census().await.unwrap();
     assert!(!census.balanced());
     assert_eq!((census.pending, census.claimed), (1, 0));
@@ -115,9 +117,9 @@ async fn a_census_notices_a_counter_that_was_changed() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(3).await;
     for field in ["done", "failed"] {
-        let _: () = fleet.raw(&["HSET", &fleet.keys.stats, field, "1"]).await;
+        fleet.write(&["HSET", &fleet.keys.stats, field, "1"]).await;
         assert!(!g.census().await.unwrap().balanced(), "{field}");
-        let _: () = fleet.raw(&["HDEL", &fleet.keys.stats, field]).await;
+        fleet.write(&["HDEL", &fleet.keys.stats, field]).await;
     }
     assert!(g.census().await.unwrap().balanced());
 }
@@ -128,7 +130,7 @@ async fn the_length_of_a_very_long_queue_is_computed_from_the_counters() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let last = ["HSET", &fleet.keys.fence, "last", &RANGES.to_string()];
-    let _: () = fleet.raw(&last).await;
+    fleet.write(&last).await;
     assert!(g.census().await.unwrap().counted);
     let mut singles = redis::cmd("RPUSH");
     singles.arg(&fleet.keys.queue);
@@ -139,7 +141,7 @@ async fn the_length_of_a_very_long_queue_is_computed_from_the_counters() {
     let census = g.census().await.unwrap();
     assert!(census.balanced() && !census.counted);
     assert_eq!(census.pending, RANGES);
-    let _: () = fleet.raw(&["LPOP", &fleet.keys.queue]).await;
+    fleet.write(&["LPOP", &fleet.keys.queue]).await;
     let census = g.census().await.unwrap();
     assert!(census.counted && !census.balanced(), "counted again");
 }

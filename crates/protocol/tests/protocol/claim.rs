@@ -29,7 +29,7 @@ async fn a_large_pack_is_split_and_its_rest_stays_at_the_head() {
     let (x, y) = (fleet.lane("x").await, fleet.lane("y").await);
     assert_eq!(w.take(1, 2).await, "m1 m2");
     assert_eq!(
-        fleet.dump().await.only(&["claims", "queue", "stats"]),
+        fleet.only("claims queue stats").await,
         [
             "claims: {w:0=m 1 RUN 1 5 1 2 0}",
             "queue: [1 5 3 5 0, 6 2 6 7 0]",
@@ -56,8 +56,8 @@ async fn a_repeated_claim_returns_the_same_messages_and_a_new_deadline() {
     let (_g, w) = fleet.with_messages(5).await;
     let first = w.claim(1, 2).await;
     let before = fleet.dump().await;
-    let _: () = fleet
-        .raw(&["ZADD", &fleet.keys.deadlines, "1", "w:0"])
+    fleet
+        .write(&["ZADD", &fleet.keys.deadlines, "1", "w:0"])
         .await;
     assert_eq!(w.claim(1, 2).await, first);
     assert_eq!(w.claim(1, 5).await, first, "whatever it wants now");
@@ -124,12 +124,12 @@ async fn a_slot_that_has_a_claim_gets_no_other() {
 async fn a_claim_rings_the_bell_only_if_it_leaves_messages() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(3).await;
-    let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
-    assert_eq!(fleet.dump().await.only(&["bell"]), ["bell: [1]"]);
-    let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+    assert_eq!(fleet.only("bell").await, ["bell: [1]"]);
+    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(w.sibling(1).take(1, 2).await, "m3");
-    assert_eq!(fleet.dump().await.only(&["bell"]), [""; 0]);
+    assert_eq!(fleet.only("bell").await, [""; 0]);
 }
 
 #[tokio::test]
@@ -189,9 +189,9 @@ async fn a_claim_brings_a_large_pack_only_if_it_takes_all_of_it() {
         assert_eq!(g.pack(&born, 2).await.unwrap(), None);
     }
     assert_eq!(w.give_back(1).await, GiveBack::Ok);
-    let _: () = fleet.raw(&["LPOP", &fleet.keys.queue]).await;
+    fleet.write(&["LPOP", &fleet.keys.queue]).await;
     let range = "1 2 1 2 0";
-    let _: () = fleet.raw(&["LSET", &fleet.keys.queue, "0", range]).await;
+    fleet.write(&["LSET", &fleet.keys.queue, "0", range]).await;
     let Claim::Claimed { pack: sent, .. } = w.claim(2, 2).await else {
         panic!("nothing was claimed");
     };
@@ -232,7 +232,7 @@ async fn a_range_of_more_messages_than_a_pack_can_have_is_foreign() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(2).await;
     let forged = "1 1000000000000 1 1000000000000 0";
-    let _: () = fleet.raw(&["LPUSH", &fleet.keys.queue, forged]).await;
+    fleet.write(&["LPUSH", &fleet.keys.queue, forged]).await;
     assert_eq!(w.take(1, 9).await, "m1 m2");
     let census = g.census().await.unwrap();
     assert_eq!((census.foreign, census.balanced()), (1, true));

@@ -25,14 +25,14 @@ async fn with_a_lease_of_tomorrow(ahead: u64) -> Fleet {
     let later = (now(&fleet).await + ahead).to_string();
     let keys = &fleet.keys;
     let lease = ["HSET", &keys.generator, "until", &later, "run", "0ddba11"];
-    let _: () = fleet.raw(&lease).await;
-    let _: () = fleet.raw(&["HSET", &keys.nodes, "g", "0ddba11 {}"]).await;
+    fleet.write(&lease).await;
+    fleet.write(&["HSET", &keys.nodes, "g", "0ddba11 {}"]).await;
     for key in [&keys.seen, &keys.joined] {
-        let _: () = fleet.raw(&["ZADD", key, &later, "g"]).await;
+        fleet.write(&["ZADD", key, &later, "g"]).await;
     }
-    let _: () = fleet.raw(&["ZADD", &keys.deadlines, &later, "w:0"]).await;
+    fleet.write(&["ZADD", &keys.deadlines, &later, "w:0"]).await;
     let claim = "m 1 0ddba11 1 3 1 2 0";
-    let _: () = fleet.raw(&["HSET", &keys.claims, "w:0", claim]).await;
+    fleet.write(&["HSET", &keys.claims, "w:0", claim]).await;
     fleet
 }
 
@@ -71,11 +71,13 @@ async fn a_claim_until_tomorrow_is_found_behind_many_others() {
     for lane in 0..100 {
         let slot = format!("x:{lane}");
         let soon = (now(&fleet).await + 60_000).to_string();
-        let _: () = fleet
-            .raw(&["ZADD", &fleet.keys.deadlines, &soon, &slot])
+        fleet
+            .write(&["ZADD", &fleet.keys.deadlines, &soon, &slot])
             .await;
         let claim = "m 1 0ddba11 1 3 3 3 0";
-        let _: () = fleet.raw(&["HSET", &fleet.keys.claims, &slot, claim]).await;
+        fleet
+            .write(&["HSET", &fleet.keys.claims, &slot, claim])
+            .await;
     }
     assert_eq!(x.store.reclaim().await.unwrap().nodes, ["w"]);
 }
@@ -88,7 +90,7 @@ async fn a_drain_s_claim_until_tomorrow_has_expired() {
     let _ = d.drain_for(1, 9, 9999, LONG).await;
     let later = (now(&fleet).await + DAY).to_string();
     let deadlines = &fleet.keys.deadlines;
-    let _: () = fleet.raw(&["ZADD", deadlines, &later, "d:0"]).await;
+    fleet.write(&["ZADD", deadlines, &later, "d:0"]).await;
     assert_eq!(d.store.reclaim().await.unwrap().records, 1);
 }
 
@@ -100,9 +102,11 @@ async fn a_dead_node_seen_tomorrow_does_not_keep_its_place_in_line() {
     let later = (now(&fleet).await + DAY).to_string();
     for name in ["dead-1", "dead-2"] {
         let keys = &fleet.keys;
-        let _: () = fleet.raw(&["HSET", &keys.nodes, name, "0ddba11 {}"]).await;
-        let _: () = fleet.raw(&["ZADD", &keys.joined, "1", name]).await;
-        let _: () = fleet.raw(&["ZADD", &keys.seen, &later, name]).await;
+        fleet
+            .write(&["HSET", &keys.nodes, name, "0ddba11 {}"])
+            .await;
+        fleet.write(&["ZADD", &keys.joined, "1", name]).await;
+        fleet.write(&["ZADD", &keys.seen, &later, name]).await;
     }
     let n = fleet.node("n").await;
     let Beat::Worker { place, .. } = beat(&n).await else {

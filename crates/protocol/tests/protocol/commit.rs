@@ -3,7 +3,7 @@
 use baton::Effects;
 use baton_protocol::{Commit, CommitCall, Publish};
 
-use crate::support::{Fleet, NO_EFFECTS, failed, publish};
+use crate::support::{Fleet, commit_call, failed, publish};
 
 #[tokio::test]
 async fn a_commit_ends_the_claim_and_leaves_nothing_of_the_pack() {
@@ -28,16 +28,10 @@ async fn a_repeated_commit_answers_already_and_changes_nothing() {
     let (_g, w) = fleet.with_messages(3).await;
     assert_eq!(w.take(1, 3).await, "m1 m2 m3");
     let records = [failed(2, "m2")];
-    assert_eq!(
-        w.commit_with(1, 1..=3, &records, &NO_EFFECTS).await,
-        Commit::Done
-    );
+    assert_eq!(w.commit_failed(1, 1..=3, &records).await, Commit::Done);
     let before = fleet.dump().await;
-    assert_eq!(
-        w.commit_with(1, 1..=3, &records, &NO_EFFECTS).await,
-        Commit::Already
-    );
-    let other = w.commit_with(2, 1..=3, &records, &NO_EFFECTS).await;
+    assert_eq!(w.commit_failed(1, 1..=3, &records).await, Commit::Already);
+    let other = w.commit_failed(2, 1..=3, &records).await;
     assert_eq!(other, Commit::Lost, "another number is another call");
     assert_eq!(fleet.dump().await, before);
 }
@@ -149,7 +143,7 @@ async fn the_rest_of_a_prefix_commit_is_lost_with_the_claim() {
     assert_eq!(w.commit(1, 2..=3).await, Commit::Lost);
     assert_eq!(w.commit(1, 1..=1).await, Commit::Already);
     assert_eq!(
-        fleet.dump().await.only(&["left", "queue", "stats"]),
+        fleet.only("left queue stats").await,
         ["left: {1=2}", "queue: [1 3 2 3 1]", "stats: {done=1}",]
     );
 }
@@ -175,10 +169,7 @@ async fn a_pack_disappears_with_its_last_message_in_whatever_order_its_parts_end
             let packs: u64 = fleet.raw(&["HLEN", &fleet.keys.packs]).await;
             assert_eq!(packs, u64::from(expected > 0), "{order:?}");
         }
-        assert_eq!(
-            fleet.dump().await.only(&["left", "packs", "stats"]),
-            ["stats: {done=5}"]
-        );
+        assert_eq!(fleet.only("left packs stats").await, ["stats: {done=5}"]);
     }
 }
 
@@ -188,7 +179,7 @@ async fn failed_messages_go_to_errors_in_the_same_step() {
     let (_g, w) = fleet.with_messages(3).await;
     assert_eq!(w.take(1, 3).await, "m1 m2 m3");
     let records = [failed(1, "m1"), failed(3, "m3")];
-    let committed = w.commit_with(1, 1..=3, &records, &NO_EFFECTS).await;
+    let committed = w.commit_failed(1, 1..=3, &records).await;
     assert_eq!(committed, Commit::Done);
     assert_eq!(
         fleet.dump().await,
@@ -209,9 +200,9 @@ async fn when_all_messages_fail_none_is_done() {
     let (_g, w) = fleet.with_messages(1).await;
     assert_eq!(w.take(1, 1).await, "m1");
     let records = [failed(1, "m1")];
-    let committed = w.commit_with(1, 1..=1, &records, &NO_EFFECTS).await;
+    let committed = w.commit_failed(1, 1..=1, &records).await;
     assert_eq!(committed, Commit::Done);
-    assert_eq!(fleet.dump().await.only(&["stats"]), ["stats: {failed=1}"]);
+    assert_eq!(fleet.only("stats").await, ["stats: {failed=1}"]);
 }
 
 #[tokio::test]
@@ -244,12 +235,8 @@ async fn many_failures_of_one_commit_each_have_a_record_in_order() {
         .map(|seq| failed(seq, format!("m{seq}")))
         .collect();
     let outcomes = CommitCall {
-        first: 1,
-        last: count,
-        failed: &records,
-        effects: &NO_EFFECTS,
         max_errors: count,
-        digest: None,
+        ..commit_call(1..=count, &records)
     };
     assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
     let kept = w.failures().await;

@@ -6,9 +6,7 @@ use baton::{Inspector, Target};
 use baton_protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, LinkState, Publish, Store};
 use baton_server::PrivateServer;
 
-use crate::support::{
-    Fleet, LONG, Lane, NO_EFFECTS, beat, eventually, failed, pack_of, publish_call, start,
-};
+use crate::support::{Fleet, LONG, Lane, beat, eventually, failed, pack_of, publish_call, start};
 
 type Heard = Arc<Mutex<Vec<LinkState>>>;
 
@@ -52,7 +50,7 @@ async fn answers_larger_than_a_subscriber_s_output_buffer_arrive() {
     };
     assert!(sent == ClaimedPack::Sent(pack));
     let records = [failed(1, &text)];
-    let ended = w.commit_with(1, 1..=1, &records, &NO_EFFECTS);
+    let ended = w.commit_failed(1, 1..=1, &records);
     assert_eq!(ended.await, Commit::Done);
     let failure = w.failures().await.remove(0);
     assert!(failure.record == records[0]);
@@ -75,7 +73,7 @@ async fn answers_larger_than_a_subscriber_s_output_buffer_arrive() {
 /// Closes the connections of one kind, but not the raw one of the test.
 async fn cut(fleet: &Fleet, kind: &str) {
     let words = ["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"];
-    let _: i64 = fleet.raw(&words).await;
+    fleet.write(&words).await;
 }
 
 /// The raw connection of the test, and the pair of the node.

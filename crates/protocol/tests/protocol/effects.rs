@@ -3,7 +3,7 @@
 use baton::Effects;
 use baton_protocol::Commit;
 
-use crate::support::{Fleet, Lane, failed};
+use crate::support::{Fleet, Lane, commit_call, failed};
 
 /// A worker that has claimed messages 1 and 2.
 async fn holding(fleet: &Fleet) -> Lane {
@@ -16,8 +16,8 @@ async fn holding(fleet: &Fleet) -> Lane {
 async fn every_verb_takes_effect_in_the_step_of_the_commit() {
     let fleet = Fleet::new().await;
     let w = holding(&fleet).await;
-    let _: () = fleet.raw(&["SET", &fleet.app("old"), "x"]).await;
-    let _: () = fleet.raw(&["RPUSH", &fleet.app("was-list"), "x"]).await;
+    fleet.write(&["SET", &fleet.app("old"), "x"]).await;
+    fleet.write(&["RPUSH", &fleet.app("was-list"), "x"]).await;
     let mut effects = Effects::default();
     effects.set(fleet.app("string"), b"\xffv");
     effects.set(fleet.app("was-list"), "now a string");
@@ -104,12 +104,8 @@ async fn refused(seed: &[&[&str]], stage: impl Fn(&mut Effects, &dyn Fn(&str) ->
     effects.rpush(fleet.app("later"), "1");
     let records = [failed(2, "m2")];
     let outcomes = baton_protocol::CommitCall {
-        first: 1,
-        last: 2,
-        failed: &records,
         effects: &effects,
-        max_errors: 10,
-        digest: None,
+        ..commit_call(1..=2, &records)
     };
     let answer = w.store.commit(&w.slot, 1, outcomes).await;
     assert_eq!(fleet.dump().await, before, "{answer:?}");

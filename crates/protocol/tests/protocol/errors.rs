@@ -1,14 +1,14 @@
 //! The errors store: a record is deleted only by the commit of the drain that holds it.
 
 use baton_protocol::{
-    Commit, CommitCall, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Reclaimed, Settle,
+    Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Reclaimed, Settle,
 };
 
-use crate::support::{EXPIRED, Fleet, Lane, NO_EFFECTS, failed};
+use crate::support::{EXPIRED, Fleet, Lane, commit_call, failed};
 
 const BYTES: u64 = 1 << 20;
 /// All keys but the hint where the search for the oldest begins.
-const KEPT: [&str; 5] = ["claims", "deadlines", "errors", "errors_held", "workers"];
+const KEPT: &str = "claims deadlines errors errors_held workers";
 
 /// A drain on a store with records 1..=count.
 async fn with_records(fleet: &Fleet, count: u64) -> Lane {
@@ -110,7 +110,7 @@ async fn printed_records_are_deleted_and_the_rest_returns_in_order() {
 async fn the_records_of_a_dead_drain_return_in_order() {
     let fleet = Fleet::new().await;
     let d = with_records(&fleet, 4).await;
-    let before = fleet.dump().await.only(&KEPT);
+    let before = fleet.only(KEPT).await;
     assert_eq!(numbers(&claim(&d, 1, 3).await), [1, 2, 3]);
     drop(d);
     fleet.wait_absent("d").await;
@@ -121,7 +121,7 @@ async fn the_records_of_a_dead_drain_return_in_order() {
         nodes: vec!["d".to_owned()],
     };
     assert_eq!(e.store.reclaim().await.unwrap(), reclaimed);
-    assert_eq!(fleet.dump().await.only(&KEPT), before);
+    assert_eq!(fleet.only(KEPT).await, before);
     assert_eq!(numbers(&claim(&e, 1, 9).await), [1, 2, 3, 4]);
 }
 
@@ -129,13 +129,13 @@ async fn the_records_of_a_dead_drain_return_in_order() {
 async fn a_drain_past_its_deadline_deletes_nothing() {
     let fleet = Fleet::new().await;
     let d = with_records(&fleet, 2).await;
-    let before = fleet.dump().await.only(&KEPT);
+    let before = fleet.only(KEPT).await;
     let held = d.drain_for(1, 9, BYTES, EXPIRED).await;
     assert_eq!(numbers(&held), [1, 2]);
     let e = fleet.lane("e").await;
     assert_eq!(e.store.reclaim().await.unwrap().records, 2);
     assert_eq!(commit(&d, 1, 2).await, ErrorsCommit::Lost);
-    assert_eq!(fleet.dump().await.only(&KEPT), before);
+    assert_eq!(fleet.only(KEPT).await, before);
 
     assert_eq!(numbers(&claim(&e, 1, 9).await), [1, 2]);
     let before = fleet.dump().await;
@@ -224,26 +224,19 @@ async fn ids_that_would_overwrite_a_record_or_are_no_numbers_stop_a_commit() {
         fleet.fail(&["one", "two"]).await;
         assert_eq!(w.take(1, 2).await, "m1 m2");
         let key = &fleet.keys.errors_ids;
-        let _: () = fleet.raw(&["DEL", key]).await;
+        fleet.write(&["DEL", key]).await;
         if let Some(last) = ids {
-            let _: () = fleet.raw(&["HSET", key, "last", last]).await;
+            fleet.write(&["HSET", key, "last", last]).await;
         }
         let before = fleet.dump().await;
         let records = [failed(1, "m1")];
-        let outcomes = CommitCall {
-            first: 1,
-            last: 2,
-            failed: &records,
-            effects: &NO_EFFECTS,
-            max_errors: 10,
-            digest: None,
-        };
+        let outcomes = commit_call(1..=2, &records);
         let error = w.store.commit(&w.slot, 1, outcomes).await.unwrap_err();
         assert!(error.to_string().contains(key), "{name}: {error}");
         assert!(error.to_string().contains("last"), "{name}: {error}");
         assert_eq!(fleet.dump().await, before, "{name}");
         // What the error tells the person to do.
-        let _: () = fleet.raw(&["HSET", key, "last", "2"]).await;
+        fleet.write(&["HSET", key, "last", "2"]).await;
         let commit = w.store.commit(&w.slot, 1, outcomes).await;
         assert_eq!(commit.unwrap(), Commit::Done, "{name}");
         assert_eq!(w.failures().await.len(), 3, "{name}");
@@ -256,7 +249,7 @@ async fn a_wrong_hint_hides_no_record() {
         let fleet = Fleet::new().await;
         let d = with_records(&fleet, 2).await;
         let key = &fleet.keys.errors_ids;
-        let _: () = fleet.raw(&["HSET", key, "free", hint]).await;
+        fleet.write(&["HSET", key, "free", hint]).await;
         assert_eq!(d.failures().await.len(), 2, "{hint}");
         assert_eq!(numbers(&claim(&d, 1, 9).await), [1, 2], "{hint}");
     }
@@ -268,10 +261,10 @@ async fn a_retry_on_a_counter_that_is_no_number_changes_nothing() {
     let (_g, w) = fleet.with_messages(1).await;
     let _ = w.take(1, 1).await;
     let records = [failed(1, "m1")];
-    let commit = w.commit_with(1, 1..=1, &records, &NO_EFFECTS).await;
+    let commit = w.commit_failed(1, 1..=1, &records).await;
     assert_eq!(commit, Commit::Done);
-    let _: () = fleet
-        .raw(&["HSET", &fleet.keys.stats, "retried", "1.5"])
+    fleet
+        .write(&["HSET", &fleet.keys.stats, "retried", "1.5"])
         .await;
     let before = fleet.dump().await;
     let failures = w.failures().await;

@@ -55,7 +55,7 @@ async fn several_claims_are_extended_in_one_call() {
     );
     assert_eq!(w.store.reclaim().await.unwrap().messages, 1);
     assert_eq!(
-        fleet.dump().await.only(&["deadlines", "queue"]),
+        fleet.only("deadlines queue").await,
         ["deadlines: {w:0=TIME, w:2=TIME}", "queue: [1 3 2 2 1]"]
     );
     assert_eq!(w.store.extend(&[], LONG).await.unwrap(), []);

@@ -3,7 +3,7 @@
 use baton::Error;
 use baton_protocol::Commit;
 
-use crate::support::{Fleet, Lane, NO_EFFECTS, failed, publish};
+use crate::support::{Fleet, Lane, commit_call, failed, publish};
 
 /// A fleet with a lease, a claim, and a waiting message whose pack has lost another one.
 struct Spoilt {
@@ -61,14 +61,7 @@ async fn refuses<T: std::fmt::Debug>(
 
 async fn commit(spoilt: &Spoilt, failures: u64) -> Result<Commit, Error> {
     let records: Vec<Vec<u8>> = (2..2 + failures).map(|seq| failed(seq, "m")).collect();
-    let outcomes = baton_protocol::CommitCall {
-        first: 2,
-        last: 3,
-        failed: &records,
-        effects: &NO_EFFECTS,
-        max_errors: 10,
-        digest: None,
-    };
+    let outcomes = commit_call(2..=3, &records);
     spoilt.w.store.commit(&spoilt.w.slot, 2, outcomes).await
 }
 
@@ -183,7 +176,7 @@ async fn a_claim_without_a_deadline_comes_back() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(2).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
-    let _: () = fleet.raw(&["DEL", &fleet.keys.deadlines]).await;
+    fleet.write(&["DEL", &fleet.keys.deadlines]).await;
     assert_eq!(g.reclaim().await.unwrap().messages, 0);
     assert_eq!(g.reclaim().await.unwrap().messages, 2);
     assert!(g.census().await.unwrap().balanced());

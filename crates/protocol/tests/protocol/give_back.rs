@@ -10,7 +10,7 @@ async fn a_claim_that_is_given_back_is_at_the_head_of_the_queue_without_suspects
     let (g, w) = fleet.with_messages(3).await;
     assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
     assert_eq!(w.take(1, 3).await, "m1 m2 m3");
-    let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(w.give_back(1).await, GiveBack::Ok);
     assert_eq!(
         fleet.dump().await,

@@ -94,7 +94,7 @@ async fn an_expired_lease_is_taken_with_the_next_epoch() {
     assert_eq!(epoch(&beat(&b).await), 2);
     assert_eq!(holder(&beat(&a).await), ("b", 2));
     assert_eq!(
-        fleet.dump().await.only(&["generator"]),
+        fleet.only("generator").await,
         ["generator: {epoch=2, node=b, run=RUN, since=TIME, until=TIME}"]
     );
 }
@@ -109,7 +109,7 @@ async fn a_holder_that_is_gone_is_replaced_long_before_its_lease_ends() {
     fleet.wait_absent("a").await;
     assert_eq!(epoch(&beat(&b).await), 2);
     assert_eq!(
-        fleet.dump().await.only(&["generator", "joined"]),
+        fleet.only("generator joined").await,
         [
             "generator: {epoch=2, node=b, run=RUN, since=TIME, until=TIME}",
             "joined: {b=TIME}",
@@ -123,15 +123,15 @@ async fn absence_proves_nothing_about_a_holder_of_another_run_id() {
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
     assert_eq!(epoch(&beat(&a).await), 1);
     let keys = &fleet.keys;
-    let _: () = fleet
-        .raw(&["HSET", &keys.generator, "run", "0ddba11"])
+    fleet
+        .write(&["HSET", &keys.generator, "run", "0ddba11"])
         .await;
-    let _: () = fleet.raw(&["HSET", &keys.nodes, "a", "0ddba11 {}"]).await;
+    fleet.write(&["HSET", &keys.nodes, "a", "0ddba11 {}"]).await;
     drop(a);
     fleet.wait_absent("a").await;
     assert_eq!(holder(&beat(&b).await), ("a", 1));
-    let _: () = fleet
-        .raw(&["HSET", &fleet.keys.generator, "until", "1"])
+    fleet
+        .write(&["HSET", &fleet.keys.generator, "until", "1"])
         .await;
     assert_eq!(epoch(&beat(&b).await), 2);
 }
@@ -171,8 +171,8 @@ async fn a_lease_that_redis_lost_is_raised_above_the_fence() {
 async fn a_fleet_of_another_protocol_is_refused_and_not_changed() {
     let fleet = Fleet::new().await;
     let a = fleet.node("a").await;
-    let _: () = fleet
-        .raw(&["HSET", &fleet.keys.meta, "protocol", "0"])
+    fleet
+        .write(&["HSET", &fleet.keys.meta, "protocol", "0"])
         .await;
     let error = a.beat(LONG, "{}", 0).await.unwrap_err();
     assert!(

@@ -10,7 +10,7 @@ use crate::support::{Fleet, beat, eventually, failed, pack_of, publish, publish_
 
 async fn limit_memory(fleet: &Fleet, bytes: u64) {
     let bytes = bytes.to_string();
-    let _: () = fleet.raw(&["CONFIG", "SET", "maxmemory", &bytes]).await;
+    fleet.write(&["CONFIG", "SET", "maxmemory", &bytes]).await;
 }
 
 async fn publish_is_refused(fleet: &Fleet, g: &Store, first: u64) {
@@ -28,7 +28,7 @@ async fn with_full_memory_only_publish_is_refused() {
     let fleet = Fleet::on(&server.url()).await;
     let (g, w) = fleet.with_messages(6).await;
     assert_eq!(publish(&g, 7, 1).await, Publish::Ok);
-    let _: () = fleet.raw(&["LPUSH", &fleet.keys.queue, "garbage"]).await;
+    fleet.write(&["LPUSH", &fleet.keys.queue, "garbage"]).await;
     limit_memory(&fleet, 1).await;
 
     publish_is_refused(&fleet, &g, 8).await;
@@ -58,7 +58,7 @@ async fn with_full_memory_only_publish_is_refused() {
     limit_memory(&fleet, 1).await;
     assert_eq!(w.take(5, 9).await, "m4 m5 m6", "m3 was poison");
     assert_eq!(w.commit(5, 4..=6).await, Commit::Done);
-    let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(g.reclaim().await.unwrap().messages, 0, "but it rings");
     let claim = w.drain(6, 9, 9999).await;
     assert!(matches!(claim, ErrorsClaim::Claimed(_)));

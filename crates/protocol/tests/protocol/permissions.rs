@@ -6,7 +6,7 @@ use std::path::Path;
 use baton::{Effects, Error, Inspector};
 use baton_protocol::{Beat, Commit, CommitCall, Publish, Seal};
 
-use crate::support::{Fleet, Lane, beat, publish};
+use crate::support::{Fleet, Lane, beat, commit_call, publish};
 
 /// A new user with the password `secret` and these rules. Users belong to the server, so
 /// their names carry the fleet's.
@@ -15,7 +15,7 @@ async fn user(fleet: &Fleet, name: &str, rules: &[&str]) -> String {
     let mut words = vec!["ACL", "SETUSER", &name];
     words.extend(["reset", "resetchannels", "on", ">secret"]);
     words.extend(rules);
-    let _: () = fleet.raw(&words).await;
+    fleet.write(&words).await;
     name
 }
 
@@ -156,12 +156,8 @@ async fn refused_effect(fleet: &Fleet, rules: &[&str]) -> String {
     effects.incr_by(fleet.app("count"), 1);
     effects.sadd(fleet.app("set"), "member");
     let outcomes = CommitCall {
-        first: 1,
-        last: 1,
-        failed: &[],
         effects: &effects,
-        max_errors: 10,
-        digest: None,
+        ..commit_call(1..=1, &[])
     };
     let reason = match w.store.commit(&w.slot, 1, outcomes).await {
         Ok(Commit::Refused { reason }) | Err(Error::Refused(reason)) => reason,

@@ -160,8 +160,8 @@ async fn already_has_the_last_number_also_if_another_node_published_it() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
-    let _: i64 = fleet
-        .raw(&["HSET", &fleet.keys.fence, "last", "1000"])
+    fleet
+        .write(&["HSET", &fleet.keys.fence, "last", "1000"])
         .await;
     let before = fleet.dump().await;
     assert_eq!(publish(&g, 4, 2).await, Publish::Already { last: 1000 });
@@ -182,7 +182,7 @@ async fn a_value_that_is_no_whole_number_is_named_and_nothing_is_written() {
         (stats, "retried", "0"),
     ] {
         for value in ["", "1.5", "-1", "many", "1e3", "9007199254740993"] {
-            let _: i64 = fleet.raw(&["HSET", key, field, value]).await;
+            fleet.write(&["HSET", key, field, value]).await;
             let before = fleet.dump().await;
             let pack = pack(4, 1);
             let error = g
@@ -194,7 +194,7 @@ async fn a_value_that_is_no_whole_number_is_named_and_nothing_is_written() {
             assert!(error.contains(field), "{error}");
             assert_eq!(fleet.dump().await, before);
         }
-        let _: i64 = fleet.raw(&["HSET", key, field, sound]).await;
+        fleet.write(&["HSET", key, field, sound]).await;
     }
     assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
 }

@@ -18,7 +18,7 @@ async fn a_claim_past_its_deadline_returns_with_the_name_of_its_worker() {
     let (g, w) = fleet.with_messages(3).await;
     assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
     assert_eq!(w.take_and_stall(1, 3).await, "m1 m2 m3");
-    let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(g.reclaim().await.unwrap(), reclaimed(3, &["w"]));
     assert_eq!(
         fleet.dump().await,
@@ -46,7 +46,7 @@ async fn the_claims_of_a_worker_that_is_gone_return_long_before_their_deadline()
     fleet.wait_absent("w").await;
     assert_eq!(g.reclaim().await.unwrap(), reclaimed(2, &["w"]));
     assert_eq!(
-        fleet.dump().await.only(&["claims", "deadlines", "stats"]),
+        fleet.only("claims deadlines stats").await,
         ["claims: {x:0=m 1 RUN 1 4 3 3 0}", "deadlines: {x:0=TIME}",]
     );
     let queue: Vec<String> = fleet.raw(&["LRANGE", &fleet.keys.queue, "0", "-1"]).await;
@@ -73,14 +73,14 @@ async fn absence_proves_nothing_about_a_claim_of_another_run_id() {
     drop(w);
     fleet.wait_absent("w").await;
     let claims = &fleet.keys.claims;
-    let _: () = fleet
-        .raw(&["HSET", claims, "w:0", "m 1 0ddba11 1 2 1 2 0"])
+    fleet
+        .write(&["HSET", claims, "w:0", "m 1 0ddba11 1 2 1 2 0"])
         .await;
     let before = fleet.dump().await;
     assert_eq!(g.reclaim().await.unwrap(), reclaimed(0, &[]));
     assert_eq!(fleet.dump().await, before);
-    let _: () = fleet
-        .raw(&["ZADD", &fleet.keys.deadlines, "1", "w:0"])
+    fleet
+        .write(&["ZADD", &fleet.keys.deadlines, "1", "w:0"])
         .await;
     assert_eq!(g.reclaim().await.unwrap(), reclaimed(2, &["w"]));
 }
@@ -104,8 +104,8 @@ async fn one_reclaim_checks_a_bounded_number_of_claims() {
 async fn a_deadline_without_a_claim_is_cleared_away() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
-    let _: () = fleet
-        .raw(&["ZADD", &fleet.keys.deadlines, "1", "w:0"])
+    fleet
+        .write(&["ZADD", &fleet.keys.deadlines, "1", "w:0"])
         .await;
     assert_eq!(g.reclaim().await.unwrap(), reclaimed(0, &[]));
     assert_eq!(fleet.dump().await, ["fence: {epoch=1, node=g}"]);
@@ -116,7 +116,7 @@ async fn a_bell_whose_token_died_with_a_worker_rings_again() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(1).await;
     let before = fleet.dump().await;
-    let _: () = fleet.raw(&["LPOP", &fleet.keys.bell]).await;
+    fleet.write(&["LPOP", &fleet.keys.bell]).await;
     for _ in 0..2 {
         let _ = g.reclaim().await.unwrap();
         assert_eq!(fleet.dump().await, before);
@@ -129,14 +129,11 @@ async fn slots_that_ended_no_claim_for_ten_minutes_are_forgotten() {
     let (g, w) = fleet.with_messages(1).await;
     assert_eq!(w.take(1, 1).await, "m1");
     let _ = w.commit(1, 1..=1).await;
-    let _: () = fleet
-        .raw(&["HSET", &fleet.keys.workers, "old:0", "7 1 1 1000"])
+    fleet
+        .write(&["HSET", &fleet.keys.workers, "old:0", "7 1 1 1000"])
         .await;
     let _ = g.reclaim().await.unwrap();
-    assert_eq!(
-        fleet.dump().await.only(&["workers"]),
-        ["workers: {w:0=1 1 1 TIME}"]
-    );
+    assert_eq!(fleet.only("workers").await, ["workers: {w:0=1 1 1 TIME}"]);
 }
 
 #[tokio::test]
@@ -144,10 +141,10 @@ async fn a_claim_that_no_script_wrote_goes_through_the_queue_to_errors() {
     let fleet = Fleet::new().await;
     let (g, w) = (fleet.generator().await, fleet.lane("w").await);
     let keys = &fleet.keys;
-    let _: () = fleet.raw(&["HSET", &keys.claims, "v:0", "vandal"]).await;
-    let _: () = fleet.raw(&["ZADD", &keys.deadlines, "1", "v:0"]).await;
+    fleet.write(&["HSET", &keys.claims, "v:0", "vandal"]).await;
+    fleet.write(&["ZADD", &keys.deadlines, "1", "v:0"]).await;
     let _ = g.reclaim().await.unwrap();
-    assert_eq!(fleet.dump().await.only(&["queue"]), ["queue: [vandal]"]);
+    assert_eq!(fleet.only("queue").await, ["queue: [vandal]"]);
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
     assert_eq!(
         fleet.dump().await,
@@ -166,15 +163,15 @@ async fn a_drain_s_claim_that_no_script_wrote_is_kept_and_does_not_stop_the_othe
     let (g, w) = fleet.with_messages(1).await;
     assert_eq!(w.take_and_stall(1, 1).await, "m1");
     let keys = &fleet.keys;
-    let _: () = fleet
-        .raw(&["HSET", &keys.claims, "v:0", "e 1  vandal"])
+    fleet
+        .write(&["HSET", &keys.claims, "v:0", "e 1  vandal"])
         .await;
-    let _: () = fleet.raw(&["ZADD", &keys.deadlines, "1", "v:0"]).await;
+    fleet.write(&["ZADD", &keys.deadlines, "1", "v:0"]).await;
     assert_eq!(g.reclaim().await.unwrap().messages, 1);
     assert_eq!(w.take(2, 1).await, "m1 (1)");
     assert_eq!(w.sibling(1).claim(1, 1).await, Claim::Empty);
     assert_eq!(
-        fleet.dump().await.only(&["errors"]),
+        fleet.only("errors").await,
         ["errors: {1=0 at TIME by w try 1: not a message of this fleet: e 1  vandal}"]
     );
 }

@@ -30,7 +30,7 @@ async fn claims_from_before_a_restart_stay_until_their_deadline() {
     assert_eq!(g.reclaim().await.unwrap(), Reclaimed::default());
     assert_eq!(fleet.dump().await, before);
     let deadlines = &fleet.keys.deadlines;
-    let _: () = fleet.raw(&["ZADD", deadlines, "1", "w:0"]).await;
+    fleet.write(&["ZADD", deadlines, "1", "w:0"]).await;
     assert_eq!(g.reclaim().await.unwrap().messages, 1);
     assert_eq!(
         fleet.dump().await,

@@ -6,14 +6,14 @@ use baton_protocol::{
     Settled,
 };
 
-use crate::support::{Fleet, NO_EFFECTS, beat, failed, publish};
+use crate::support::{Fleet, beat, failed, publish};
 
 #[tokio::test]
 async fn every_call_works_after_the_scripts_were_flushed() {
     let fleet = Fleet::new().await;
     let (g, w) = (fleet.node("g").await, fleet.lane("w").await);
     let flush = async || {
-        let _: () = fleet.raw(&["SCRIPT", "FLUSH"]).await;
+        fleet.write(&["SCRIPT", "FLUSH"]).await;
     };
     flush().await;
     g.preflight(false).await.unwrap();
@@ -31,7 +31,7 @@ async fn every_call_works_after_the_scripts_were_flushed() {
     assert_eq!(w.extend(1).await, Extend::Held);
     flush().await;
     let records = [failed(1, "m1")];
-    let commit = w.commit_with(1, 1..=2, &records, &NO_EFFECTS);
+    let commit = w.commit_failed(1, 1..=2, &records);
     assert_eq!(commit.await, Commit::Done);
     flush().await;
     assert_eq!(w.commit(1, 1..=2).await, Commit::Already);

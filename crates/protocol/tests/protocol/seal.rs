@@ -94,16 +94,12 @@ async fn sealing_again_answers_the_same_and_changes_nothing() {
 async fn a_seal_rings_the_bell_if_messages_wait() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
-    assert_eq!(
-        fleet.dump().await.only(&["bell"]),
-        [""; 0],
-        "nothing waits yet"
-    );
+    assert_eq!(fleet.only("bell").await, [""; 0], "nothing waits yet");
     assert_eq!(publish(&g, 1, 1).await, Publish::Ok);
-    let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+    fleet.write(&["DEL", &fleet.keys.bell]).await;
     for _ in 0..2 {
         assert!(matches!(g.seal(1).await.unwrap(), Seal::Sealed { .. }));
-        assert_eq!(fleet.dump().await.only(&["bell"]), ["bell: [1]"]);
+        assert_eq!(fleet.only("bell").await, ["bell: [1]"]);
     }
 }
 
@@ -115,14 +111,18 @@ async fn a_value_that_is_no_whole_number_is_named_and_the_fence_stays() {
     let b = fleet.node("b").await;
     for (field, sound) in [("last", "3"), ("epoch", "1")] {
         for value in ["", "1.5", "many", "9007199254740993"] {
-            let _: i64 = fleet.raw(&["HSET", &fleet.keys.fence, field, value]).await;
+            fleet
+                .write(&["HSET", &fleet.keys.fence, field, value])
+                .await;
             let before = fleet.dump().await;
             let error = b.seal(9).await.unwrap_err().to_string();
             assert!(error.contains(&fleet.keys.fence), "{error}");
             assert!(error.contains(field), "{error}");
             assert_eq!(fleet.dump().await, before);
         }
-        let _: i64 = fleet.raw(&["HSET", &fleet.keys.fence, field, sound]).await;
+        fleet
+            .write(&["HSET", &fleet.keys.fence, field, sound])
+            .await;
     }
 }
 
@@ -130,8 +130,8 @@ async fn a_value_that_is_no_whole_number_is_named_and_the_fence_stays() {
 async fn a_foreign_cursor_is_none_and_does_not_stop_a_seal() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
-    let _: i64 = fleet
-        .raw(&["HSET", &fleet.keys.fence, "cursor", "soon"])
+    fleet
+        .write(&["HSET", &fleet.keys.fence, "cursor", "soon"])
         .await;
     let sealed = Seal::Sealed {
         last: 0,

@@ -4,7 +4,7 @@ use baton_protocol::{
     Commit, CommitCall, Digest, ErrorsClaim, Failure, Publish, PublishCall, Settle, Settled, record,
 };
 
-use crate::support::{Fleet, Lane, NO_EFFECTS, failed, pack, publish, publish_call};
+use crate::support::{Fleet, Lane, commit_call, failed, pack, publish, publish_call};
 
 /// A record with its id.
 fn at(id: u64, record: &[u8]) -> Failure {
@@ -33,7 +33,7 @@ async fn all_failed(fleet: &Fleet, count: u64) -> (Lane, Vec<Vec<u8>>) {
     let records: Vec<Vec<u8>> = (1..=count)
         .map(|seq| failed(seq, format!("m{seq}")))
         .collect();
-    let commit = w.commit_with(1, 1..=count, &records, &NO_EFFECTS).await;
+    let commit = w.commit_failed(1, 1..=count, &records).await;
     assert_eq!(commit, Commit::Done);
     (w, records)
 }
@@ -42,15 +42,7 @@ async fn push(fleet: &Fleet, record: &[u8]) {
     fleet.fail(&[record]).await;
 }
 
-const KEPT: [&str; 7] = [
-    "claims",
-    "deadlines",
-    "errors",
-    "left",
-    "packs",
-    "queue",
-    "stats",
-];
+const KEPT: &str = "claims deadlines errors left packs queue stats";
 
 #[tokio::test]
 async fn one_record_of_many_is_dropped() {
@@ -58,7 +50,7 @@ async fn one_record_of_many_is_dropped() {
     let (w, records) = all_failed(&fleet, 3).await;
     assert_eq!(drop_it(&w, 2, &records[1]).await, Settled::Dropped);
     assert_eq!(
-        fleet.dump().await.only(&KEPT),
+        fleet.only(KEPT).await,
         [
             "errors: {1=1 at 5 by w try 1: bad: m1, 3=3 at 5 by w try 1: bad: m3}",
             "stats: {failed=3}",
@@ -82,7 +74,7 @@ async fn a_record_keeps_its_id_when_others_are_dropped() {
         settle(&w, Settle::Drop, &seen).await,
         [Settled::Missing, Settled::Dropped, Settled::Dropped]
     );
-    assert_eq!(fleet.dump().await.only(&["errors"]), [""; 0]);
+    assert_eq!(fleet.only("errors").await, [""; 0]);
 }
 
 #[tokio::test]
@@ -163,10 +155,10 @@ async fn records_of_any_bytes_are_dropped() {
 async fn a_message_whose_pack_is_gone_waits_again_under_its_own_number() {
     let fleet = Fleet::new().await;
     let (w, records) = all_failed(&fleet, 3).await;
-    let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(retry(&w, 2, &records[1]).await, Settled::Retried);
     assert_eq!(
-        fleet.dump().await.only(&KEPT),
+        fleet.only(KEPT).await,
         [
             "errors: {1=1 at 5 by w try 1: bad: m1, 3=3 at 5 by w try 1: bad: m3}",
             "packs: {2=[m2]}",
@@ -174,7 +166,7 @@ async fn a_message_whose_pack_is_gone_waits_again_under_its_own_number() {
             "stats: {failed=3, retried=1}",
         ]
     );
-    assert_eq!(fleet.dump().await.only(&["bell"]), ["bell: [1]"]);
+    assert_eq!(fleet.only("bell").await, ["bell: [1]"]);
     let before = fleet.dump().await;
     assert_eq!(retry(&w, 2, &records[1]).await, Settled::Missing);
     assert_eq!(fleet.dump().await, before, "asked again");
@@ -182,10 +174,7 @@ async fn a_message_whose_pack_is_gone_waits_again_under_its_own_number() {
     assert_eq!(w.take(2, 9).await, "m2");
     assert_eq!(w.commit(2, 2..=2).await, Commit::Done);
     assert_eq!(
-        fleet
-            .dump()
-            .await
-            .only(&["packs", "left", "queue", "claims", "stats"]),
+        fleet.only("packs left queue claims stats").await,
         ["stats: {done=1, failed=3, retried=1}"]
     );
     assert!(w.store.census().await.unwrap().balanced());
@@ -197,11 +186,11 @@ async fn the_first_message_of_a_pack_that_still_exists_waits_again_in_its_pack()
     let (_g, w) = fleet.with_messages(3).await;
     assert_eq!(w.take(1, 1).await, "m1");
     let record = failed(1, "m1");
-    let commit = w.commit_with(1, 1..=1, std::slice::from_ref(&record), &NO_EFFECTS);
+    let commit = w.commit_failed(1, 1..=1, std::slice::from_ref(&record));
     assert_eq!(commit.await, Commit::Done);
     assert_eq!(retry(&w, 1, &record).await, Settled::Retried);
     assert_eq!(
-        fleet.dump().await.only(&KEPT),
+        fleet.only(KEPT).await,
         [
             "left: {1=3}",
             "packs: {1=[m1 m2 m3]}",
@@ -212,13 +201,13 @@ async fn the_first_message_of_a_pack_that_still_exists_waits_again_in_its_pack()
     assert_eq!(w.take(2, 9).await, "m2 m3");
     assert_eq!(w.commit(2, 2..=3).await, Commit::Done);
     assert_eq!(
-        fleet.dump().await.only(&["left", "packs"]),
+        fleet.only("left packs").await,
         ["left: {1=1}", "packs: {1=[m1 m2 m3]}"]
     );
     assert_eq!(w.take(3, 9).await, "m1");
     assert_eq!(w.commit(3, 1..=1).await, Commit::Done);
     assert_eq!(
-        fleet.dump().await.only(&KEPT),
+        fleet.only(KEPT).await,
         ["stats: {done=3, failed=1, retried=1}"]
     );
     assert!(w.store.census().await.unwrap().balanced());
@@ -230,11 +219,11 @@ async fn another_message_of_a_pack_that_still_exists_gets_a_pack_of_its_own() {
     let (_g, w) = fleet.with_messages(3).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
     let record = failed(2, "m2");
-    let commit = w.commit_with(1, 1..=2, std::slice::from_ref(&record), &NO_EFFECTS);
+    let commit = w.commit_failed(1, 1..=2, std::slice::from_ref(&record));
     assert_eq!(commit.await, Commit::Done);
     assert_eq!(retry(&w, 1, &record).await, Settled::Retried);
     assert_eq!(
-        fleet.dump().await.only(&KEPT),
+        fleet.only(KEPT).await,
         [
             "left: {1=1}",
             "packs: {1=[m1 m2 m3], 2=[m2]}",
@@ -251,11 +240,11 @@ async fn a_message_that_fails_again_can_be_retried_again() {
     for number in 2..5 {
         assert_eq!(retry(&w, number - 1, &records[0]).await, Settled::Retried);
         assert_eq!(w.take(number, 9).await, "m1");
-        let commit = w.commit_with(number, 1..=1, &records, &NO_EFFECTS).await;
+        let commit = w.commit_failed(number, 1..=1, &records).await;
         assert_eq!(commit, Commit::Done);
     }
     assert_eq!(
-        fleet.dump().await.only(&KEPT),
+        fleet.only(KEPT).await,
         [
             "errors: {4=1 at 5 by w try 1: bad: m1}",
             "stats: {failed=4, retried=3}",
@@ -317,8 +306,8 @@ async fn a_record_that_is_no_message_of_the_fleet_cannot_be_retried() {
     )
     .await;
     is_unfit(&fleet, &w, "lists in lists", &vec![0x91; 100_000]).await;
-    let _: () = fleet.raw(&["HDEL", &fleet.keys.packs, "3"]).await;
-    let _: () = fleet.raw(&["HSET", &fleet.keys.left, "3", "2"]).await;
+    fleet.write(&["HDEL", &fleet.keys.packs, "3"]).await;
+    fleet.write(&["HSET", &fleet.keys.left, "3", "2"]).await;
     is_unfit(
         &fleet,
         &w,
@@ -351,7 +340,7 @@ async fn of_two_records_of_one_message_only_one_is_retried() {
         "while a worker has claimed it"
     );
     assert_eq!(
-        fleet.dump().await.only(&["errors", "packs", "stats"]),
+        fleet.only("errors packs stats").await,
         [
             "errors: {2=1 at 6 by w try 1: bad: m1}",
             "packs: {1=[m1]}",
@@ -371,12 +360,8 @@ async fn a_thousand_records_are_settled_in_several_calls() {
         .map(|seq| failed(seq, format!("m{seq}")))
         .collect();
     let outcomes = CommitCall {
-        first: 1,
-        last: 1000,
-        failed: &records,
-        effects: &NO_EFFECTS,
         max_errors: 1000,
-        digest: None,
+        ..commit_call(1..=1000, &records)
     };
     assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
     let seen: Vec<Failure> = (1..)
@@ -407,18 +392,14 @@ async fn the_ledger_has_an_entry_for_a_retry_but_not_for_a_drop() {
     let _ = w.take(1, 2).await;
     let records = [failed(1, "m1"), failed(2, "m2")];
     let outcomes = CommitCall {
-        first: 1,
-        last: 2,
-        failed: &records,
-        effects: &NO_EFFECTS,
-        max_errors: 10,
         digest,
+        ..commit_call(1..=2, &records)
     };
     assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
     assert_eq!(drop_it(&w, 1, &records[0]).await, Settled::Dropped);
     assert_eq!(retry(&w, 2, &records[1]).await, Settled::Retried);
     assert_eq!(
-        fleet.dump().await.only(&["ledger"]),
+        fleet.only("ledger").await,
         ["ledger: [p 1 1 2 0000000000000000 TIME, c w:0 1 2 2 0000000000000000 TIME, r 2 TIME]"]
     );
 }

@@ -4,7 +4,7 @@ use baton::inspect::{NodeRole, TakeoverCause};
 use baton::{Error, Inspector};
 use baton_protocol::{Commit, Failure, Publish, Seal, Settle, Settled};
 
-use crate::support::{Fleet, LONG, NO_EFFECTS, beat, failed, publish, start};
+use crate::support::{Fleet, LONG, beat, failed, publish, start};
 
 #[tokio::test]
 async fn a_snapshot_of_an_empty_server_is_empty_and_balanced() {
@@ -34,7 +34,7 @@ async fn a_snapshot_has_nodes_messages_takeovers_and_failures() {
     fleet.wait_absent("dead").await;
     let _ = w.take(1, 3).await;
     let records = [failed(1, "m1"), failed(2, "m2")];
-    let commit = w.commit_with(1, 1..=3, &records, &NO_EFFECTS).await;
+    let commit = w.commit_failed(1, 1..=3, &records).await;
     assert_eq!(commit, Commit::Done);
     let again = [Failure {
         id: 1,
@@ -106,7 +106,7 @@ async fn a_server_that_lost_the_scripts_is_sent_them_again() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(3).await;
     for _ in 0..2 {
-        let _: () = fleet.raw(&["SCRIPT", "FLUSH"]).await;
+        fleet.write(&["SCRIPT", "FLUSH"]).await;
         assert_eq!(
             Inspector::over(g.clone()).snapshot().await.unwrap().pending,
             3
@@ -122,8 +122,8 @@ async fn a_server_that_lost_the_scripts_is_sent_them_again() {
 async fn a_fleet_of_another_protocol_is_not_read() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(3).await;
-    let _: () = fleet
-        .raw(&["HSET", &fleet.keys.meta, "protocol", "0"])
+    fleet
+        .write(&["HSET", &fleet.keys.meta, "protocol", "0"])
         .await;
     let error = Inspector::over(g.clone()).snapshot().await.unwrap_err();
     assert!(
@@ -160,7 +160,7 @@ async fn all_of_a_snapshot_is_read_in_one_transaction() {
     let node = fleet.node("a").await;
     // The first snapshot sends the script.
     let _ = Inspector::over(node.clone()).snapshot().await.unwrap();
-    let _: () = fleet.raw(&["CONFIG", "RESETSTAT"]).await;
+    fleet.write(&["CONFIG", "RESETSTAT"]).await;
     let _ = Inspector::over(node.clone()).snapshot().await.unwrap();
     for (command, times) in [("multi", 1), ("exec", 1), ("hgetall", 2), ("time", 2)] {
         assert_eq!(runs(&fleet, command).await, times, "{command}");

@@ -24,7 +24,9 @@ async fn joined(fleet: &Fleet, names: &[&str]) -> Vec<Store> {
     // Two may have joined in the same millisecond; the tests want the order of their names.
     for (place, name) in names.iter().enumerate() {
         let place = (place + 1).to_string();
-        let _: () = fleet.raw(&["ZADD", &fleet.keys.joined, &place, name]).await;
+        fleet
+            .write(&["ZADD", &fleet.keys.joined, &place, name])
+            .await;
     }
     nodes
 }
@@ -78,10 +80,7 @@ async fn a_later_node_moves_up_when_those_before_it_die() {
     fleet.wait_absent("c").await;
     assert!(first_in_line(&nodes[1]).await, "d");
     assert!(first_in_line(&nodes[2]).await, "e");
-    assert_eq!(
-        fleet.dump().await.only(&["joined"]),
-        ["joined: {a=1, d=4, e=5}"]
-    );
+    assert_eq!(fleet.only("joined").await, ["joined: {a=1, d=4, e=5}"]);
 }
 
 #[tokio::test]
@@ -90,22 +89,19 @@ async fn a_silent_standby_loses_its_place_though_it_is_connected() {
     let nodes = joined(&fleet, &["a", "b", "c", "d"]).await;
     let (now, _): (u64, u64) = fleet.raw(&["TIME"]).await;
     let minute_ago = ((now - 60) * 1000).to_string();
-    let _: () = fleet
-        .raw(&["ZADD", &fleet.keys.seen, &minute_ago, "b"])
+    fleet
+        .write(&["ZADD", &fleet.keys.seen, &minute_ago, "b"])
         .await;
     let ttl = Duration::from_millis(1500);
     let Beat::Worker { place, .. } = nodes[3].beat(ttl, "{}", 0).await.unwrap() else {
         panic!("d is the generator");
     };
     assert_eq!(place, 2);
-    assert_eq!(
-        fleet.dump().await.only(&["joined"]),
-        ["joined: {a=1, c=3, d=4}"]
-    );
+    assert_eq!(fleet.only("joined").await, ["joined: {a=1, c=3, d=4}"]);
     // Its next beat puts it at the end of the line.
     let _ = nodes[1].beat(ttl, "{}", 0).await.unwrap();
     assert_eq!(
-        fleet.dump().await.only(&["joined"]),
+        fleet.only("joined").await,
         ["joined: {a=1, b=TIME, c=3, d=4}"]
     );
 }
@@ -114,7 +110,7 @@ async fn a_silent_standby_loses_its_place_though_it_is_connected() {
 async fn a_node_that_was_silent_for_ten_minutes_is_forgotten() {
     let fleet = Fleet::new().await;
     let nodes = joined(&fleet, &["a", "b", "c"]).await;
-    let _: () = fleet.raw(&["ZADD", &fleet.keys.seen, "1", "b"]).await;
+    fleet.write(&["ZADD", &fleet.keys.seen, "1", "b"]).await;
     let _ = beat(&nodes[2]).await;
     assert_eq!(
         fleet.dump().await,

@@ -11,13 +11,13 @@ async fn messages_of_a_dead_worker_come_back_a_few_at_a_time_and_then_alone() {
     let (g, w) = fleet.with_messages(40).await;
     fleet.death("x", 40, &g).await;
     assert_eq!(
-        fleet.dump().await.only(&["queue", "claims", "stats"]),
+        fleet.only("queue claims stats").await,
         ["queue: [1 40 1 40 1 TIME RUN x]"]
     );
     let few: Vec<String> = (1..=16).map(|seq| format!("m{seq}")).collect();
     assert_eq!(fleet.death("y", 100, &g).await, few.join(" ") + " (1)");
     assert_eq!(
-        fleet.dump().await.only(&["queue"]),
+        fleet.only("queue").await,
         ["queue: [1 40 1 16 2 TIME RUN x,y, 1 40 17 40 1 TIME RUN x]"]
     );
     for seq in 1..=16 {
@@ -54,7 +54,7 @@ async fn a_death_counts_only_for_the_messages_of_its_claim() {
     assert_eq!(fleet.death("x", 2, &g).await, "m1 m2");
     assert_eq!(fleet.death("y", 1, &g).await, "m1 (1)");
     assert_eq!(
-        fleet.dump().await.only(&["queue"]),
+        fleet.only("queue").await,
         ["queue: [1 2 1 1 2 TIME RUN x,y, 1 2 2 2 1 TIME RUN x]"]
     );
 }
@@ -87,10 +87,7 @@ async fn a_message_that_killed_three_workers_fails_and_its_neighbours_wait_on() 
     assert_eq!(w.take(5, 3).await, "m3 (2)");
     assert_eq!(w.commit(5, 3..=3).await, Commit::Done);
     assert_eq!(
-        fleet
-            .dump()
-            .await
-            .only(&["packs", "left", "queue", "stats"]),
+        fleet.only("packs left queue stats").await,
         ["stats: {done=2, failed=1}"]
     );
 }
@@ -128,7 +125,7 @@ async fn a_message_that_waits_for_its_verdict_is_behind_the_others() {
     assert_eq!(publish(&g, 2, 2).await, Publish::Ok);
     assert_eq!(w.take(1, 9).await, "m2 m3");
     assert_eq!(
-        fleet.dump().await.only(&["queue", "stats"]),
+        fleet.only("queue stats").await,
         ["queue: [1 1 1 1 3 TIME RUN x,y,z]"]
     );
     assert!(g.census().await.unwrap().balanced());
@@ -145,7 +142,7 @@ async fn a_worker_that_is_back_under_its_name_did_not_die() {
     let _x = fleet.node("x").await;
     assert_eq!(w.take(1, 1).await, "m1 (3)");
     assert_eq!(
-        fleet.dump().await.only(&["claims", "queue", "stats"]),
+        fleet.only("claims queue stats").await,
         [
             "claims: {w:0=m 1 RUN 1 2 1 1 3 TIME RUN y,z}",
             "queue: [1 2 2 2 0]",
@@ -163,7 +160,7 @@ async fn a_worker_that_loses_its_claims_and_lives_is_never_blamed() {
         fleet.age_suspects().await;
     }
     assert_eq!(w.take(10, 2).await, "m1 m2 (9)");
-    assert_eq!(fleet.dump().await.only(&["queue", "stats"]), [""; 0]);
+    assert_eq!(fleet.only("queue stats").await, [""; 0]);
 }
 
 #[tokio::test]
@@ -206,18 +203,15 @@ async fn after_a_restart_of_the_server_the_time_of_a_verdict_begins_anew() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(1).await;
     let range = "1 1 1 1 3 1 0ddba11 x,y,z";
-    let _: () = fleet.raw(&["LSET", &fleet.keys.queue, "0", range]).await;
+    fleet.write(&["LSET", &fleet.keys.queue, "0", range]).await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
     assert_eq!(
-        fleet.dump().await.only(&["queue", "stats"]),
+        fleet.only("queue stats").await,
         ["queue: [1 1 1 1 3 TIME RUN x,y,z]"]
     );
     fleet.age_suspects().await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
-    assert_eq!(
-        fleet.dump().await.only(&["queue", "stats"]),
-        ["stats: {failed=1}"]
-    );
+    assert_eq!(fleet.only("queue stats").await, ["stats: {failed=1}"]);
 }
 
 #[tokio::test]
@@ -226,12 +220,9 @@ async fn a_verdict_does_not_wait_for_a_clock_that_was_ahead() {
     let (_g, w) = fleet.with_messages(1).await;
     let run = fleet.run_id().await;
     let range = format!("1 1 1 1 3 99999999999999 {run} x,y,z");
-    let _: () = fleet.raw(&["LSET", &fleet.keys.queue, "0", &range]).await;
+    fleet.write(&["LSET", &fleet.keys.queue, "0", &range]).await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
-    assert_eq!(
-        fleet.dump().await.only(&["queue", "stats"]),
-        ["stats: {failed=1}"]
-    );
+    assert_eq!(fleet.only("queue stats").await, ["stats: {failed=1}"]);
 }
 
 #[tokio::test]
@@ -251,7 +242,7 @@ async fn a_poisonous_message_keeps_its_bytes_whatever_they_are() {
     fleet.age_suspects().await;
     assert_eq!(w.sibling(1).claim(1, 1).await, Claim::Empty);
     assert_eq!(
-        fleet.dump().await.only(&["errors", "left"]),
+        fleet.only("errors left").await,
         [
             r"errors: {1=2 at TIME by w try 3: its worker died 3 times: \xff\x00\xfe\r\n}",
             "left: {1=1}",
@@ -264,7 +255,7 @@ async fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_later_messages_a
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(1).await;
     for garbage in ["garbage", "", "1 1 1", "2 1 1 1 0", "-1 1 1 1 0"] {
-        let _: () = fleet.raw(&["LPUSH", &fleet.keys.queue, garbage]).await;
+        fleet.write(&["LPUSH", &fleet.keys.queue, garbage]).await;
     }
     let mut raw = redis::cmd("LPUSH");
     raw.arg(&fleet.keys.queue).arg(b"\xff\x00".as_slice());
@@ -301,17 +292,14 @@ async fn a_flood_of_garbage_is_cleared_in_steps_that_ring_the_bell() {
     let mut flood = redis::cmd("LPUSH");
     flood.arg(&fleet.keys.queue).arg(vec!["garbage"; 150]);
     fleet.send(&flood).await;
-    let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
     assert_eq!(
-        fleet.dump().await.only(&["bell", "stats"]),
+        fleet.only("bell stats").await,
         ["bell: [1]", "stats: {foreign=100}"]
     );
     assert_eq!(w.take(1, 1).await, "m1");
-    assert_eq!(
-        fleet.dump().await.only(&["queue", "stats"]),
-        ["stats: {foreign=150}"]
-    );
+    assert_eq!(fleet.only("queue stats").await, ["stats: {foreign=150}"]);
 }
 
 #[tokio::test]
@@ -319,7 +307,7 @@ async fn a_range_whose_pack_is_missing_goes_to_errors_and_later_messages_are_del
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(2).await;
     assert_eq!(publish(&g, 3, 1).await, Publish::Ok);
-    let _: () = fleet.raw(&["HDEL", &fleet.keys.packs, "1"]).await;
+    fleet.write(&["HDEL", &fleet.keys.packs, "1"]).await;
     assert_eq!(w.take(1, 5).await, "m3");
     assert_eq!(
         fleet.dump().await,

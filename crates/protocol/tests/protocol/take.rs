@@ -11,7 +11,7 @@ use baton_protocol::{
 use crate::support::{EXPIRED, Fleet, LONG, failed};
 
 /// All keys but the hint where the search for the oldest begins.
-const KEPT: [&str; 4] = ["claims", "deadlines", "errors", "errors_held"];
+const KEPT: &str = "claims deadlines errors errors_held";
 
 fn failure(seq: u64) -> Failure {
     Failure {
@@ -111,18 +111,18 @@ async fn taken_messages_are_out_of_reach_for_others() {
 #[tokio::test]
 async fn taken_messages_that_are_given_back_are_in_the_store_as_before() {
     let fleet = with_records(150).await;
-    let before = fleet.dump().await.only(&KEPT);
+    let before = fleet.only(KEPT).await;
     let store = fleet.node("page").await;
     let ids: Vec<u64> = (1..=150).rev().collect();
     let take = claim(&store, &ids, LONG).await;
     assert_eq!(take.count(), 150);
     let back = taken(|taken| taken.put_back = 150);
     assert_eq!(take.give_back().await.unwrap(), back);
-    assert_eq!(fleet.dump().await.only(&KEPT), before);
+    assert_eq!(fleet.only(KEPT).await, before);
     let _ = take.give_back().await.unwrap();
     let lost = taken(|taken| taken.lost = 150);
     assert_eq!(take.remove().await.unwrap(), lost, "it is too late");
-    assert_eq!(fleet.dump().await.only(&KEPT), before);
+    assert_eq!(fleet.only(KEPT).await, before);
     let d = fleet.lane("d").await;
     assert_eq!(d.drain(1, 2, 9999).await, ErrorsClaim::Claimed(vec![1, 2]));
 }
@@ -130,7 +130,7 @@ async fn taken_messages_that_are_given_back_are_in_the_store_as_before() {
 #[tokio::test]
 async fn taken_messages_return_when_the_taker_dies() {
     let fleet = with_records(3).await;
-    let before = fleet.dump().await.only(&KEPT);
+    let before = fleet.only(KEPT).await;
     let store = fleet.node("page").await;
     let take = claim(&store, &[1, 2, 3], LONG).await;
     assert_eq!(take.count(), 3);
@@ -138,20 +138,20 @@ async fn taken_messages_return_when_the_taker_dies() {
     fleet.wait_absent("page").await;
     let other = fleet.node("other").await;
     assert_eq!(other.reclaim().await.unwrap().records, 3);
-    assert_eq!(fleet.dump().await.only(&KEPT), before);
+    assert_eq!(fleet.only(KEPT).await, before);
 }
 
 #[tokio::test]
 async fn a_take_that_expired_removes_nothing() {
     let fleet = with_records(2).await;
-    let before = fleet.dump().await.only(&KEPT);
+    let before = fleet.only(KEPT).await;
     let store = fleet.node("page").await;
     let take = claim(&store, &[1, 2], EXPIRED).await;
     assert_eq!(store.reclaim().await.unwrap().records, 2);
     assert_eq!(take.extend().await.unwrap(), Extend::Lost);
     let lost = taken(|taken| taken.lost = 2);
     assert_eq!(take.remove().await.unwrap(), lost);
-    assert_eq!(fleet.dump().await.only(&KEPT), before);
+    assert_eq!(fleet.only(KEPT).await, before);
     let again = claim(&store, &[1, 2], Duration::from_secs(60)).await;
     assert_eq!(again.count(), 2);
 }

@@ -30,7 +30,7 @@ async fn newest(store: &Store) -> (String, u64) {
 async fn silent_for(fleet: &Fleet, node: &str, ms: u64) {
     let (s, us): (u64, u64) = fleet.raw(&["TIME"]).await;
     let at = (s * 1000 + us / 1000 - ms).to_string();
-    let _: () = fleet.raw(&["ZADD", &fleet.keys.seen, &at, node]).await;
+    fleet.write(&["ZADD", &fleet.keys.seen, &at, node]).await;
 }
 
 fn about(ms: u64) -> std::ops::Range<u64> {
@@ -69,8 +69,8 @@ async fn after_a_resignation_the_gap_counts_from_the_resignation() {
     let keys = &fleet.keys;
     let since: String = fleet.raw(&["HGET", &keys.generator, "since"]).await;
     let before = (since.parse::<u64>().unwrap() - 200_000).to_string();
-    let _: () = fleet
-        .raw(&["HSET", &keys.generator, "since", &before])
+    fleet
+        .write(&["HSET", &keys.generator, "since", &before])
         .await;
     let _ = beat(&b).await;
     let (words, gap) = newest(&b).await;
@@ -123,8 +123,8 @@ async fn a_clock_that_was_set_back_makes_no_negative_gap() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
     let _ = a.beat(EXPIRED, "{}", 0).await.unwrap();
-    let _: () = fleet
-        .raw(&["ZADD", &fleet.keys.seen, "9999999999999", "a"])
+    fleet
+        .write(&["ZADD", &fleet.keys.seen, "9999999999999", "a"])
         .await;
     let _ = beat(&b).await;
     assert_eq!(newest(&b).await, ("2 b expired from a".to_owned(), 0));

@@ -2,7 +2,7 @@
 
 use baton_protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, Pack, Publish, record};
 
-use crate::support::{Fleet, NO_EFFECTS, failed, pack_of, publish_call, text_of};
+use crate::support::{Fleet, failed, pack_of, publish_call, text_of};
 
 /// Publishes texts, claims them, and ends them all as failed. The worker and the errors store must
 /// get the same bytes.
@@ -27,7 +27,7 @@ async fn travels(texts: &[&[u8]]) {
         assert!(text == *sent, "message {seq} changed");
         records.push(failed(seq, text));
     }
-    let commit = w.commit_with(1, 1..=count, &records, &NO_EFFECTS);
+    let commit = w.commit_failed(1, 1..=count, &records);
     assert_eq!(commit.await, Commit::Done);
     let most_bytes = 1 << 30;
     let ErrorsClaim::Claimed(ids) = w.drain(2, count, most_bytes).await else {

@@ -7,7 +7,7 @@ use baton_protocol::{
 };
 
 use crate::support::{
-    EXPIRED, Fleet, LONG, Lane, NO_EFFECTS, beat, failed, pack, publish, publish_call,
+    EXPIRED, Fleet, LONG, Lane, beat, commit_call, failed, pack, publish, publish_call,
 };
 
 /// A fleet in which every call would change something.
@@ -26,14 +26,14 @@ impl Busy {
         let _ = beat(&w.store).await;
         let _ = w.take(1, 3).await;
         let records = [failed(1, "m1")];
-        let commit = w.commit_with(1, 1..=1, &records, &NO_EFFECTS);
+        let commit = w.commit_failed(1, 1..=1, &records);
         assert_eq!(commit.await, Commit::Done);
         fleet.fail(&["record"]).await;
         let _ = w.sibling(1).take_and_stall(1, 1).await;
         let drain = w.sibling(2);
         let _ = drain.drain_for(1, 1, 1, EXPIRED).await;
         fleet.fail(&[failed(1, "m1")]).await;
-        let _: () = fleet.raw(&["DEL", &fleet.keys.bell]).await;
+        fleet.write(&["DEL", &fleet.keys.bell]).await;
         Self { fleet, g, w }
     }
 
@@ -45,13 +45,13 @@ impl Busy {
     }
 }
 
-/// Makes the call with each of its keys spoilt, one at a time.
-async fn refuses(keys: &[&str], call: impl AsyncFn(&Busy) -> Result<(), Error>) {
-    for name in keys {
+/// Makes the call with each of its keys spoilt, one at a time. Blanks separate their names.
+async fn refuses(keys: &str, call: impl AsyncFn(&Busy) -> Result<(), Error>) {
+    for name in keys.split(' ') {
         let busy = Busy::new().await;
         let key = busy.key(name);
-        let _: () = busy.fleet.raw(&["DEL", key]).await;
-        let _: () = busy.fleet.raw(&["SET", key, "not ours"]).await;
+        busy.fleet.write(&["DEL", key]).await;
+        busy.fleet.write(&["SET", key, "not ours"]).await;
         let before = busy.fleet.dump().await;
         let answer = call(&busy).await;
         assert_eq!(busy.fleet.dump().await, before, "{name} is spoilt");
@@ -68,8 +68,8 @@ async fn refuses(keys: &[&str], call: impl AsyncFn(&Busy) -> Result<(), Error>) 
 
 #[tokio::test]
 async fn beat_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = ["generator", "nodes", "joined", "seen", "meta", "takeovers"];
-    refuses(&keys, async |busy| {
+    let keys = "generator nodes joined seen meta takeovers";
+    refuses(keys, async |busy| {
         busy.w.store.beat(LONG, "{}", 0).await.map(drop)
     })
     .await;
@@ -81,7 +81,7 @@ async fn the_first_beat_of_a_fleet_refuses_a_spoilt_key_and_writes_nothing() {
         let fleet = Fleet::new().await;
         let a = fleet.node("a").await;
         let key = format!("baton:{{{}}}:{name}", fleet.name);
-        let _: () = fleet.raw(&["SET", &key, "not ours"]).await;
+        fleet.write(&["SET", &key, "not ours"]).await;
         let answer = a.beat(LONG, "{}", 0).await;
         let untouched = format!("{name}: 'not ours'");
         assert_eq!(fleet.dump().await, [untouched.as_str()], "{answer:?}");
@@ -92,32 +92,32 @@ async fn the_first_beat_of_a_fleet_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn leave_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = ["generator", "nodes", "joined", "seen"];
-    refuses(&keys, async |busy| busy.g.leave().await.map(drop)).await;
+    let keys = "generator nodes joined seen";
+    refuses(keys, async |busy| busy.g.leave().await.map(drop)).await;
 }
 
 #[tokio::test]
 async fn forget_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = ["nodes", "joined", "seen"];
-    refuses(&keys, async |busy| busy.g.forget().await.map(drop)).await;
+    let keys = "nodes joined seen";
+    refuses(keys, async |busy| busy.g.forget().await.map(drop)).await;
 }
 
 #[tokio::test]
 async fn roster_refuses_a_spoilt_key() {
-    let keys = ["generator", "nodes", "joined", "seen"];
-    refuses(&keys, async |busy| busy.g.roster().await.map(drop)).await;
+    let keys = "generator nodes joined seen";
+    refuses(keys, async |busy| busy.g.roster().await.map(drop)).await;
 }
 
 #[tokio::test]
 async fn seal_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = ["fence", "queue", "bell"];
-    refuses(&keys, async |busy| busy.w.store.seal(2).await.map(drop)).await;
+    let keys = "fence queue bell";
+    refuses(keys, async |busy| busy.w.store.seal(2).await.map(drop)).await;
 }
 
 #[tokio::test]
 async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = ["fence", "queue", "packs", "stats", "bell", "ledger"];
-    refuses(&keys, async |busy| {
+    let keys = "fence queue packs stats bell ledger";
+    refuses(keys, async |busy| {
         let pack = pack(7, 1);
         let call = PublishCall {
             digest: Some(Digest::default()),
@@ -130,8 +130,8 @@ async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = ["queue", "packs", "claims", "deadlines", "workers", "bell"];
-    refuses(&keys, async |busy| {
+    let keys = "queue packs claims deadlines workers bell";
+    refuses(keys, async |busy| {
         let lane = busy.w.sibling(7);
         lane.store
             .claim(ClaimCall {
@@ -151,10 +151,10 @@ async fn claim_that_meets_garbage_refuses_a_spoilt_key_and_writes_nothing() {
     for name in ["errors", "errors_ids", "stats"] {
         let busy = Busy::new().await;
         let queue = &busy.fleet.keys.queue;
-        let _: () = busy.fleet.raw(&["LPUSH", queue, "garbage"]).await;
+        busy.fleet.write(&["LPUSH", queue, "garbage"]).await;
         let key = busy.key(name);
-        let _: () = busy.fleet.raw(&["DEL", key]).await;
-        let _: () = busy.fleet.raw(&["SET", key, "not ours"]).await;
+        busy.fleet.write(&["DEL", key]).await;
+        busy.fleet.write(&["SET", key, "not ours"]).await;
         let before = busy.fleet.dump().await;
         let lane = busy.w.sibling(7);
         let error = lane
@@ -174,7 +174,7 @@ async fn claim_that_meets_garbage_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn extend_refuses_a_spoilt_key_and_writes_nothing() {
-    refuses(&["claims", "deadlines"], async |busy| {
+    refuses("claims deadlines", async |busy| {
         let claims = [(busy.w.slot.clone(), 1)];
         busy.w.store.extend(&claims, LONG).await.map(drop)
     })
@@ -183,28 +183,15 @@ async fn extend_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = [
-        "claims",
-        "deadlines",
-        "packs",
-        "left",
-        "workers",
-        "stats",
-        "errors",
-        "errors_ids",
-        "ledger",
-    ];
-    refuses(&keys, async |busy| {
+    let keys = "claims deadlines packs left workers stats errors errors_ids ledger";
+    refuses(keys, async |busy| {
         let mut effects = Effects::default();
         effects.set(busy.fleet.app("x"), "1");
         let records = [failed(2, "m2")];
         let outcomes = CommitCall {
-            first: 2,
-            last: 2,
-            failed: &records,
             effects: &effects,
-            max_errors: 10,
             digest: Some(Digest::default()),
+            ..commit_call(2..=2, &records)
         };
         let w = &busy.w;
         w.store.commit(&w.slot, 1, outcomes).await.map(drop)
@@ -212,19 +199,11 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
     .await;
 }
 
-const RETURN_KEYS: [&str; 7] = [
-    "queue",
-    "claims",
-    "deadlines",
-    "workers",
-    "bell",
-    "errors_held",
-    "errors_ids",
-];
+const RETURN_KEYS: &str = "queue claims deadlines workers bell errors_held errors_ids";
 
 #[tokio::test]
 async fn give_back_refuses_a_spoilt_key_and_writes_nothing() {
-    refuses(&RETURN_KEYS, async |busy| {
+    refuses(RETURN_KEYS, async |busy| {
         busy.w.store.give_back(&busy.w.slot, 1).await.map(drop)
     })
     .await;
@@ -232,21 +211,14 @@ async fn give_back_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn reclaim_refuses_a_spoilt_key_and_writes_nothing() {
-    refuses(&RETURN_KEYS, async |busy| busy.g.reclaim().await.map(drop)).await;
+    refuses(RETURN_KEYS, async |busy| busy.g.reclaim().await.map(drop)).await;
 }
 
-const DRAIN_KEYS: [&str; 6] = [
-    "errors",
-    "claims",
-    "deadlines",
-    "workers",
-    "errors_held",
-    "errors_ids",
-];
+const DRAIN_KEYS: &str = "errors claims deadlines workers errors_held errors_ids";
 
 #[tokio::test]
 async fn errors_claim_refuses_a_spoilt_key_and_writes_nothing() {
-    refuses(&DRAIN_KEYS, async |busy| {
+    refuses(DRAIN_KEYS, async |busy| {
         let lane = busy.w.sibling(7);
         let wanted = Wanted::Oldest {
             max: 9,
@@ -261,7 +233,7 @@ async fn errors_claim_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn errors_commit_refuses_a_spoilt_key_and_writes_nothing() {
-    refuses(&DRAIN_KEYS, async |busy| {
+    refuses(DRAIN_KEYS, async |busy| {
         let drain = busy.w.sibling(2);
         let commit = drain.store.errors_commit(&drain.slot, 1, 0);
         commit.await.map(drop)
@@ -271,22 +243,14 @@ async fn errors_commit_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn census_refuses_a_spoilt_key() {
-    let keys = ["fence", "queue", "claims", "stats", "errors"];
-    refuses(&keys, async |busy| busy.g.census().await.map(drop)).await;
+    let keys = "fence queue claims stats errors";
+    refuses(keys, async |busy| busy.g.census().await.map(drop)).await;
 }
 
 #[tokio::test]
 async fn a_snapshot_refuses_a_spoilt_key() {
-    let keys = [
-        "meta",
-        "generator",
-        "takeovers",
-        "queue",
-        "errors",
-        "errors_held",
-        "errors_ids",
-    ];
-    refuses(&keys, async |busy| {
+    let keys = "meta generator takeovers queue errors errors_held errors_ids";
+    refuses(keys, async |busy| {
         Inspector::over(busy.g.clone()).snapshot().await.map(drop)
     })
     .await;
@@ -294,22 +258,12 @@ async fn a_snapshot_refuses_a_spoilt_key() {
 
 #[tokio::test]
 async fn errors_settle_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = [
-        "errors",
-        "errors_held",
-        "queue",
-        "packs",
-        "left",
-        "stats",
-        "fence",
-        "bell",
-        "ledger",
-    ];
+    let keys = "errors errors_held queue packs left stats fence bell ledger";
     for (settle, settled) in [
         (Settle::Drop, Settled::Dropped),
         (Settle::Retry, Settled::Retried),
     ] {
-        refuses(&keys, async |busy| {
+        refuses(keys, async |busy| {
             let record = failed(1, "m1");
             let seen = [Failure { id: 3, record }];
             let answer = busy.g.errors_settle(settle, &seen).await?;
@@ -331,5 +285,5 @@ async fn preflight_names_a_spoilt_key_before_a_node_joins() {
             .collect()
     };
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    refuses(&keys, async |busy| busy.g.preflight(false).await).await;
+    refuses(&keys.join(" "), async |busy| busy.g.preflight(false).await).await;
 }

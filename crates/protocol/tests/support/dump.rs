@@ -18,10 +18,10 @@ pub(crate) struct Dump(Vec<String>);
 
 impl Dump {
     /// Only the lines of these keys.
-    pub(crate) fn only(&self, keys: &[&str]) -> Self {
+    pub(crate) fn only(&self, keys: &str) -> Self {
         let wanted = |line: &&String| {
             let key = line.split_once(": ").map(|(key, _)| key);
-            key.is_some_and(|key| keys.contains(&key))
+            key.is_some_and(|key| keys.split(' ').any(|wanted| wanted == key))
         };
         Self(self.0.iter().filter(wanted).cloned().collect())
     }

@@ -65,7 +65,17 @@ impl Lane {
 
     /// Commits messages that all ended well.
     pub(crate) async fn commit(&self, number: u64, ended: RangeInclusive<u64>) -> Commit {
-        self.commit_with(number, ended, &[], &NO_EFFECTS).await
+        self.commit_failed(number, ended, &[]).await
+    }
+
+    /// Commits messages, some of which failed.
+    pub(crate) async fn commit_failed(
+        &self,
+        number: u64,
+        ended: RangeInclusive<u64>,
+        failed: &[Vec<u8>],
+    ) -> Commit {
+        self.commit_with(number, ended, failed, &NO_EFFECTS).await
     }
 
     /// Commits messages, some of which failed or staged effects.
@@ -77,12 +87,8 @@ impl Lane {
         effects: &Effects,
     ) -> Commit {
         let outcomes = CommitCall {
-            first: *ended.start(),
-            last: *ended.end(),
-            failed,
             effects,
-            max_errors: 10,
-            digest: None,
+            ..commit_call(ended, failed)
         };
         self.commit_outcomes(number, outcomes).await
     }
@@ -131,6 +137,18 @@ impl Lane {
 
     pub(crate) async fn give_back(&self, number: u64) -> GiveBack {
         self.store.give_back(&self.slot, number).await.unwrap()
+    }
+}
+
+/// The commit of messages, some of which failed, without effects and with room for ten records.
+pub(crate) fn commit_call(ended: RangeInclusive<u64>, failed: &[Vec<u8>]) -> CommitCall<'_> {
+    CommitCall {
+        first: *ended.start(),
+        last: *ended.end(),
+        failed,
+        effects: &NO_EFFECTS,
+        max_errors: 10,
+        digest: None,
     }
 }
 

@@ -14,7 +14,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, FromRedisValue};
 
 pub(crate) use dump::Dump;
-pub(crate) use lane::{Lane, NO_EFFECTS, failed, text_of};
+pub(crate) use lane::{Lane, NO_EFFECTS, commit_call, failed, text_of};
 
 /// A time to live that is longer than any test.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
@@ -111,6 +111,11 @@ impl Fleet {
         command.query_async(&mut self.raw.clone()).await.unwrap()
     }
 
+    /// Sends a raw command whose answer does not matter.
+    pub(crate) async fn write(&self, words: &[&str]) {
+        let _: redis::Value = self.raw(words).await;
+    }
+
     /// Sends a raw command that has bytes in it.
     pub(crate) async fn send(&self, command: &redis::Cmd) {
         let mut raw = self.raw.clone();
@@ -128,8 +133,7 @@ impl Fleet {
         }
         self.send(&append).await;
         let last = (last + records.len() as u64).to_string();
-        let _: u64 = self
-            .raw(&["HSET", &self.keys.errors_ids, "last", &last])
+        self.write(&["HSET", &self.keys.errors_ids, "last", &last])
             .await;
     }
 
@@ -150,6 +154,11 @@ impl Fleet {
     pub(crate) async fn dump(&self) -> Dump {
         let pattern = format!("*{{{}[:}}]*", self.name);
         dump::dump(&mut self.raw.clone(), &pattern, &self.name).await
+    }
+
+    /// The lines of these keys, whose names blanks separate.
+    pub(crate) async fn only(&self, keys: &str) -> Dump {
+        self.dump().await.only(keys)
     }
 
     /// Every key of the server.
@@ -189,7 +198,7 @@ impl Fleet {
             let words: Vec<&str> = range.split(' ').collect();
             if let Some(suspects) = rewrite(&words) {
                 let range = format!("{} {suspects}", words[..5].join(" "));
-                let _: () = self.raw(&["LSET", queue, &at.to_string(), &range]).await;
+                self.write(&["LSET", queue, &at.to_string(), &range]).await;
             }
         }
     }

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
+use baton_figures::{runtime, server};
 use baton_print::errln;
 use baton_processes::Info;
 use baton_protocol::PackBuilder;
 
+use crate::Rounds;
 use crate::line::Line;
 use crate::report::{Report, quartiles};
-use crate::{Rounds, server};
 
 const TEXT: [u8; 64] = [b'x'; 64];
 /// Packs that are claimed and committed between two looks at the clock. Half of them are above
@@ -21,10 +22,7 @@ const SHORTEST: u64 = 10_000;
 const SLOW_FILL: u64 = 1_000_000;
 
 pub(crate) fn cost(_: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(processor(rounds, report))
+    runtime()?.block_on(processor(rounds, report))
 }
 
 /// Takes the levels in turns, so that whatever else the machine does hits all of them.

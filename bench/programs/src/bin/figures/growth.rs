@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use anyhow::Result;
+use baton_figures::{runtime, server};
 use baton_protocol::{PackBuilder, record};
 
+use crate::Rounds;
 use crate::line::Line;
 use crate::report::{Report, quartiles};
-use crate::{Rounds, server};
 
 /// Messages per pack that are tried with texts of 64 bytes.
 const PACKS: [u64; 6] = [1, 10, 100, 250, 500, 1000];
@@ -19,10 +20,7 @@ const GROUP_BYTES: usize = 2 << 20;
 const GROUP_PACKS: u64 = 200;
 
 pub(crate) fn cost(_: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         report.tell("Redis CPU per message, whole life", "ours, unsafe queue");
         for count in PACKS {
             let text = vec![b'x'; 64];

@@ -4,13 +4,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use baton_log::LogEvent;
-use baton_processes::{Fleet, Info};
+use baton::{FleetName, Target};
+use baton_bench::ServerProbe;
+use baton_figures::{TIMEOUT, fleet, server};
+use baton_processes::{Info, Told, process_cpu_us};
+use baton_protocol::Keys;
 
+use crate::Rounds;
 use crate::report::Report;
-use crate::{Rounds, server};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Commands that nodes send, as opposed to those that scripts run inside the server.
 const TOP_LEVEL: [&str; 8] = [
     "evalsha",
@@ -25,11 +27,8 @@ const TOP_LEVEL: [&str; 8] = [
 
 pub(crate) fn cost(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
     let server = server()?;
-    let mut fleet = Fleet::new(program, &["--redis", &server.url(), "--messages", "1"]);
-    fleet.start_many(rounds.idle_nodes + 1, PATIENCE)?;
-    fleet.wait_for(0, PATIENCE, "the only message", |told| {
-        matches!(told.event(), LogEvent::Processed { .. })
-    })?;
+    let fleet = fleet(program, &server, rounds.idle_nodes + 1, "--messages 1")?;
+    fleet.wait_for(0, TIMEOUT, "the only message", Told::is_processed)?;
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
     let worker = fleet
         .alive()
@@ -67,21 +66,12 @@ pub(crate) fn cost(program: &Path, rounds: Rounds, report: &mut Report) -> Resul
 
 pub(crate) fn full_speed(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
     let server = server()?;
-    let mut fleet = Fleet::new(program, &["--redis", &server.url(), "--interval", "0"]);
-    fleet.start_many(3, PATIENCE)?;
-    let keys = baton_protocol::Keys::new(&baton::FleetName::new("default")?);
-    let mut redis = redis::Client::open(server.url())?.get_connection()?;
-    let mut ended = || -> Result<u64> {
-        let (done, failed): (Option<u64>, Option<u64>) = redis::cmd("HMGET")
-            .arg(&keys.stats)
-            .arg("done")
-            .arg("failed")
-            .query(&mut redis)?;
-        Ok(done.unwrap_or(0) + failed.unwrap_or(0))
-    };
-    let (began, before) = (Instant::now(), ended()?);
+    let _fleet = fleet(program, &server, 3, "--interval 0")?;
+    let keys = Keys::new(&FleetName::new("default")?);
+    let mut probe = ServerProbe::open(&Target::parse(&server.url())?)?;
+    let (began, before) = (Instant::now(), probe.counts(&keys)?.1);
     std::thread::sleep(Duration::from_secs(rounds.seconds));
-    let rate = (ended()? - before) as f64 / began.elapsed().as_secs_f64();
+    let rate = (probe.counts(&keys)?.1 - before) as f64 / began.elapsed().as_secs_f64();
     report.add(
         "full speed, one generator and two workers",
         &format!("{rate:.0} messages/s"),
@@ -109,20 +99,7 @@ pub(crate) fn total(redis: &mut redis::Connection) -> Result<f64> {
 
 /// Seconds of processor time that a process has used.
 fn cpu(pid: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
-    let ticks: u64 = fields
-        .get(11..13)
-        .context("no times in stat")?
-        .iter()
-        .flat_map(|field| field.parse::<u64>())
-        .sum();
-    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    Ok(process_cpu_us(pid).context("no processor time")? / 1e6)
 }
 
 fn rss_mb(pid: u32) -> Result<f64> {

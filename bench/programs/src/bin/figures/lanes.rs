@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use baton::{FleetName, Target};
 use baton_bench::ServerProbe;
+use baton_figures::{TIMEOUT, server};
 use baton_processes::peak_rss_mb;
 use baton_protocol::Keys;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::Rounds;
 use crate::report::Report;
-use crate::{Rounds, server};
 
 /// What a handler takes.
 const WORK: &str = "100ms";
 /// Messages that one lane can handle per second.
 const LANE_RATE: f64 = 10.0;
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One generator and one worker, with a few lanes, many, and as many as a node may have.
 pub(crate) fn of_slow_handlers(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
@@ -112,11 +112,11 @@ fn rate(program: &Path, lanes: usize, rounds: Rounds) -> Result<(f64, f64)> {
     let server = server()?;
     let keys = Keys::new(&FleetName::new("default")?);
     let mut probe = ServerProbe::open(&Target::parse(&server.url())?)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let wait = |probe: &mut ServerProbe, what: &str, enough: &dyn Fn((u64, u64)) -> bool| {
         while !enough(probe.counts(&keys)?) {
             if Instant::now() > deadline {
-                bail!("{lanes} lanes: no {what} within {PATIENCE:?}");
+                bail!("{lanes} lanes: no {what} within {TIMEOUT:?}");
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use baton::{Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
+use baton_figures::{runtime, server};
 
+use crate::Rounds;
 use crate::report::{Report, ms, percentile};
-use crate::{Rounds, server};
 
 /// When each message was made, and how long it took to its handler.
 #[derive(Default)]
@@ -58,10 +59,7 @@ pub(crate) fn publish_to_handler(_: &Path, rounds: Rounds, report: &mut Report) 
                 let node = Node::builder(FleetName::new("latency")?)
                     .interval(Duration::from_millis(5))
                     .build(Target::parse(&url)?, watch.clone(), watch)?;
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()?;
-                runtime.block_on(node.run(async move {
+                runtime()?.block_on(node.run(async move {
                     let _ = stop.wait_for(|stop| *stop).await;
                 }))?;
                 Ok(())
@@ -98,10 +96,7 @@ pub(crate) fn publish_to_handler(_: &Path, rounds: Rounds, report: &mut Report) 
 }
 
 fn ping_while(url: &str, go_on: impl Fn() -> bool) -> Result<Vec<Duration>> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let client = redis::Client::open(url)?;
         let mut connection = client.get_multiplexed_async_connection().await?;
         let mut pings = Vec::new();

@@ -18,12 +18,11 @@ mod takeover;
 mod thousand;
 mod work;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use baton_print::errln;
-use baton_server::PrivateServer;
 
 use report::Report;
 
@@ -108,7 +107,7 @@ fn measure() -> Result<()> {
         );
     }
     let rounds = if quick { QUICK } else { FULL };
-    let program = program()?;
+    let program = baton_figures::program()?;
     let mut report = Report::new(quick);
     for (name, experiment) in EXPERIMENTS {
         if wanted.is_empty() || wanted.iter().any(|arg| arg == name) {
@@ -116,23 +115,4 @@ fn measure() -> Result<()> {
         }
     }
     report.finish()
-}
-
-/// The `baton` that was built beside this program.
-fn program() -> Result<PathBuf> {
-    let beside = std::env::current_exe()?.with_file_name("baton");
-    if !beside.exists() {
-        bail!(
-            "{} is missing: build the whole workspace first",
-            beside.display()
-        );
-    }
-    Ok(beside)
-}
-
-/// A private server without persistence.
-fn server() -> Result<PrivateServer> {
-    PrivateServer::builder()
-        .start()
-        .context("cannot start a private server")
 }

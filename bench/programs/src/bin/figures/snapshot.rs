@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use baton::{FleetName, Inspector, Target};
+use baton_figures::{runtime, server};
 use baton_processes::redis_cpu_us;
 use baton_protocol::{Keys, Store, new_name};
 
+use crate::Rounds;
 use crate::report::{Report, ms, percentile, quartiles};
-use crate::{Rounds, server};
 
 /// Snapshots between two looks at the clock.
 const GROUP: usize = 5;
@@ -18,10 +19,7 @@ const GROUP: usize = 5;
 const GOAL_US: f64 = 5000.0;
 
 pub(crate) fn cost(_: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(measure(rounds, report))
+    runtime()?.block_on(measure(rounds, report))
 }
 
 async fn measure(rounds: Rounds, report: &mut Report) -> Result<()> {

@@ -4,18 +4,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use baton_log::LogEvent;
-use baton_processes::{Fleet, recovery_time};
+use baton_figures::{SLOW_WORK, TIMEOUT, fleet, server, slow_fleet};
+use baton_processes::{Fleet, Told, recovery_time};
 
+use crate::Rounds;
 use crate::report::Report;
-use crate::{Rounds, server};
 
-const PATIENCE: Duration = Duration::from_secs(20);
 /// The defaults that the goals speak of.
 const LEASE_TTL: Duration = Duration::from_millis(1500);
 const CLAIM_TTL: Duration = Duration::from_secs(5);
-/// How long the workers of the recovery figures pretend to handle a message.
-const WORK: Duration = Duration::from_millis(300);
 
 /// Kills the generator and waits for the first message of its successor.
 pub(crate) fn kill_generator(fleet: &mut Fleet) -> Result<Duration> {
@@ -23,17 +20,16 @@ pub(crate) fn kill_generator(fleet: &mut Fleet) -> Result<Duration> {
     let mark = fleet.mark();
     let killed = Instant::now();
     fleet.kill9(generator)?;
-    let next = fleet.wait_for(mark, PATIENCE, "a message of the successor", |told| {
-        matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
+    let next = fleet.wait_for(mark, TIMEOUT, "a message of the successor", |told| {
+        told.is_published() && told.copy != generator
     })?;
-    fleet.start_many(1, PATIENCE)?;
+    fleet.start_many(1, TIMEOUT)?;
     Ok(next.at - killed)
 }
 
 pub(crate) fn at_full_speed(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
     let server = server()?;
-    let mut fleet = Fleet::new(program, &["--redis", &server.url(), "--interval", "0"]);
-    fleet.start_many(4, PATIENCE)?;
+    let mut fleet = fleet(program, &server, 4, "--interval 0")?;
     let times: Result<Vec<_>> = (0..rounds.kills)
         .map(|_| kill_generator(&mut fleet))
         .collect();
@@ -48,13 +44,11 @@ pub(crate) fn at_full_speed(program: &Path, rounds: Rounds, report: &mut Report)
 
 pub(crate) fn on_the_beat(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
     let server = server()?;
-    let mut fleet = Fleet::new(program, &["--redis", &server.url()]);
-    fleet.start_many(4, PATIENCE)?;
+    let mut fleet = fleet(program, &server, 4, "--interval 500ms")?;
     let mut gaps = Vec::new();
     for round in 0..rounds.kills {
-        let published =
-            |told: &baton_processes::Told| matches!(told.event(), LogEvent::Published { .. });
-        let before = fleet.wait_for(fleet.mark(), PATIENCE, "a beat", published)?;
+        let published = Told::is_published;
+        let before = fleet.wait_for(fleet.mark(), TIMEOUT, "a beat", published)?;
         // Spread over the beat, so that the worst moment is among them.
         let moment = before.at + Duration::from_millis(480) * round as u32 / rounds.kills as u32;
         std::thread::sleep(moment.saturating_duration_since(Instant::now()));
@@ -66,11 +60,11 @@ pub(crate) fn on_the_beat(program: &Path, rounds: Rounds, report: &mut Report) -
             .rev()
             .find(|told| published(told))
             .map(|told| told.at);
-        let next = fleet.wait_for(mark, PATIENCE, "the next beat", |told| {
+        let next = fleet.wait_for(mark, TIMEOUT, "the next beat", |told| {
             published(told) && told.copy != before.copy
         })?;
         gaps.push(next.at - last.unwrap_or(killed));
-        fleet.start_many(1, PATIENCE)?;
+        fleet.start_many(1, TIMEOUT)?;
     }
     let goal = Duration::from_millis(600);
     report.times(
@@ -87,15 +81,14 @@ pub(crate) fn of_a_paused_generator(
     report: &mut Report,
 ) -> Result<()> {
     let server = server()?;
-    let mut fleet = Fleet::new(program, &["--redis", &server.url(), "--interval", "20ms"]);
-    fleet.start_many(4, PATIENCE)?;
+    let fleet = fleet(program, &server, 4, "--interval 20ms")?;
     let mut times = Vec::new();
     for _ in 0..rounds.pauses {
         let generator = fleet.generator().context("nobody generates")?;
         fleet.pause(generator)?;
         let paused = Instant::now();
-        let next = fleet.wait_for(fleet.mark(), PATIENCE, "the successor", |told| {
-            matches!(told.event(), LogEvent::Published { .. }) && told.copy != generator
+        let next = fleet.wait_for(fleet.mark(), TIMEOUT, "the successor", |told| {
+            told.is_published() && told.copy != generator
         })?;
         times.push(next.at - paused);
         fleet.resume(generator)?;
@@ -109,31 +102,10 @@ pub(crate) fn of_a_paused_generator(
     Ok(())
 }
 
-/// A fleet in which about one worker is busy at a time.
-fn slow_fleet(program: &Path, url: &str) -> Result<Fleet> {
-    let mut fleet = Fleet::new(
-        program,
-        &["--redis", url, "--interval", "1s", "--work", "300ms"],
-    );
-    fleet.start_many(4, PATIENCE)?;
-    Ok(fleet)
-}
-
 pub(crate) fn of_a_dead_worker(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
-    let server = server()?;
-    let mut fleet = slow_fleet(program, &server.url())?;
-    let mut times = Vec::new();
-    for _ in 0..rounds.kills {
-        let kill = |fleet: &mut Fleet, copy| fleet.kill9(copy);
-        times.push(recovery_time(&mut fleet, &server.url(), WORK, kill)?);
-        fleet.start_many(1, PATIENCE)?;
-    }
-    let goal = Duration::from_millis(250);
-    report.times(
-        "kill -9 of a worker with a message → begun by another",
-        &times,
-        goal,
-    );
+    let times = recoveries(program, rounds.kills, Fleet::kill9)?;
+    let what = "kill -9 of a worker with a message → begun by another";
+    report.times(what, &times, Duration::from_millis(250));
     Ok(())
 }
 
@@ -142,19 +114,24 @@ pub(crate) fn of_a_paused_worker(
     rounds: Rounds,
     report: &mut Report,
 ) -> Result<()> {
-    let server = server()?;
-    let mut fleet = slow_fleet(program, &server.url())?;
-    let mut times = Vec::new();
-    for _ in 0..rounds.pauses {
-        let pause = |fleet: &mut Fleet, copy| fleet.pause(copy);
-        times.push(recovery_time(&mut fleet, &server.url(), WORK, pause)?);
-        fleet.start_many(1, PATIENCE)?;
-    }
-    let goal = CLAIM_TTL + Duration::from_secs(1);
-    report.times(
-        "SIGSTOP of a worker with a message (TTL path)",
-        &times,
-        goal,
-    );
+    let times = recoveries(program, rounds.pauses, |fleet, copy| fleet.pause(copy))?;
+    let what = "SIGSTOP of a worker with a message (TTL path)";
+    report.times(what, &times, CLAIM_TTL + Duration::from_secs(1));
     Ok(())
+}
+
+/// Hurts busy workers, one after the other. Returns how long each one's message waited.
+fn recoveries(
+    program: &Path,
+    rounds: usize,
+    hurt: fn(&mut Fleet, usize) -> Result<()>,
+) -> Result<Vec<Duration>> {
+    let server = server()?;
+    let mut fleet = slow_fleet(program, &server)?;
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        times.push(recovery_time(&mut fleet, &server.url(), SLOW_WORK, hurt)?);
+        fleet.start_many(1, TIMEOUT)?;
+    }
+    Ok(times)
 }

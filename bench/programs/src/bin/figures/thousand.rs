@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use baton::inspect::NodeRole;
+use baton_figures::{TIMEOUT, server};
 use baton_log::LogEvent;
-use baton_processes::{Fleet, History, status};
+use baton_processes::{Fleet, History, Told, status};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use crate::Rounds;
 use crate::idle::{top_level, total};
 use crate::report::Report;
 use crate::takeover::kill_generator;
-use crate::{Rounds, server};
 
 /// How many nodes start at a time: all at once would wait for each other, one by one for nothing.
 const BATCH: usize = 25;
-const PATIENCE: Duration = Duration::from_secs(60);
 /// What a node may take, by the goal of the idle figures, and what is left for everybody else.
 const NODE_MB: u64 = 10;
 const SPARE_MB: u64 = 1024;
@@ -80,9 +80,7 @@ fn takeovers(program: &Path, rounds: Rounds, count: usize, report: &mut Report) 
     one_generator(&fleet, &server.url(), count, report)?;
 
     let told = fleet.told();
-    let reigns = told
-        .iter()
-        .filter(|told| matches!(told.event(), LogEvent::Generator { .. }));
+    let reigns = told.iter().filter(|told| told.is_generator());
     let history = History::new(&told);
     let twice = history.published_twice().len() + history.duplicated().len();
     let reigns = reigns.count();
@@ -100,7 +98,7 @@ fn crowd(program: &Path, url: &str, interval: &str, count: usize) -> Result<Flee
     let mut fleet = Fleet::new(program, &["--redis", url, "--interval", interval]);
     while fleet.alive().len() < count {
         let batch = BATCH.min(count - fleet.alive().len());
-        fleet.start_many(batch, PATIENCE)?;
+        fleet.start_many(batch, TIMEOUT)?;
     }
     Ok(fleet)
 }
@@ -120,7 +118,7 @@ fn one_generator(fleet: &Fleet, url: &str, count: usize, report: &mut Report) ->
                     LogEvent::Generator { .. } | LogEvent::Worker { .. } | LogEvent::Fenced { .. }
                 )
         });
-        role.is_some_and(|told| matches!(told.event(), LogEvent::Generator { .. }))
+        role.is_some_and(Told::is_generator)
     };
     let believers = fleet.alive().iter().filter(|copy| believes(copy)).count();
     report.add(

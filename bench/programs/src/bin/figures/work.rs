@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use baton::{FleetName, Target};
 use baton_bench::ServerProbe;
-use baton_processes::Fleet;
+use baton_figures::{TIMEOUT, fleet, server};
 use baton_protocol::{Keys, Range};
 
+use crate::Rounds;
 use crate::report::Report;
-use crate::{Rounds, server};
 
 /// Two workers of eight lanes, a millisecond per message.
 const WORKERS: usize = 2;
@@ -19,32 +19,17 @@ const LANES: usize = 8;
 const IDEAL: f64 = 16_000.0;
 /// The most that a lane may hold while another idles, in messages of a millisecond.
 const MOST_HELD: u64 = 50;
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn of_a_millisecond(program: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
     let server = server()?;
     let messages = 16_000 * rounds.seconds;
-    let mut fleet = Fleet::new(
-        program,
-        &[
-            "--redis",
-            &server.url(),
-            "--interval",
-            "0",
-            "--messages",
-            &messages.to_string(),
-            "--work",
-            "1ms",
-            "--concurrency",
-            &LANES.to_string(),
-        ],
-    );
-    fleet.start_many(WORKERS + 1, PATIENCE)?;
+    let args = format!("--interval 0 --messages {messages} --work 1ms --concurrency {LANES}");
+    let _fleet = fleet(program, &server, WORKERS + 1, &args)?;
     let keys = Keys::new(&FleetName::new("default")?);
     let mut probe = ServerProbe::open(&Target::parse(&server.url())?)?;
     // From the first tenth, when all are at work, to the last.
     let (mut began, mut most_held) = (None, 0);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let rate = loop {
         let (_, ended) = probe.counts(&keys)?;
         if began.is_none() && ended >= messages / 10 {
@@ -56,7 +41,7 @@ pub(crate) fn of_a_millisecond(program: &Path, rounds: Rounds, report: &mut Repo
             break (ended - before) as f64 / at.elapsed().as_secs_f64();
         }
         if Instant::now() > deadline {
-            bail!("{ended} of {messages} ended within {PATIENCE:?}");
+            bail!("{ended} of {messages} ended within {TIMEOUT:?}");
         }
         std::thread::sleep(Duration::from_millis(2));
     };

@@ -14,7 +14,7 @@ mod report;
 mod result;
 mod speed;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,7 +22,6 @@ use anyhow::{Context, Result, bail};
 use baton::Target;
 use baton_bench::ServerProbe;
 use baton_print::{errln, outln};
-use baton_server::PrivateServer;
 
 use peer::{PEERS, Peer, Place};
 use result::Row;
@@ -77,7 +76,7 @@ fn measure() -> Result<()> {
         report::check(&page)?;
     }
     process::end_with_signals()?;
-    let (program, server) = (program()?, server_version()?);
+    let (program, server) = (baton_figures::program()?, server_version()?);
     let mut rows: Vec<Row> = peers
         .into_iter()
         .map(|peer| Row::new(peer, &place, &server, effort))
@@ -150,24 +149,8 @@ fn run(row: &mut Row, program: &Path, place: &Place, round: &str) {
     }
 }
 
-/// The `baton` that was built beside this program.
-fn program() -> Result<PathBuf> {
-    let beside = std::env::current_exe()?.with_file_name("baton");
-    if !beside.exists() {
-        bail!("{} is missing: build it first", beside.display());
-    }
-    Ok(beside)
-}
-
 /// What private servers are, by name and version.
 fn server_version() -> Result<String> {
-    let server = server()?;
+    let server = baton_figures::server()?;
     ServerProbe::open(&Target::parse(&server.url())?)?.version()
-}
-
-/// A private server without persistence.
-fn server() -> Result<PrivateServer> {
-    PrivateServer::builder()
-        .start()
-        .context("cannot start a private server")
 }

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use baton_figures::{SLOW_WORK, TIMEOUT, server, slow_fleet};
 use baton_print::errln;
 use baton_processes::{Fleet, recovery_time};
 use baton_server::PrivateServer;
@@ -12,15 +13,12 @@ use baton_server::PrivateServer;
 use crate::peer::{Peer, Place};
 use crate::process::{self, Heard, Program};
 use crate::result::{Recovery, Row};
-use crate::server;
-use crate::speed::{PATIENCE, SIZE, wait_for, wait_word};
+use crate::speed::{SIZE, wait_for, wait_word};
 
 /// The worker that is killed, the one that is to take over, and who gives them the message.
 const FIRST: usize = 0;
 const SECOND: usize = 1;
 const PRODUCER: usize = 2;
-/// How long our workers pretend to handle a message.
-const WORK: Duration = Duration::from_millis(300);
 
 /// A peer whose first worker was killed.
 struct Waiting {
@@ -98,22 +96,13 @@ impl Waiting {
 pub(crate) fn of_ours(program: &Path, kills: usize) -> Result<Duration> {
     errln!("peers: ours, kill -9 of {kills} workers");
     let server = server()?;
-    let args = [
-        "--redis",
-        &server.url(),
-        "--interval",
-        "1s",
-        "--work",
-        "300ms",
-    ];
-    let mut fleet = Fleet::new(program, &args);
-    fleet.start_many(4, PATIENCE)?;
+    let mut fleet = slow_fleet(program, &server)?;
     let mut adopted = adopt(&fleet);
     let mut times = Vec::new();
     for _ in 0..kills {
         let kill = |fleet: &mut Fleet, copy| fleet.kill9(copy);
-        times.push(recovery_time(&mut fleet, &server.url(), WORK, kill)?);
-        fleet.start_many(1, PATIENCE)?;
+        times.push(recovery_time(&mut fleet, &server.url(), SLOW_WORK, kill)?);
+        fleet.start_many(1, TIMEOUT)?;
         adopted.into_iter().for_each(process::release);
         adopted = adopt(&fleet);
     }

@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use baton::Target;
 use baton_bench::ServerProbe;
+use baton_figures::{TIMEOUT, server};
 
 use crate::peer::{Peer, Place};
 use crate::process::{Heard, Program};
-use crate::server;
 
 /// Bytes of every message's text.
 pub(crate) const SIZE: &str = "64";
-/// Longest wait for an adapter to be ready, and for any progress.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long to listen for messages that are handled once more.
 const ENCORE: Duration = Duration::from_millis(300);
 const WORKERS: usize = 2;
@@ -58,9 +56,9 @@ pub(crate) fn wait_for(
 /// Waits until worker `who` says a word.
 pub(crate) fn wait_word(ear: &Receiver<Heard>, who: usize, word: &str) -> Result<()> {
     let said = |heard: &Heard| heard.who == who && heard.line.as_deref() == Some(word);
-    wait_for(ear, &[who], Instant::now() + PATIENCE, said)?
+    wait_for(ear, &[who], Instant::now() + TIMEOUT, said)?
         .map(drop)
-        .with_context(|| format!("no `{word}` within {PATIENCE:?}"))
+        .with_context(|| format!("no `{word}` within {TIMEOUT:?}"))
 }
 
 /// Times a peer.
@@ -129,9 +127,9 @@ impl Counts {
             line.map_or(heard.who == PRODUCER, |line| line.starts_with("done "))
         };
         loop {
-            let Some(heard) = wait_for(ear, &[0, 1], Instant::now() + PATIENCE, news)? else {
+            let Some(heard) = wait_for(ear, &[0, 1], Instant::now() + TIMEOUT, news)? else {
                 bail!(
-                    "{} of {messages} handled, and then nothing for {PATIENCE:?}",
+                    "{} of {messages} handled, and then nothing for {TIMEOUT:?}",
                     self.sum()
                 );
             };

@@ -10,7 +10,7 @@ use baton_protocol::{
 };
 
 use super::Step;
-use crate::support::{Fleet, Lane, failed, pack, publish_call, text_of};
+use crate::support::{Fleet, Lane, commit_call, failed, pack, publish_call, text_of};
 
 /// So few that a publish is sometimes refused.
 const MAX_PENDING: u64 = 15;
@@ -288,12 +288,9 @@ impl World {
     async fn send_commit(&mut self, l: usize, sent: Sent) -> Commit {
         let lane = &self.workers[l].lane;
         let outcomes = CommitCall {
-            first: *sent.ended.start(),
-            last: *sent.ended.end(),
-            failed: &sent.records,
             effects: &sent.effects,
             max_errors: MAX_ERRORS,
-            digest: None,
+            ..commit_call(sent.ended.clone(), &sent.records)
         };
         let commit = lane.store.commit(&lane.slot, sent.number, outcomes);
         let answer = commit.await.unwrap();

@@ -1,0 +1,54 @@
+//! What the programs `figures` and `peers` share: the `baton` beside them, servers and fleets.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use baton_processes::Fleet;
+use baton_server::PrivateServer;
+use tokio::runtime::Runtime;
+
+/// Longest wait for copies to be ready, and for any progress.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a worker of [`slow_fleet`] pretends to handle a message.
+pub const SLOW_WORK: Duration = Duration::from_millis(300);
+
+/// The `baton` that was built beside this program.
+pub fn program() -> Result<PathBuf> {
+    let beside = std::env::current_exe()?.with_file_name("baton");
+    if !beside.exists() {
+        bail!("{} is missing: build it first", beside.display());
+    }
+    Ok(beside)
+}
+
+/// A private server without persistence.
+pub fn server() -> Result<PrivateServer> {
+    PrivateServer::builder()
+        .start()
+        .context("cannot start a private server")
+}
+
+/// A fleet of `count` copies that know their roles. Blanks separate the arguments of `baton run`.
+pub fn fleet(program: &Path, server: &PrivateServer, count: usize, args: &str) -> Result<Fleet> {
+    let url = server.url();
+    let all: Vec<&str> = ["--redis", &url]
+        .into_iter()
+        .chain(args.split(' '))
+        .collect();
+    let mut fleet = Fleet::new(program, &all);
+    fleet.start_many(count, TIMEOUT)?;
+    Ok(fleet)
+}
+
+/// A fleet in which about one worker is busy at a time.
+pub fn slow_fleet(program: &Path, server: &PrivateServer) -> Result<Fleet> {
+    let work = format!("--interval 1s --work {}ms", SLOW_WORK.as_millis());
+    fleet(program, server, 4, &work)
+}
+
+/// A runtime on the calling thread.
+pub fn runtime() -> Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    Ok(builder.enable_all().build()?)
+}
