@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             )?;
         }
         // Only now Redis removes them. A program that dies before leaves them in the store.
-        if let ErrorsCommit::Lost = drain.commit(batch.len() as u64).await? {
+        if let ErrorsCommit::Lost = drain.commit(batch.len()).await? {
             writeln!(
                 std::io::stderr(),
                 "too slow: the batch is in the store again"

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use baton_protocol::audit::{self, Audit};
-use baton_protocol::{Ledger, Settle, Store, new_name};
+use baton_protocol::{Ledger, Setting, Settle, Store, new_name};
 
 use crate::failed::{Drain, Failed, FailedCursor, FailedId, FailedPage, Settlement, Take};
+use crate::node::config::check_ttl;
 use crate::observe::snapshot::Snapshot;
 use crate::{Error, FleetName, Target};
 
@@ -24,14 +25,20 @@ use crate::{Error, FleetName, Target};
 /// let page = inspector.failed_messages(FailedCursor::NEWEST, 100).await?;
 /// let ids: Vec<_> = page.messages.iter().map(|failed| failed.id).collect();
 /// let settlement = inspector.retry(&ids).await;
+/// println!("{} wait for a worker again", settlement.retried);
+/// if let Some(error) = settlement.error {
+///     return Err(error);
+/// }
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// A [`Watch`](crate::inspect::Watch) reads a fleet again and again.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Inspector {
     store: Store,
+    /// Whether the fleet sees that this process lives. A claim of an absent process does not last.
+    present: bool,
 }
 
 impl Inspector {
@@ -39,19 +46,21 @@ impl Inspector {
     /// failed messages that it has claimed as soon as it dies.
     pub async fn connect(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
         let store = Store::open(target, fleet, &new_name(), |_| {}).await?;
-        Ok(Self { store })
+        Ok(Self::over(store))
     }
 
     /// Connects to read. This needs only the right to read in Redis, and cannot claim messages.
     pub async fn connect_read_only(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
         let store = Store::view(target, fleet).await?;
-        Ok(Self { store })
+        let present = false;
+        Ok(Self { store, present })
     }
 
     /// A client on a connection that one of Baton's own programs has.
     #[doc(hidden)]
     pub fn over(store: Store) -> Self {
-        Self { store }
+        let present = true;
+        Self { store, present }
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -102,8 +111,7 @@ impl Inspector {
     /// Claims those of these failed messages that no drain or take has claimed. The claim lasts
     /// for `ttl`, and again for `ttl` with each [`Take::extend`]. Needs [`Inspector::connect`].
     pub async fn take(&self, ids: &[FailedId], ttl: Duration) -> Result<Take, Error> {
-        // Redis does not roll back a script that lacks a permission halfway.
-        self.store.preflight(true).await?;
+        self.check_claim(ttl).await?;
         // Frees what dead processes had claimed.
         self.store.reclaim().await?;
         let ids = FailedId::unchanged(&self.store, ids).await?;
@@ -113,9 +121,18 @@ impl Inspector {
     /// Starts to take all failed messages, batch by batch. Redis frees a batch that is neither
     /// committed nor extended for `ttl`. Needs [`Inspector::connect`].
     pub async fn drain(&self, ttl: Duration) -> Result<Drain, Error> {
-        // Redis does not roll back a script that lacks a permission halfway.
-        self.store.preflight(true).await?;
+        self.check_claim(ttl).await?;
         Drain::start(self.store.clone(), ttl).await
+    }
+
+    /// Makes sure that this client can claim, and for so long.
+    async fn check_claim(&self, ttl: Duration) -> Result<(), Error> {
+        if !self.present {
+            return Err(Error::ReadOnlyClient);
+        }
+        check_ttl(Setting::ClaimTtl, "claim", ttl)?;
+        // Redis does not roll back a script that lacks a permission halfway.
+        self.store.preflight(true).await
     }
 
     /// Frees the failed messages that dead drains and takes had claimed.
@@ -127,6 +144,9 @@ impl Inspector {
     /// ledger ([`NodeBuilder::audit`](crate::NodeBuilder::audit)).
     pub async fn audit(&self) -> Result<Audit, Error> {
         let ledger = Ledger::read(&self.store).await?;
+        if ledger.entries.is_empty() && self.store.census().await?.published > 0 {
+            return Err(Error::NoLedger);
+        }
         audit::audit(&self.store, &ledger).await
     }
 }

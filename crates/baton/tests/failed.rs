@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use baton::inspect::{FailedCursor, FailedId};
-use baton::{FleetName, Inspector, Target};
+use baton::inspect::{ErrorsCommit, FailedCursor, FailedId};
+use baton::{Error, FleetName, Inspector, Setting, Target};
 use baton_server::PrivateServer;
 use redis::Commands;
 
@@ -64,4 +64,66 @@ async fn an_id_that_was_handed_out_as_text_finds_its_message() {
     let settlement = inspector.drop(&[id]).await;
     assert_eq!((settlement.dropped, settlement.missing), (1, 0));
     assert_eq!(inspector.failed_count().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn an_inspector_drains_as_often_as_it_likes_and_batch_after_batch() {
+    let server = PrivateServer::builder().start().unwrap();
+    let (inspector, _) = one_failed_message(&server).await;
+    let mut first = inspector.drain(TTL).await.unwrap();
+    assert_eq!(first.next().await.unwrap().len(), 1);
+    let early = first.next().await;
+    assert!(matches!(early, Err(Error::Refused(_))), "{early:?}");
+    assert_eq!(first.commit(0).await.unwrap(), ErrorsCommit::Done);
+    assert_eq!(first.next().await.unwrap().len(), 1, "it was given back");
+    assert_eq!(first.commit(1).await.unwrap(), ErrorsCommit::Done);
+    assert_eq!(first.next().await.unwrap().len(), 0);
+
+    let mut redis = connect(&server);
+    let _: () = redis.hset(ERRORS, 2, "later").unwrap();
+    let _: () = redis.hset(ERRORS_IDS, "last", 2).unwrap();
+    let mut second = inspector.drain(TTL).await.unwrap();
+    assert_eq!(second.next().await.unwrap().len(), 1);
+    assert_eq!(second.commit(1).await.unwrap(), ErrorsCommit::Done);
+    assert_eq!(inspector.failed_count().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_claim_needs_presence_and_a_time_to_live_that_redis_believes() {
+    let server = PrivateServer::builder().start().unwrap();
+    let (inspector, id) = one_failed_message(&server).await;
+    for ttl in [Duration::ZERO, Duration::from_secs(24 * 3600)] {
+        let take = inspector.take(&[id], ttl).await.map(drop);
+        let drain = inspector.drain(ttl).await.map(drop);
+        for refused in [take, drain] {
+            let is_ttl = matches!(
+                refused,
+                Err(Error::Setting {
+                    setting: Setting::ClaimTtl,
+                    ..
+                })
+            );
+            assert!(is_ttl, "{ttl:?}: {refused:?}");
+        }
+    }
+    let target = Target::parse(&server.url()).unwrap();
+    let fleet = FleetName::new("failed").unwrap();
+    let reader = Inspector::connect_read_only(&target, &fleet).await.unwrap();
+    for refused in [
+        reader.take(&[id], TTL).await.map(drop),
+        reader.drain(TTL).await.map(drop),
+    ] {
+        assert!(matches!(refused, Err(Error::ReadOnlyClient)), "{refused:?}");
+    }
+    assert_eq!(inspector.claimed_count().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_fleet_without_a_ledger_has_nothing_to_audit() {
+    let server = PrivateServer::builder().start().unwrap();
+    let (inspector, _) = one_failed_message(&server).await;
+    let mut redis = connect(&server);
+    let _: () = redis.hset("baton:{failed:0}:fence", "last", 7).unwrap();
+    let audit = inspector.audit().await;
+    assert!(matches!(audit, Err(Error::NoLedger)), "{audit:?}");
 }

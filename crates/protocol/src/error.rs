@@ -61,6 +61,12 @@ pub enum Error {
         /// What is wrong with its value.
         problem: String,
     },
+    /// The fleet keeps no ledger, so there is nothing to audit.
+    #[error("this fleet keeps no ledger: its nodes must be started with one")]
+    NoLedger,
+    /// The client was connected to read, and cannot claim.
+    #[error("this client only reads: connect it to act")]
+    ReadOnlyClient,
     /// Redis answered something that no script of ours returns.
     #[error("unexpected answer from Redis to {call}: {answer}")]
     Answer {
@@ -95,10 +101,6 @@ pub enum Setting {
     MaxPending,
     /// How many failed messages the errors store may keep.
     MaxErrors,
-    /// The name of a failed message.
-    FailedId,
-    /// How many messages a pack has.
-    PackSize,
 }
 
 impl Error {

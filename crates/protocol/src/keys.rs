@@ -32,6 +32,14 @@ impl FleetName {
     }
 }
 
+impl std::str::FromStr for FleetName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::new(name)
+    }
+}
+
 impl std::fmt::Display for FleetName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)

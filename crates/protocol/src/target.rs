@@ -94,6 +94,14 @@ fn unfit(problem: String) -> Error {
     Error::setting(Setting::Target, problem)
 }
 
+impl std::str::FromStr for Target {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self, Error> {
+        Self::parse(url)
+    }
+}
+
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.info.addr() {

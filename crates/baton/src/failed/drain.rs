@@ -6,13 +6,14 @@ use baton_protocol::{
     ErrorsClaim, ErrorsCommit, Extend, Failure, Slot, Store, Wanted, crash, record,
 };
 
-use super::{MAX_CLAIM_BYTES, MAX_CLAIM_RECORDS, name_in_use, retry_while_claimed};
+use super::{MAX_CLAIM_BYTES, MAX_CLAIM_RECORDS, name_in_use, new_slot, retry_while_claimed};
 use crate::{Error, FailedMessage};
 
 /// Takes all failed messages out of the errors store, batch by batch: claim, hand out, commit.
 ///
 /// A message leaves the store only with [`Drain::commit`]. If the process dies before, Redis frees
-/// the batch. Messages that fail after the drain has started stay in the store.
+/// the batch; if the drain is dropped, Redis frees it when the claim runs out. Messages that fail
+/// after the drain has started stay in the store.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -26,14 +27,18 @@ use crate::{Error, FailedMessage};
 ///     for failed in &batch {
 ///         println!("{}: {}", failed.seq, failed.reason);
 ///     }
-///     let _committed = drain.commit(batch.len() as u64).await?;
+///     let _committed = drain.commit(batch.len()).await?;
 /// }
 /// # }
 /// ```
+#[derive(Debug)]
+#[must_use]
 pub struct Drain {
     store: Store,
     slot: Slot,
-    claim: u64,
+    /// The number of the current claim.
+    number: u64,
+    claim: Claim,
     ttl: Duration,
     /// The highest id in the store when the drain started.
     last: u64,
@@ -44,6 +49,17 @@ pub struct Drain {
     claimed: u64,
 }
 
+/// What became of the claim with the current number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// It has ended, or there was none: the next one gets a new number.
+    Ended,
+    /// It may have taken effect, and the caller has no batch of it: the next one repeats it.
+    Unknown,
+    /// The caller has its batch.
+    HandedOut,
+}
+
 impl Drain {
     /// Starts a drain whose claims last for `ttl`.
     pub(crate) async fn start(store: Store, ttl: Duration) -> Result<Self, Error> {
@@ -51,11 +67,12 @@ impl Drain {
         store.reclaim().await?;
         let last = store.errors_last().await?;
         let left = store.errors_len().await?;
-        let slot = Slot::new(store.node(), "errors");
+        let slot = new_slot(&store, "drain");
         Ok(Self {
             store,
             slot,
-            claim: 0,
+            number: 0,
+            claim: Claim::Ended,
             ttl,
             last,
             left,
@@ -69,22 +86,34 @@ impl Drain {
         self.left
     }
 
-    /// Claims and reads the next batch; an empty one is the end.
+    /// Claims and reads the next batch; an empty one is the end. The batch before must be
+    /// committed, if only with 0. After an error it may be called again.
     pub async fn next(&mut self) -> Result<Vec<FailedMessage>, Error> {
         loop {
-            self.claim += 1;
+            match self.claim {
+                Claim::Ended => self.number += 1,
+                Claim::Unknown => {}
+                Claim::HandedOut => {
+                    let why = "the batch before is not committed: commit it, if only with 0";
+                    return Err(Error::Refused(why.to_owned()));
+                }
+            }
+            self.claim = Claim::Unknown;
             let wanted = Wanted::Oldest {
                 max: MAX_CLAIM_RECORDS,
                 bytes: MAX_CLAIM_BYTES,
                 last: self.last,
             };
-            let (store, slot, claim) = (&self.store, &self.slot, self.claim);
-            let claim = || store.errors_claim(slot, claim, wanted, self.ttl);
-            let ids = match retry_while_claimed(store, self.ttl, claim).await? {
-                ErrorsClaim::Claimed(ids) => ids,
-                ErrorsClaim::Again => continue,
-                ErrorsClaim::Empty => return Ok(Vec::new()),
-                ErrorsClaim::Stale => return Err(name_in_use()),
+            let (store, slot, number) = (&self.store, &self.slot, self.number);
+            let claim = || store.errors_claim(slot, number, wanted, self.ttl);
+            let answer = retry_while_claimed(store, self.ttl, claim).await?;
+            let ErrorsClaim::Claimed(ids) = answer else {
+                self.claim = Claim::Ended;
+                match answer {
+                    ErrorsClaim::Stale => return Err(name_in_use()),
+                    ErrorsClaim::Empty => return Ok(Vec::new()),
+                    _ => continue,
+                }
             };
             crash::point("drain-after-claim");
             self.claimed = ids.len() as u64;
@@ -96,6 +125,7 @@ impl Drain {
                 .filter_map(|failure| ends.find(|(_, id)| **id == failure.id))
                 .map(|(end, _)| end)
                 .collect();
+            self.claim = Claim::HandedOut;
             if !failures.is_empty() {
                 return Ok(messages(&failures));
             }
@@ -108,20 +138,22 @@ impl Drain {
     pub async fn extend(&self) -> Result<Extend, Error> {
         let extended = self
             .store
-            .extend(&[(self.slot.clone(), self.claim)], self.ttl)
+            .extend(&[(self.slot.clone(), self.number)], self.ttl)
             .await?;
         Ok(extended.first().copied().unwrap_or(Extend::Lost))
     }
 
     /// Removes the first `count` messages of the current batch from the store, and frees the rest.
-    pub async fn commit(&self, count: u64) -> Result<ErrorsCommit, Error> {
-        let ids = match usize::try_from(count).unwrap_or(usize::MAX) {
+    /// After an error it may be called again.
+    pub async fn commit(&mut self, count: usize) -> Result<ErrorsCommit, Error> {
+        let ids = match count {
             0 => 0,
             all if all >= self.ends.len() => self.claimed,
             some => self.ends.get(some - 1).copied().unwrap_or_default(),
         };
-        let commit = || self.store.errors_commit(&self.slot, self.claim, ids);
+        let commit = || self.store.errors_commit(&self.slot, self.number, ids);
         let committed = retry_while_claimed(&self.store, self.ttl, commit).await?;
+        self.claim = Claim::Ended;
         crash::point("drain-after-commit");
         Ok(committed)
     }

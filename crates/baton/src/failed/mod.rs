@@ -10,9 +10,10 @@ pub use take::{Take, Taken};
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use baton_protocol::{Failure, Setting, Store, record};
+use baton_protocol::{Failure, Slot, Store, record};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Error, FailedMessage};
@@ -103,7 +104,7 @@ impl FromStr for FailedId {
                 digest: u64::from_str_radix(digest, 16).ok()?,
             })
         };
-        parse().ok_or_else(|| Error::setting(Setting::FailedId, "no name of a failed message"))
+        parse().ok_or_else(|| Error::Refused("this is no id of a failed message".to_owned()))
     }
 }
 
@@ -171,6 +172,13 @@ impl FailedPage {
             next: page.next.map(|next| FailedCursor(place(next))),
         })
     }
+}
+
+/// A slot that no other claim of this process has.
+fn new_slot(store: &Store, kind: &str) -> Slot {
+    static SLOTS: AtomicU64 = AtomicU64::new(1);
+    let number = SLOTS.fetch_add(1, Ordering::Relaxed);
+    Slot::new(store.node(), format!("{kind}{number}"))
 }
 
 fn name_in_use() -> Error {

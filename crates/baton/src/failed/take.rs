@@ -1,11 +1,10 @@
 //! Taking chosen failed messages: claim, read, then remove or give back.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use baton_protocol::{ErrorsClaim, ErrorsCommit, Extend, GiveBack, Slot, Store, Wanted};
 
-use super::{Failed, MAX_CLAIM_RECORDS, name_in_use, retry_while_claimed};
+use super::{Failed, MAX_CLAIM_RECORDS, name_in_use, new_slot, retry_while_claimed};
 use crate::Error;
 
 /// One call extends at most this many claims.
@@ -15,7 +14,7 @@ const MAX_EXTENDED: usize = 200;
 ///
 /// No drain or other take gets the messages meanwhile, and they can be neither retried nor dropped.
 /// Redis frees them when the take gives them back, when its process dies, or when the claim runs
-/// out.
+/// out. A take that is dropped stays claimed until then.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -35,6 +34,8 @@ const MAX_EXTENDED: usize = 200;
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
+#[must_use]
 pub struct Take {
     store: Store,
     ttl: Duration,
@@ -42,6 +43,7 @@ pub struct Take {
 }
 
 /// One claim of a [`Take`].
+#[derive(Debug)]
 struct Batch {
     slot: Slot,
     ids: Vec<u64>,
@@ -65,15 +67,13 @@ pub struct Taken {
 impl Take {
     /// Claims those of these records that are there and that no drain or take has claimed.
     pub(crate) async fn of(store: Store, ids: &[u64], ttl: Duration) -> Result<Self, Error> {
-        static SLOTS: AtomicU64 = AtomicU64::new(1);
         let mut take = Self {
             store,
             ttl,
             batches: Vec::new(),
         };
         for ids in ids.chunks(MAX_CLAIM_RECORDS as usize) {
-            let slot = format!("take{}", SLOTS.fetch_add(1, Ordering::Relaxed));
-            let (store, slot) = (&take.store, Slot::new(take.store.node(), slot));
+            let (store, slot) = (&take.store, new_slot(&take.store, "take"));
             let wanted = Wanted::Exactly(ids);
             let claim = || store.errors_claim(&slot, TAKE_CLAIM, wanted, ttl);
             match retry_while_claimed(store, ttl, claim).await {

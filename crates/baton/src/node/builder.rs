@@ -65,7 +65,8 @@ impl NodeBuilder {
         self
     }
 
-    /// What becomes of ticks that passed while no node generated.
+    /// What becomes of ticks that passed while no node generated. The generator makes up for the
+    /// last ten minutes unless set.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.config.missed = missed;
         self

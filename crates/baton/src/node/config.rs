@@ -104,7 +104,7 @@ impl Config {
     }
 }
 
-fn check_ttl(setting: Setting, name: &str, ttl: Duration) -> Result<(), Error> {
+pub(crate) fn check_ttl(setting: Setting, name: &str, ttl: Duration) -> Result<(), Error> {
     let (shortest, longest) = TTL_RANGE;
     if (shortest..=longest).contains(&ttl) {
         return Ok(());

@@ -1,8 +1,8 @@
-//! What a node tells about itself while it runs.
+//! What happens on a node while it runs.
 
 use super::warning::Warning;
 
-/// Something happened. Told after Redis answered, and only if it took effect.
+/// Something happened on this node. A node reports messages only after Redis has confirmed them.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
@@ -13,10 +13,10 @@ pub enum Event {
     },
     /// This node is a worker.
     Worker {
-        /// Who generates.
+        /// The node that generates.
         generator: String,
     },
-    /// Messages were accepted.
+    /// Redis accepted messages of this node.
     Published {
         /// Fencing number of the lease.
         epoch: u64,
@@ -27,7 +27,7 @@ pub enum Event {
         /// Its text, when it is a single one.
         text: Option<Vec<u8>>,
     },
-    /// Messages ended.
+    /// Messages that this node handled have ended.
     Processed {
         /// The first message.
         first: u64,
@@ -42,10 +42,11 @@ pub enum Event {
     Fenced {
         /// The epoch it had.
         epoch: u64,
-        /// Who generates now, if known.
+        /// The node that generates now, if this node knows it.
         by: Option<String>,
     },
-    /// This worker's claim ran out before its commit; the messages are another's now.
+    /// This worker could not commit before its claim ended. Other workers get the messages, unless
+    /// the commit took effect and only its answer was lost.
     Lost {
         /// The first message.
         first: u64,
@@ -56,7 +57,7 @@ pub enum Event {
     Reclaimed {
         /// How many.
         count: u64,
-        /// Who held them.
+        /// The nodes that held them.
         nodes: Vec<String>,
     },
     /// The connection to Redis was lost or regained.
@@ -83,6 +84,6 @@ pub enum Event {
         /// Failed messages in the errors store.
         errors: u64,
     },
-    /// The node stopped in good order.
+    /// The node has stopped.
     Stopped,
 }

@@ -102,7 +102,8 @@ impl From<String> for Rejected {
     }
 }
 
-/// Makes messages. Only the generator's source is asked.
+/// Makes messages. Only the generator asks its source. It must answer quickly and without blocking:
+/// while it makes a text, the node publishes nothing and does not stop.
 pub trait Source: Send + 'static {
     /// Appends the text of message `seq` to `text`, which is empty. If this node loses the
     /// lease before the message is accepted, another node's source is asked for the same

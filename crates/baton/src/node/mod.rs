@@ -66,6 +66,16 @@ impl Node<(), ()> {
     }
 }
 
+impl<S, H> std::fmt::Debug for Node<S, H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("name", &self.name)
+            .field("target", &self.target)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<S: Source, H: Handler> Node<S, H> {
     /// Its name: unique among all nodes of all times.
     pub fn name(&self) -> &str {
@@ -77,9 +87,9 @@ impl<S: Source, H: Handler> Node<S, H> {
         Arc::clone(&self.meter)
     }
 
-    /// Runs until `stop` resolves, then stops in good order: resigns, finishes or gives back
-    /// what it holds, leaves. While Redis is away it waits. Returns early only with an error
-    /// that does not pass by itself.
+    /// Runs until `stop` resolves. Then the node resigns, gives the handlers that run five seconds to
+    /// end, gives back the other messages, and leaves. While Redis is away it waits. Returns early
+    /// only with an error that does not pass by itself.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
         let mut stop = std::pin::pin!(stop);
         let store = tokio::select! {

@@ -45,7 +45,7 @@ pub struct Snapshot {
     pub pending: u64,
     /// Messages that workers have claimed.
     pub claimed: u64,
-    /// Failed messages in the errors store that no drain or take has claimed.
+    /// Failed messages in the errors store, those included that a drain or take has claimed.
     pub errors: u64,
     /// Entries of the queue that were no messages of this fleet; they are in the errors store.
     pub foreign: u64,

@@ -30,7 +30,7 @@ pub struct Point {
     pub pending: u64,
     /// Messages that workers had claimed.
     pub claimed: u64,
-    /// Failed messages in the errors store that no drain or take had claimed.
+    /// Failed messages in the errors store, those included that a drain or take had claimed.
     pub errors: u64,
     /// Half of the latest messages took less from publish to commit, in seconds.
     pub p50_s: Option<f64>,

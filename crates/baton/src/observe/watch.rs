@@ -135,6 +135,12 @@ impl Watch {
     }
 }
 
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Watch({})", self.place)
+    }
+}
+
 impl Drop for Watch {
     fn drop(&mut self) {
         self.task.abort();
@@ -142,7 +148,7 @@ impl Drop for Watch {
 }
 
 /// The views of a [`Watch`], one after the other. A slow reader misses some, but never the latest.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Views(watch::Receiver<Arc<View>>);
 
 impl Views {

@@ -89,7 +89,7 @@ impl Printer<'_> {
             }
             let (printed, end) = self.print(&batch).await?;
             crash::point("drain-after-print");
-            let committed = self.drain.commit(printed).await.with_context(|| {
+            let committed = self.drain.commit(printed as usize).await.with_context(|| {
                 format!(
                     "{} more were printed, but may not be removed",
                     count(printed)

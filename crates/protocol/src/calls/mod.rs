@@ -62,6 +62,12 @@ struct Loads {
     count: AtomicU64,
 }
 
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Store({} as {})", self.fleet, self.node)
+    }
+}
+
 impl Store {
     /// Connects. `node` is the name under which this process is present; `observe` is called when
     /// the connection is lost and regained.

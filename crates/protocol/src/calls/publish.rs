@@ -2,7 +2,7 @@
 
 use super::{Store, decode, digest_arg};
 use crate::bounds::MAX_PACK_MESSAGES;
-use crate::{Cursor, Digest, Error, Setting, scripts};
+use crate::{Cursor, Digest, Error, scripts};
 
 /// The answer to a seal.
 #[must_use]
@@ -117,7 +117,7 @@ impl Store {
             // The scripts would take its range for a foreign entry.
             let count = call.count;
             let problem = format!("a pack has at most {MAX_PACK_MESSAGES} messages, not {count}");
-            return Err(Error::setting(Setting::PackSize, problem));
+            return Err(Error::Refused(problem));
         }
         let keys = &self.keys;
         let answer = self

@@ -4,7 +4,8 @@
 /// commit checks all of them before it writes the first. If one cannot work (its key has another
 /// type, say), the commit writes none, and the message fails with the reason.
 ///
-/// Within one commit, all effects on a key must be of one kind.
+/// One message may use only one of these methods on a key. If its handler rejects it, its effects
+/// are dropped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
     pub(crate) staged: Vec<Effect>,

@@ -227,7 +227,7 @@ async fn take_all(store: Store) -> Vec<u64> {
         if batch.is_empty() {
             return taken;
         }
-        let committed = drain.commit(batch.len() as u64).await.unwrap();
+        let committed = drain.commit(batch.len()).await.unwrap();
         assert_eq!(committed, ErrorsCommit::Done);
         taken.extend(batch.iter().map(|failed| failed.seq));
     }

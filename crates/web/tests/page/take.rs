@@ -223,7 +223,7 @@ pub(crate) fn drain(site: &Site) -> Vec<u64> {
                 return printed;
             }
             printed.extend(failed.iter().map(|failed| failed.seq));
-            let committed = drain.commit(failed.len() as u64).await.unwrap();
+            let committed = drain.commit(failed.len()).await.unwrap();
             assert_eq!(committed, ErrorsCommit::Done);
         }
     })
