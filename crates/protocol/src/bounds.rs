@@ -19,7 +19,8 @@ pub(crate) const MAX_RANGE_NUMBER_BYTES: usize = 90;
 
 /// The longest time between two beats of a node in a small fleet.
 pub const MAX_BEAT_MS: u64 = 2000;
-/// In a large fleet a node beats once in this time for each node, so the server's load is bounded.
+/// In a large fleet the time between two beats is this × the number of nodes, so the server's load
+/// is bounded.
 pub const BEAT_MS_PER_NODE: u64 = 2;
 /// A node that missed so many beats counts as dead.
 pub const SILENT_BEATS: u64 = 3;

@@ -178,7 +178,8 @@ pub struct Fault {
     /// When it was lifted.
     pub to_s: f64,
     /// How long after that the fleet had caught up, with balanced books, in ms.
-    pub settled_ms: Option<f64>,
+    #[serde(rename = "settled_ms")]
+    pub recovered_ms: Option<f64>,
     /// A detail, as in `printed 12 before`.
     pub note: String,
 }

@@ -142,7 +142,7 @@ mod tests {
             targets: vec!["node 2".to_owned()],
             from_s,
             to_s: from_s,
-            settled_ms: None,
+            recovered_ms: None,
             note: String::new(),
         };
         let entries = [

@@ -61,12 +61,12 @@ impl Progress {
             "" => String::new(),
             note => format!("; {note}"),
         };
-        let settled = match fault.settled_ms {
+        let recovered = match fault.recovered_ms {
             Some(ms) => format!("well again after {ms:.0} ms"),
             None => "NOT WELL".to_owned(),
         };
         let text = format!(
-            "{:6.1} s  {:3}. {}{targets}{note}: {settled}",
+            "{:6.1} s  {:3}. {}{targets}{note}: {recovered}",
             fault.from_s, self.number, fault.name
         );
         self.say(&text);

@@ -26,7 +26,7 @@ const LEGEND: &str = include_str!("report/legend.html");
 const TAKEOVER: &str = "Takeover: from the death of a generator to its successor's seal";
 const RECOVERY: &str =
     "Recovery: from the death of a worker to its messages being back in the queue";
-const SETTLED: &str = "Settled: from the end of the fault until a node generated, the backlog was \
+const RECOVERED: &str = "Settled: from the end of the fault until a node generated, the backlog was \
     gone and the books balanced.";
 /// What stands behind the verdict.
 const CHECKED: &str = "Every publish and every commit writes an entry into a ledger in Redis, in \
@@ -50,7 +50,7 @@ pub fn page(run: &History) -> String {
     ]);
     let kinds = match run.faults.is_empty() {
         true => String::new(),
-        false => format!("<p>{SETTLED}</p>\n{}", tables::kinds(run)),
+        false => format!("<p>{RECOVERED}</p>\n{}", tables::kinds(run)),
     };
     let body = [
         format!(

@@ -52,7 +52,7 @@ pub fn run(
         began: Instant::now(),
         progress,
     };
-    if let Err(error) = run.settle() {
+    if let Err(error) = run.recover() {
         run.arena.stop.check()?;
         let finding = format!("the fleet does not come to life: {error:#}");
         run.arena.findings.push(finding);
@@ -138,13 +138,13 @@ impl Run<'_> {
                 self.faults[first + number].to_s = self.seconds(over);
             }
         }
-        let settled = self.settle().map(|()| self.seconds(Instant::now()));
-        if let Err(error) = &settled {
+        let recovered = self.recover().map(|()| self.seconds(Instant::now()));
+        if let Err(error) = &recovered {
             self.arena.stop.check()?;
             self.arena.findings.push(format!("{error:#}"));
         }
         for fault in &mut self.faults[first..] {
-            fault.settled_ms = settled.as_ref().ok().map(|at| (at - fault.to_s) * 1000.0);
+            fault.recovered_ms = recovered.as_ref().ok().map(|at| (at - fault.to_s) * 1000.0);
             self.progress.done(fault);
         }
         self.read_ledger()
@@ -152,7 +152,7 @@ impl Run<'_> {
 
     /// Replaces dead nodes and waits until the fleet is well: all nodes are present, one generates,
     /// the backlog is gone, and every message is in one place.
-    fn settle(&mut self) -> Result<()> {
+    fn recover(&mut self) -> Result<()> {
         self.arena.count_heads()?;
         self.arena.fill()?;
         let timeout = self.arena.settings.timeout;
@@ -282,7 +282,7 @@ impl Run<'_> {
     }
 }
 
-/// The load of this machine, which may be why a fleet does not settle.
+/// The load of this machine, which may be why a fleet does not recover.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -321,7 +321,7 @@ fn fault(kind: Kind) -> history::Fault {
         targets: Vec::new(),
         from_s: 0.0,
         to_s: 0.0,
-        settled_ms: None,
+        recovered_ms: None,
         note: String::new(),
     }
 }

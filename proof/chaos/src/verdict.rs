@@ -160,9 +160,104 @@ impl Judgement {
     /// Checks that every log line has an entry in the ledger, and no two lines the same one. An
     /// entry may lack its line: a killed node may have died before it logged.
     fn logs(&mut self, evidence: &Evidence<'_>) {
-        let mut ended: HashMap<(&str, u64, u64), Vec<u64>> = HashMap::new();
-        let mut published: HashMap<(u64, u64, u64), bool> = HashMap::new();
-        for entry in &evidence.ledger.entries {
+        let mut entries = Entries::of(evidence.ledger);
+        // Of two lines for one entry, the one whose entry the server may have lost comes last.
+        let lines = evidence.told.iter();
+        let (excused, rest): (Vec<_>, Vec<_>) = lines.partition(|told| evidence.forgiven(told.at));
+        for told in rest.into_iter().chain(excused) {
+            let Some(messages) = told.event().messages() else {
+                continue;
+            };
+            let line = Line {
+                first: *messages.start(),
+                last: *messages.end(),
+                forgiven: evidence.forgiven(told.at),
+            };
+            match told.event() {
+                LogEvent::Processed { failed, .. } => {
+                    let key = (told.node(), line.first, line.last);
+                    self.processed_line(&line, failed.len() as u64, entries.ended.get_mut(&key));
+                }
+                LogEvent::Published { epoch, .. } => {
+                    let key = (*epoch, line.first, line.last);
+                    self.published_line(&line, entries.published.get_mut(&key));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Checks a line about handled messages. `left` has the failures that the ledger counts for
+    /// each of its entries that has no line yet.
+    fn processed_line(&mut self, line: &Line, failed: u64, left: Option<&mut Vec<u64>>) {
+        let (range, first) = (range(line.first, line.last), line.first);
+        match left {
+            Some(left) if left.contains(&failed) => {
+                let at = left.iter().position(|entry| *entry == failed);
+                at.map(|at| left.swap_remove(at));
+            }
+            _ if line.forgiven => self.taken_back += line.count(),
+            Some(left) if left.is_empty() => {
+                self.verdict.duplicated += line.count();
+                self.find(first, format!("{range} told as processed more than once"));
+            }
+            Some(left) => {
+                let text = format!("{range}: {failed} told as failed, not {left:?}");
+                self.find(first, text);
+            }
+            None => {
+                self.verdict.phantom += line.count();
+                let text = format!("{range} told as processed, the ledger has it not");
+                self.find(first, text);
+            }
+        }
+    }
+
+    /// Checks a line about published messages. `logged` says whether the ledger's entry has a line
+    /// already.
+    fn published_line(&mut self, line: &Line, logged: Option<&mut bool>) {
+        let (range, first) = (range(line.first, line.last), line.first);
+        match logged {
+            Some(logged @ false) => *logged = true,
+            _ if line.forgiven => self.taken_back += line.count(),
+            Some(true) => {
+                self.find(first, format!("{range} told as published more than once"));
+            }
+            None => {
+                self.verdict.phantom += line.count();
+                let text = format!("{range} told as published, the ledger has it not");
+                self.find(first, text);
+            }
+        }
+    }
+}
+
+/// The messages of one log line.
+struct Line {
+    first: u64,
+    last: u64,
+    /// Whether the server may have lost the entry.
+    forgiven: bool,
+}
+
+impl Line {
+    fn count(&self) -> u64 {
+        (self.last + 1).saturating_sub(self.first)
+    }
+}
+
+/// The entries of a ledger for which nodes log a line.
+struct Entries<'a> {
+    /// Node, first and last message → the failures of each entry without a line.
+    ended: HashMap<(&'a str, u64, u64), Vec<u64>>,
+    /// Epoch, first and last message → whether the entry has a line.
+    published: HashMap<(u64, u64, u64), bool>,
+}
+
+impl<'a> Entries<'a> {
+    fn of(ledger: &'a Ledger) -> Self {
+        let (mut ended, mut published) = (HashMap::new(), HashMap::new());
+        for entry in &ledger.entries {
             match entry {
                 Entry::Published {
                     epoch, first, last, ..
@@ -177,66 +272,14 @@ impl Judgement {
                     ..
                 } => {
                     let node = slot.split(':').next().unwrap_or_default();
-                    ended
-                        .entry((node, *first, *last))
-                        .or_default()
-                        .push(*failed);
+                    let failures: &mut Vec<u64> = ended.entry((node, *first, *last)).or_default();
+                    failures.push(*failed);
                 }
                 // No node logs a retry.
                 Entry::Retried { .. } => {}
             }
         }
-        // Of two lines for one entry, the one whose entry the server may have lost comes last.
-        let lines = evidence.told.iter();
-        let (excused, rest): (Vec<_>, Vec<_>) = lines.partition(|told| evidence.forgiven(told.at));
-        for told in rest.into_iter().chain(excused) {
-            let Some(messages) = told.event().messages() else {
-                continue;
-            };
-            let (first, last) = messages.into_inner();
-            let range = range(first, last);
-            let count = (last + 1).saturating_sub(first);
-            match told.event() {
-                LogEvent::Processed { failed, .. } => {
-                    let failed = failed.len() as u64;
-                    match ended.get_mut(&(told.node(), first, last)) {
-                        Some(left) if left.contains(&failed) => {
-                            let at = left.iter().position(|entry| *entry == failed);
-                            at.map(|at| left.swap_remove(at));
-                        }
-                        _ if evidence.forgiven(told.at) => self.taken_back += count,
-                        Some(left) if left.is_empty() => {
-                            self.verdict.duplicated += count;
-                            self.find(first, format!("{range} told as processed more than once"));
-                        }
-                        Some(left) => {
-                            let text = format!("{range}: {failed} told as failed, not {left:?}");
-                            self.find(first, text);
-                        }
-                        None => {
-                            self.verdict.phantom += count;
-                            let text = format!("{range} told as processed, the ledger has it not");
-                            self.find(first, text);
-                        }
-                    }
-                }
-                LogEvent::Published { epoch, .. } => {
-                    match published.get_mut(&(*epoch, first, last)) {
-                        Some(heard @ false) => *heard = true,
-                        _ if evidence.forgiven(told.at) => self.taken_back += count,
-                        Some(true) => {
-                            self.find(first, format!("{range} told as published more than once"));
-                        }
-                        None => {
-                            self.verdict.phantom += count;
-                            let text = format!("{range} told as published, the ledger has it not");
-                            self.find(first, text);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
+        Self { ended, published }
     }
 }
 

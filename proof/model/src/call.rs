@@ -121,14 +121,14 @@ pub enum Call {
         /// Time to live of the claim.
         ttl: Ms,
     },
-    /// A drain deletes the records that it printed.
+    /// A drain deletes records of its claim.
     ErrorsCommit {
         /// The drain's slot.
         slot: Slot,
         /// Number of the claim.
         number: u64,
-        /// How many it printed, from the first on.
-        printed: u64,
+        /// How many, from the first on.
+        removed: u64,
     },
     /// A person drops failed messages, or retries them.
     Settle {

@@ -38,7 +38,7 @@ pub enum Flaw {
     DrainWithoutClaim,
     /// `errors_claim` takes records that another drain holds.
     DrainTakesHeld,
-    /// `errors_commit` also deletes the records that were not printed.
+    /// `errors_commit` also deletes the records that the call does not name.
     DrainDropsRest,
     /// `errors_settle` takes a record that a drain holds.
     SettleTakesHeld,

@@ -109,8 +109,8 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
         Call::ErrorsCommit {
             slot,
             number,
-            printed,
-        } => script.errors_commit(*slot, *number, *printed),
+            removed,
+        } => script.errors_commit(*slot, *number, *removed),
         Call::Settle { retry, records } => script.settle(*retry, records),
         Call::Census => script.census(),
     }

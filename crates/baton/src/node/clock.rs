@@ -53,7 +53,7 @@ impl Clock {
     /// Returns by how much the clock was set since the last reading, if it was.
     pub(crate) fn set(&self, now_ms: u64, sent: Instant, answered: Instant) -> Option<i64> {
         let (sent, answered) = (self.own_ms(sent), self.own_ms(answered));
-        self.readings().take(now_ms, sent, answered)
+        self.readings().read(now_ms, sent, answered)
     }
 
     /// Redis's time.
@@ -85,7 +85,7 @@ impl Clock {
 /// One time that Redis's clock was set.
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    /// Between which times of the clock before it: the last reading, and the one that showed it.
+    /// It happened between these two readings, on the clock as it was before.
     between: (i64, i64),
     /// By how much.
     jump: i64,
@@ -104,7 +104,7 @@ struct Readings {
 }
 
 impl Readings {
-    fn take(&mut self, now_ms: u64, sent: i64, answered: i64) -> Option<i64> {
+    fn read(&mut self, now_ms: u64, sent: i64, answered: i64) -> Option<i64> {
         // Redis cuts its time off to a millisecond, and so does `own_ms`.
         let now = i64::try_from(now_ms).unwrap_or(i64::MAX / 2);
         let fresh = (now - answered - 1, now - sent + 1);

@@ -18,7 +18,7 @@ use crate::node::witness::Witness;
 use crate::{Error, Event};
 
 /// Pause before a call is repeated that the server did not execute.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
+const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a node is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,6 @@ impl Context {
         (self.observe)(&event);
     }
 
-    /// Logs a warning.
     pub(crate) fn warn(&self, warning: Warning) {
         self.emit(Event::Warning(warning));
     }
@@ -117,14 +116,20 @@ impl Context {
         let fell = sealed.is_some_and(|epoch| {
             fence.epoch < epoch || (fence.epoch == epoch && fence.node != self.store.node())
         });
-        self.compare_last(fence.last, fell);
+        match fell {
+            true => self.warn_of_loss(self.witness.notice_loss(fence.last), fence.last),
+            false => self.compare_last(fence.last),
+        }
         Ok(())
     }
 
-    /// Warns if Redis's last number is lower than one that it confirmed to this node, or if the
-    /// caller knows that Redis lost its data.
-    pub(crate) fn compare_last(&self, last: u64, lost: bool) {
-        if let Some(confirmed) = self.witness.notice(last, lost) {
+    /// Warns if Redis's last number is lower than one that it confirmed to this node.
+    pub(crate) fn compare_last(&self, last: u64) {
+        self.warn_of_loss(self.witness.compare(last), last);
+    }
+
+    fn warn_of_loss(&self, confirmed: Option<u64>, last: u64) {
+        if let Some(confirmed) = confirmed {
             self.warn(Warning::DataLost { confirmed, last });
         }
     }
@@ -156,7 +161,7 @@ impl Context {
     /// connection, and a moment more if the server answered, so that a full server is not flooded.
     pub(crate) async fn pause_after(&self, error: &Error) {
         if matches!(error, Error::Unavailable(_)) {
-            tokio::time::sleep(RETRY_PAUSE).await;
+            tokio::time::sleep(REFUSED_PAUSE).await;
         }
         self.store.wait_up().await;
     }

@@ -49,8 +49,8 @@ use crate::{Error, Event};
 
 /// The share of the time to live that a generator keeps as a margin.
 const MARGIN_SHARE: u32 = 10;
-/// Max calls that return what the dead held, with one beat. A node of many lanes leaves more claims
-/// than one call looks at.
+/// How many reclaims one beat sends at most. A node of many lanes leaves more claims than one call
+/// looks at.
 const MAX_RECLAIMS: usize = 32;
 /// Longest wait for a lost connection before a generator checks its trust again.
 const LOST_PAUSE: Duration = Duration::from_millis(50);
@@ -167,7 +167,7 @@ impl Election {
                 let generates = matches!(beat, Beat::Generator { .. });
                 ctx.set_clock(beat.now_ms(), sent, generates);
                 let step = self.step(beat, trusted_until(sent, ctx.config.lease_ttl));
-                take(ctx, step).await
+                apply(ctx, step).await
             }
             Err(error) if error.is_transient() => {
                 let role = *ctx.role.borrow();
@@ -186,8 +186,8 @@ fn trusted_until(sent: Instant, lease_ttl: Duration) -> Instant {
     sent + lease_ttl - lease_ttl / MARGIN_SHARE
 }
 
-/// Takes a step. Returns how long to pause.
-async fn take(ctx: &Context, step: Step) -> Result<Duration, Error> {
+/// Applies a step. Returns how long to pause.
+async fn apply(ctx: &Context, step: Step) -> Result<Duration, Error> {
     let generates = step.role.epoch().is_some();
     if generates && ctx.role.borrow().epoch().is_none() {
         crash::point("after-beat-took-lease");

@@ -141,16 +141,9 @@ impl<'a, S: Source> Reign<'a, S> {
             tokio::select! {
                 biased;
                 Some((prepared, answer)) = under_way.next() => {
-                    let Err(refused) = self.take_answer(prepared, answer) else { continue };
-                    let (prepared, trouble) = *refused;
-                    // Redis refused what was sent after it, too: all of it again, in order.
-                    let mut again = VecDeque::from([prepared]);
-                    while let Some((prepared, answer)) = under_way.next().await {
-                        let refused = self.take_answer(prepared, answer).err();
-                        again.extend(refused.map(|refused| refused.0));
-                    }
-                    self.outbox.take_back(again);
-                    if let Some(end) = self.recover(trouble).await? {
+                    let Some(refused) = self.on_answer(prepared, answer) else { continue };
+                    self.requeue_refused(refused.prepared, &mut under_way).await;
+                    if let Some(end) = self.recover(refused.trouble).await? {
                         return Ok(end);
                     }
                 }
@@ -159,6 +152,20 @@ impl<'a, S: Source> Reign<'a, S> {
                 () = tokio::time::sleep_until(due) => {}
             }
         }
+    }
+
+    /// Redis refused what was sent after the first refused pack, too: sends all of it again, in
+    /// order.
+    async fn requeue_refused<F>(&mut self, first: Prepared, under_way: &mut FuturesOrdered<F>)
+    where
+        F: Future<Output = (Prepared, Result<Publish, Error>)>,
+    {
+        let mut again = VecDeque::from([first]);
+        while let Some((prepared, answer)) = under_way.next().await {
+            let refused = self.on_answer(prepared, answer);
+            again.extend(refused.map(|refused| refused.prepared));
+        }
+        self.outbox.requeue(again);
     }
 
     /// Raises the fence: from here on Redis refuses what an older generator publishes.
@@ -186,7 +193,7 @@ impl<'a, S: Source> Reign<'a, S> {
     /// Goes on where the fleet stands.
     fn resume(&mut self, last: u64, cursor: Option<Cursor>) {
         let ctx = self.ctx;
-        ctx.compare_last(last, false);
+        ctx.compare_last(last);
         if cursor.is_none() {
             ctx.warn(Warning::ForeignCursor {
                 key: ctx.store.keys().fence.clone(),
@@ -207,13 +214,13 @@ impl<'a, S: Source> Reign<'a, S> {
         (role.epoch() != Some(self.epoch)).then_some(End::Lapsed)
     }
 
-    /// Takes the answers to what is under way, so that the log has what took effect.
+    /// Waits for the answers to what is under way, so that the log has what took effect.
     async fn finish<F>(&mut self, mut under_way: FuturesOrdered<F>, end: End) -> Result<End, Error>
     where
         F: Future<Output = (Prepared, Result<Publish, Error>)>,
     {
         while let Some((prepared, answer)) = under_way.next().await {
-            let _ = self.take_answer(prepared, answer);
+            let _ = self.on_answer(prepared, answer);
         }
         Ok(end)
     }

@@ -41,8 +41,8 @@ use crate::{Error, Event, FleetName, Handler, Source, Target};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// How often a node logs how things are.
-const SNAPSHOT_EVERY: Duration = Duration::from_secs(10);
+/// How often a node reports its rates and the fleet's backlog.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
 /// Timeout of the last call of a stopping node.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -114,24 +114,10 @@ impl<S: Source, H: Handler> Node<S, H> {
             observe: self.observe,
         });
 
-        // What must end in good order, and what serves it until then.
-        let mut duties = JoinSet::new();
-        let mut services = JoinSet::new();
-        let handler = Arc::new(self.handler);
-        for lane in 0..ctx.config.concurrency {
-            let (ctx, handler) = (Arc::clone(&ctx), Arc::clone(&handler));
-            duties.spawn(Lane::new(ctx, handler, lane).run());
-        }
-        let own = Arc::clone(&ctx);
-        let source = self.source;
-        duties.spawn(async move { generator::run(&own, source).await });
-        let own = Arc::clone(&ctx);
-        duties.spawn(async move { election::run(&own).await });
-        let own = Arc::clone(&ctx);
-        services.spawn(async move { claim_keeper::run(&own).await });
-        let own = Arc::clone(&ctx);
-        services.spawn(async move { log_snapshots(&own).await });
-
+        let Parts {
+            mut duties,
+            mut services,
+        } = spawn_parts(&ctx, self.source, self.handler);
         let ended = tokio::select! {
             () = stop => Ok(()),
             ended = first_error(&mut duties) => ended,
@@ -180,6 +166,32 @@ impl<S: Source, H: Handler> Node<S, H> {
     }
 }
 
+/// The tasks of a running node.
+struct Parts {
+    /// They end in good order when the node stops.
+    duties: JoinSet<Result<(), Error>>,
+    /// They serve the duties until those have ended.
+    services: JoinSet<Result<(), Error>>,
+}
+
+fn spawn_parts<S: Source, H: Handler>(ctx: &Arc<Context>, source: S, handler: H) -> Parts {
+    let (mut duties, mut services) = (JoinSet::new(), JoinSet::new());
+    let handler = Arc::new(handler);
+    for lane in 0..ctx.config.concurrency {
+        let (ctx, handler) = (Arc::clone(ctx), Arc::clone(&handler));
+        duties.spawn(Lane::new(ctx, handler, lane).run());
+    }
+    let own = Arc::clone(ctx);
+    duties.spawn(async move { generator::run(&own, source).await });
+    let own = Arc::clone(ctx);
+    duties.spawn(async move { election::run(&own).await });
+    let own = Arc::clone(ctx);
+    services.spawn(async move { claim_keeper::run(&own).await });
+    let own = Arc::clone(ctx);
+    services.spawn(async move { report_rates(&own).await });
+    Parts { duties, services }
+}
+
 /// Logs what happened to the connections, and keeps the reason for the node's health.
 fn report_link(observe: &Observe, meter: &Meter, state: LinkState) {
     meter.set_redis_trouble(match &state {
@@ -217,18 +229,18 @@ async fn first_error(tasks: &mut JoinSet<Result<(), Error>>) -> Result<(), Error
     Ok(())
 }
 
-/// Logs how things are, every ten seconds.
-async fn log_snapshots(ctx: &Context) -> Result<(), Error> {
+/// Reports this node's rates and the fleet's backlog, every ten seconds.
+async fn report_rates(ctx: &Context) -> Result<(), Error> {
     let mut before = (Instant::now(), 0, 0);
     loop {
-        tokio::time::sleep(SNAPSHOT_EVERY).await;
+        tokio::time::sleep(REPORT_EVERY).await;
         let census = match ctx.store.quick_census().await {
             Ok(census) => census,
             Err(error) if error.is_transient() => continue,
             Err(error) => return Err(error),
         };
         // A worker may learn of lost data in no other way.
-        ctx.compare_last(census.published, false);
+        ctx.compare_last(census.published);
         let (at, published, processed) = before;
         before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
         let seconds = (before.0 - at).as_secs_f64();

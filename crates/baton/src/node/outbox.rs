@@ -104,8 +104,8 @@ impl Outbox {
         }
     }
 
-    /// Takes back what was not accepted, to be sent before everything else.
-    pub(crate) fn take_back(&mut self, mut again: VecDeque<Prepared>) {
+    /// Puts what was not accepted in front of everything else that waits.
+    pub(crate) fn requeue(&mut self, mut again: VecDeque<Prepared>) {
         again.append(&mut self.unsent);
         self.unsent = again;
     }
@@ -117,7 +117,7 @@ impl Outbox {
         let kept = std::mem::take(&mut self.kept).into_iter();
         self.kept_bytes = 0;
         let again = kept.map(|(_, prepared)| prepared);
-        self.take_back(again.filter(|prepared| prepared.first > last).collect());
+        self.requeue(again.filter(|prepared| prepared.first > last).collect());
         let oldest = self.unsent.front().map_or(self.next, |oldest| oldest.first);
         self.confirmed = last;
         self.number_anew();
@@ -183,7 +183,7 @@ mod tests {
     fn after_a_foreign_number_all_that_was_not_accepted_gets_new_ones() {
         let mut outbox = Outbox::after(0);
         let packs = [2, 1, 3].map(|count| made(&mut outbox, count));
-        outbox.take_back(packs.into());
+        outbox.requeue(packs.into());
         outbox.go_on_after(1_000);
         assert_eq!(numbers(&outbox), [(1001, 1002), (1003, 1003), (1004, 1006)]);
         assert_eq!(outbox.next, 1_007);
@@ -195,7 +195,7 @@ mod tests {
         let [a, b, c] = [1, 1, 1].map(|count| made(&mut outbox, count));
         // The last number was set to 6: of #5, #6 and #7 only #7 fits.
         outbox.confirm(c);
-        outbox.take_back([a, b].into());
+        outbox.requeue([a, b].into());
         outbox.go_on_after(6);
         assert_eq!(numbers(&outbox), [(8, 8), (9, 9)]);
     }
@@ -205,14 +205,14 @@ mod tests {
         let mut outbox = Outbox::after(10);
         let [a, b] = [2, 2].map(|count| made(&mut outbox, count));
         outbox.confirm(a);
-        outbox.take_back([b].into());
+        outbox.requeue([b].into());
         assert_eq!(outbox.close_gap(8), Some((9, 10)));
         assert_eq!(numbers(&outbox), [(9, 10), (11, 12)]);
 
         let mut outbox = Outbox::after(10);
         let [a, b] = [2, 2].map(|count| made(&mut outbox, count));
         outbox.confirm(a);
-        outbox.take_back([b].into());
+        outbox.requeue([b].into());
         assert_eq!(outbox.close_gap(10), None);
         assert_eq!(numbers(&outbox), [(11, 12), (13, 14)]);
     }

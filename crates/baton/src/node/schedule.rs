@@ -52,8 +52,7 @@ impl Schedule {
         self.next
     }
 
-    /// What is due now. What is left out is passed over; what is due stays so until
-    /// [`Schedule::advance`].
+    /// What is due now. Skips what is left out. What is due stays due until [`Schedule::advance`].
     pub(crate) fn due(&mut self, now: i64) -> Due {
         if self.interval == 0 {
             return Due {

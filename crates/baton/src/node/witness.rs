@@ -41,19 +41,36 @@ impl Witness {
         }
     }
 
-    /// Compares Redis's last number with what it confirmed. If Redis has less, or if the caller
-    /// knows that it lost its data, returns the highest number that the node knew. Returns none if
-    /// the node knew of no number, or has noticed that loss before.
-    pub(crate) fn notice(&self, last: u64, lost: bool) -> Option<u64> {
+    /// Compares Redis's last number with what it confirmed. If Redis has less, returns the highest
+    /// number that the node knew. Returns none if the node has noticed that loss before.
+    pub(crate) fn compare(&self, last: u64) -> Option<u64> {
         let mut memory = self.memory();
-        if memory.highest == last || (memory.highest < last && !lost) {
-            return None;
+        match memory.highest > last {
+            true => memory.fall_back(last),
+            false => None,
         }
-        let highest = std::mem::replace(&mut memory.highest, last);
-        let same = memory.noticed.is_some_and(|at| at.elapsed() < SAME_LOSS);
+    }
+
+    /// The caller knows that Redis lost its data: returns the highest number that the node knew.
+    /// Returns none if Redis has just that number, if the node knew of no number, or if it has
+    /// noticed that loss before.
+    pub(crate) fn notice_loss(&self, last: u64) -> Option<u64> {
+        let mut memory = self.memory();
+        match memory.highest == last {
+            true => None,
+            false => memory.fall_back(last),
+        }
+    }
+}
+
+impl Memory {
+    /// Goes on from Redis's last number. Returns the highest number before, if this loss is new.
+    fn fall_back(&mut self, last: u64) -> Option<u64> {
+        let highest = std::mem::replace(&mut self.highest, last);
+        let same = self.noticed.is_some_and(|at| at.elapsed() < SAME_LOSS);
         let new = highest > 0 && !same;
         if new {
-            memory.noticed = Some(Instant::now());
+            self.noticed = Some(Instant::now());
         }
         new.then_some(highest)
     }
@@ -75,24 +92,24 @@ mod tests {
     #[test]
     fn a_loss_is_noticed_once_with_the_highest_number_that_was_known() {
         let witness = Witness::default();
-        assert_eq!(witness.notice(0, true), None, "nothing was known");
+        assert_eq!(witness.notice_loss(0), None, "nothing was known");
         let witness = Witness::default();
         witness.remember(&published(7));
         witness.remember(&published(5));
-        assert_eq!(witness.notice(7, false), None, "nothing is missing");
-        assert_eq!(witness.notice(2, false), Some(7));
+        assert_eq!(witness.compare(7), None, "nothing is missing");
+        assert_eq!(witness.compare(2), Some(7));
         // An answer that came a little late.
         witness.remember(&published(7));
-        assert_eq!(witness.notice(2, true), None);
+        assert_eq!(witness.notice_loss(2), None);
     }
 
     #[test]
     fn data_that_is_known_to_be_lost_is_noticed_whatever_the_numbers_are() {
         let witness = Witness::default();
         witness.remember(&published(7));
-        assert_eq!(witness.notice(100, true), Some(7));
+        assert_eq!(witness.notice_loss(100), Some(7));
         witness.remember(&published(101));
-        assert_eq!(witness.notice(101, false), None);
-        assert_eq!(witness.notice(101, true), None, "all of it is there");
+        assert_eq!(witness.compare(101), None);
+        assert_eq!(witness.notice_loss(101), None, "all of it is there");
     }
 }

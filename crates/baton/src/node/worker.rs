@@ -26,7 +26,7 @@ use crate::{Error, Handler};
 /// How long a lane goes on after the node was told to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Pause after a wait at the bell that failed, or a claim that cannot be given back.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
+const LANE_PAUSE: Duration = Duration::from_millis(100);
 
 /// One lane of a worker. It holds at most one claim at a time.
 pub(crate) struct Lane<H> {
@@ -92,7 +92,7 @@ impl<H: Handler> Lane<H> {
             Ok(claim) => self.claim(Some(Answered { claim, asked })).await,
             Err(error) if error.is_transient() => {
                 // It may be the blocking connection alone that fails.
-                tokio::time::sleep(RETRY_PAUSE).await;
+                tokio::time::sleep(LANE_PAUSE).await;
                 match self.may_retry_after(&error).await {
                     true => self.claim(None).await,
                     false => Ok(None),
@@ -232,7 +232,7 @@ impl<H: Handler> Lane<H> {
             Ok(GiveBack::Ok) => Ok(()),
             // Not a claim that a script of ours wrote: a reclaim removes it at its deadline.
             Ok(GiveBack::Lost) => {
-                tokio::time::sleep(RETRY_PAUSE).await;
+                tokio::time::sleep(LANE_PAUSE).await;
                 Ok(())
             }
             Err(error) if error.is_transient() => Ok(()),

@@ -10,22 +10,23 @@ use crate::{Digest, Error, scripts};
 /// After so many deaths of its workers a message fails.
 const POISON_DEATHS: u64 = 3;
 
-/// The name under which a lane claims: `node:lane`. A slot has at most one claim at a time, and
-/// numbers its claims.
+/// The name under which a part of a node claims: `node:part`. A slot has at most one claim at a
+/// time, and numbers its claims.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slot {
     name: String,
 }
 
 impl Slot {
-    /// The slot of this lane of a node.
-    pub fn new(node: &str, lane: impl std::fmt::Display) -> Self {
+    /// The slot of a part of a node: the number of a worker's lane, or a word for a part that
+    /// claims failed messages (`errors`, `take1`, `settle1`).
+    pub fn new(node: &str, part: impl std::fmt::Display) -> Self {
         Self {
-            name: format!("{node}:{lane}"),
+            name: format!("{node}:{part}"),
         }
     }
 
-    /// `node:lane`, the slot's field in `claims`.
+    /// `node:part`, the slot's field in `claims`.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -53,7 +53,7 @@ pub enum ErrorsClaim {
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorsCommit {
-    /// The printed records are deleted, the others are free again.
+    /// The records that the call named are deleted, the others are free again.
     Done,
     /// An earlier attempt of this very call did that.
     Already,
@@ -168,8 +168,8 @@ impl Store {
     /// in this process.
     async fn settle_long(&self, settle: Settle, long: &Failure) -> Result<Settled, Error> {
         static SLOTS: AtomicU64 = AtomicU64::new(1);
-        let lane = format!("settle{}", SLOTS.fetch_add(1, Ordering::Relaxed));
-        let (slot, number) = (Slot::new(&self.node, lane), 1);
+        let part = format!("settle{}", SLOTS.fetch_add(1, Ordering::Relaxed));
+        let (slot, number) = (Slot::new(&self.node, part), 1);
         let ids = [long.id];
         let wanted = Wanted::Exactly(&ids);
         let claim = self
@@ -222,12 +222,12 @@ impl Store {
         decode::errors_claim(&answer)
     }
 
-    /// Deletes the first `printed` records of a drain's claim; the others are free again.
+    /// Deletes the first `removed` records of a drain's claim; the others are free again.
     pub async fn errors_commit(
         &self,
         slot: &Slot,
         claim: u64,
-        printed: u64,
+        removed: u64,
     ) -> Result<ErrorsCommit, Error> {
         let answer = self
             .eval(
@@ -236,7 +236,7 @@ impl Store {
                 &[
                     slot.name().as_bytes(),
                     claim.to_string().as_bytes(),
-                    printed.to_string().as_bytes(),
+                    removed.to_string().as_bytes(),
                 ],
             )
             .await?;

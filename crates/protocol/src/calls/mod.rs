@@ -160,6 +160,12 @@ impl Store {
         self.check_protocol().await
     }
 
+    /// The preflight of a client that changes a fleet and is no node of it: Redis does not roll back
+    /// a script that lacks a permission halfway. A server that evicts keys is the nodes' concern.
+    pub async fn preflight_to_act(&self) -> Result<(), Error> {
+        self.preflight(true).await
+    }
+
     /// Makes sure that the fleet, if there is one, speaks this protocol.
     pub async fn check_protocol(&self) -> Result<(), Error> {
         let mut command = redis::cmd("HGET");

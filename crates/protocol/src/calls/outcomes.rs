@@ -99,7 +99,7 @@ impl Outcomes {
     }
 
     /// All messages up to `last` failed, because their pack cannot be read; the first one's
-    /// record keeps the bytes. Of a range that no pack could have, only the first portion.
+    /// record keeps the bytes. At most `MAX_UNREADABLE` messages.
     pub fn fail_unreadable(&mut self, last: u64, bytes: &[u8], at_ms: u64) {
         let head = self.first;
         self.failed(

@@ -177,7 +177,7 @@ fn check_same_process(run_id: &str, other: &str) -> Result<(), Error> {
     match run_id == other {
         true => Ok(()),
         false => Err(Error::Unavailable(
-            "two connections reached two runs of the server".to_owned(),
+            "two connections reached servers with different run ids".to_owned(),
         )),
     }
 }

@@ -34,8 +34,8 @@ pub(super) struct Supervisor<O> {
     observe: O,
     backoff: Backoff,
     logged: LoggedReasons,
-    /// Id of the newest connection.
-    next_id: u64,
+    /// The id of the newest data connection.
+    last_id: u64,
     /// Whether the server did not execute the last call about this process's presence.
     rejecting: bool,
 }
@@ -45,7 +45,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         shared: Arc<Shared>,
         events: mpsc::UnboundedReceiver<LinkEvent>,
         observe: O,
-        next_id: u64,
+        last_id: u64,
     ) -> Self {
         Self {
             shared,
@@ -53,7 +53,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
             observe,
             backoff: Backoff::new(BACKOFF.0, BACKOFF.1),
             logged: LoggedReasons::default(),
-            next_id,
+            last_id,
             rejecting: false,
         }
     }
@@ -80,7 +80,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
                     };
                     let aged = pair.data.since.elapsed() > PROVEN_AFTER;
                     let closed_idle = idle && id == pair.data.id && aged;
-                    if closed_idle && self.renew_data(&pair).await.is_some() {
+                    if closed_idle && self.renew_data(&pair).await {
                         continue;
                     }
                     self.replace(pair, why).await;
@@ -105,19 +105,23 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         }
     }
 
+    /// The id of a new data connection. Its presence connection has the id after it.
     fn new_id(&mut self) -> u64 {
-        self.next_id += 2;
-        self.next_id
+        self.last_id += 2;
+        self.last_id
     }
 
     /// Replaces a data connection that the server closed while no call waited. Servers with a
-    /// setting `timeout` do so, and spare subscribers: nothing is logged.
-    async fn renew_data(&mut self, pair: &ConnectionPair) -> Option<()> {
+    /// setting `timeout` do so, and spare subscribers: nothing is logged. Returns whether it
+    /// succeeded.
+    async fn renew_data(&mut self, pair: &ConnectionPair) -> bool {
         self.set_down("the server closed an idle connection");
         let id = self.new_id();
-        let renewed = self.shared.connector.renew(id, pair).await.ok()?;
+        let Ok(renewed) = self.shared.connector.renew(id, pair).await else {
+            return false;
+        };
         self.shared.state.send_replace(State::Up(renewed));
-        Some(())
+        true
     }
 
     /// Replaces both connections; tries until it succeeds.

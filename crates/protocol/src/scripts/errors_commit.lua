@@ -1,5 +1,5 @@
--- errors_commit: ends a drain's claim. The records that it printed leave the errors store, the
--- others are free again.
+-- errors_commit: ends a drain's claim. The records that it names leave the errors store, the others
+-- are free again.
 --
 -- KEYS
 --   1 errors       hash: id -> record
@@ -11,7 +11,7 @@
 -- ARGV
 --   1 slot     of the drain
 --   2 number   of the claim
---   3 printed  how many records of the claim, from its first on, the drain printed
+--   3 removed  how many records of the claim leave the store, from its first on
 -- Returns
 --   {'done'}     the claim has ended
 --   {'already'}  it had ended: this call did it earlier
@@ -19,14 +19,14 @@
 -- Invariants
 --   A record that a drain holds leaves the store only here, and only by that drain.
 local errors, claims, deadlines, workers, errors_held, errors_ids = unpack(KEYS)
-local slot, number_text, printed_text = unpack(ARGV)
-local number, printed = tonumber(number_text), tonumber(printed_text)
+local slot, number_text, removed_text = unpack(ARGV)
+local number, removed = tonumber(number_text), tonumber(removed_text)
 
 local ended = redis.call('HGET', workers, slot)
 if ended then
-  -- A claim that the slot gave back has this number, too, and printed nothing.
-  local ended_number, ended_printed = string.match(ended, '^(%d+) 0 (%d+) ')
-  if tonumber(ended_number) == number and tonumber(ended_printed) == printed then
+  -- A claim that the slot gave back has this number, too, and removed nothing.
+  local ended_number, ended_removed = string.match(ended, '^(%d+) 0 (%d+) ')
+  if tonumber(ended_number) == number and tonumber(ended_removed) == removed then
     return {'already'}
   end
 end
@@ -43,8 +43,8 @@ local now_s = redis.call('TIME')[1]
 
 redis.call('HDEL', claims, slot)
 redis.call('ZREM', deadlines, slot)
-delete_ids(errors, ids, 1, math.min(printed, #ids))
+delete_ids(errors, ids, 1, math.min(removed, #ids))
 delete_ids(errors_held, ids, 1, #ids)
-lower_free(errors_ids, ids, printed + 1)
-redis.call('HSET', workers, slot, number_text .. ' 0 ' .. printed_text .. ' ' .. now_s)
+lower_free(errors_ids, ids, removed + 1)
+redis.call('HSET', workers, slot, number_text .. ' 0 ' .. removed_text .. ' ' .. now_s)
 return {'done'}

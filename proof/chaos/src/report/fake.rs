@@ -72,7 +72,7 @@ pub(super) fn run(seed: u64, seconds: f64, faults: usize) -> History {
             targets: targets.iter().map(label).collect(),
             from_s,
             to_s,
-            settled_ms: Some(rng.between(30, 900) as f64),
+            recovered_ms: Some(rng.between(30, 900) as f64),
             note: format!("{index} commits repeated"),
         });
     }

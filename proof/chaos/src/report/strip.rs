@@ -149,7 +149,7 @@ impl<'a> Strip<'a> {
     fn band(&self, svg: &mut Svg, strike: &Strike<'_>) {
         let (fault, track, title) = (strike.fault, self.track(), strike.title());
         let (x, wide) = self.window.stretch(fault.from_s, fault.to_s);
-        if let Some(ms) = fault.settled_ms {
+        if let Some(ms) = fault.recovered_ms {
             let (x, wide) = self.window.stretch(fault.to_s, fault.to_s + ms / 1000.0);
             svg.rect("settling", [x, track, wide, 5.0], &title);
         }
@@ -280,7 +280,7 @@ impl<'a> Strip<'a> {
             true => (left - 5.0, Anchor::End),
             false => (left + wide + 5.0, Anchor::Start),
         };
-        let class = match fault.settled_ms {
+        let class = match fault.recovered_ms {
             Some(_) => "name",
             None => "name open",
         };

@@ -9,11 +9,14 @@ use baton_report::text::{escape, millis};
 use super::moment;
 use crate::history::{Fault, History};
 
-/// The times until each kind of fault settled. The most frequent kind comes first.
+/// The times until the fleet recovered from each kind of fault. The most frequent kind comes first.
 pub(super) fn kinds(run: &History) -> String {
     let mut kinds: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
     for fault in &run.faults {
-        kinds.entry(&fault.name).or_default().push(fault.settled_ms);
+        kinds
+            .entry(&fault.name)
+            .or_default()
+            .push(fault.recovered_ms);
     }
     let mut kinds: Vec<(&str, Vec<Option<f64>>)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, faults)| std::cmp::Reverse(faults.len()));
@@ -24,12 +27,12 @@ pub(super) fn kinds(run: &History) -> String {
                     </tr></thead>\n<tbody>\n"
         .to_owned();
     for (name, faults) in kinds {
-        let settled = sorted(faults.iter().copied().flatten());
-        let open = match faults.len() - settled.len() {
+        let recovered = sorted(faults.iter().copied().flatten());
+        let open = match faults.len() - recovered.len() {
             0 => String::new(),
             open => format!(" <em class=\"bad\">{open} did not settle</em>"),
         };
-        let [p50, max] = [0.5, 1.0].map(|share| quantile(&settled, share));
+        let [p50, max] = [0.5, 1.0].map(|share| quantile(&recovered, share));
         // A small bar: solid up to the median, pale up to the maximum.
         let [p50_share, max_share] = [p50, max].map(|ms| 100.0 * ms.unwrap_or(0.0) / longest);
         // Writing to a string cannot fail.
@@ -69,14 +72,14 @@ fn row((number, fault): (usize, &Fault)) -> String {
         ms if ms >= 0.1 => millis(ms),
         _ => "a moment".to_owned(),
     };
-    let settled = match fault.settled_ms {
+    let recovered = match fault.recovered_ms {
         Some(ms) => millis(ms),
         None => "<em class=\"bad\">did not settle</em>".to_owned(),
     };
     format!(
         "<tr id=\"f{number}\"><td><a href=\"#p{number}\">{number}</a></td>\
          <th scope=\"row\">{}</th><td class=\"hit\">{hit}</td><td>{}</td><td>{lasted}</td>\
-         <td>{settled}</td><td class=\"note\">{}</td></tr>\n",
+         <td>{recovered}</td><td class=\"note\">{}</td></tr>\n",
         escape(&fault.name),
         moment(fault.from_s),
         escape(&fault.note),

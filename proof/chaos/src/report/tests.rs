@@ -24,7 +24,7 @@ fn bad_run() -> History {
         "#4711 was accepted and never ended\n  12.310 s node 3 published <4702..4711>".to_owned(),
         "#17 ended twice: by node 2 at 0.90 s and by node 5 at 3.10 s".to_owned(),
     ];
-    run.faults[5].settled_ms = None;
+    run.faults[5].recovered_ms = None;
     run.faults[5].note = "did not settle within 30 s: pending 12, claimed 0".to_owned();
     run
 }
@@ -51,7 +51,7 @@ fn hostile_run() -> History {
         ..Life::default()
     });
     run.faults.push(fault("nobody", 899.9, 901.0));
-    run.faults[4].settled_ms = Some(1e9);
+    run.faults[4].recovered_ms = Some(1e9);
     for life in &mut run.lives {
         life.label.push_str(evil);
         life.node.push_str(evil);

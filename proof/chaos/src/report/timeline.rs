@@ -131,11 +131,11 @@ impl Strike<'_> {
             true => String::new(),
             false => format!(" → {}", fault.targets.join(", ")),
         };
-        let settled = match fault.settled_ms {
+        let recovered = match fault.recovered_ms {
             Some(ms) => format!("all well {} later", millis(ms)),
             None => "did not settle".to_owned(),
         };
-        let text = format!("{number}: {name}{targets}, {from_s:.2} to {to_s:.2} s, {settled}");
+        let text = format!("{number}: {name}{targets}, {from_s:.2} to {to_s:.2} s, {recovered}");
         [text.as_str(), &fault.note]
             .join("; ")
             .trim_end_matches("; ")

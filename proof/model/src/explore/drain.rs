@@ -49,7 +49,7 @@ impl World {
             Drain::Committing { printed } => Some(Call::ErrorsCommit {
                 slot,
                 number,
-                printed: *printed,
+                removed: *printed,
             }),
             _ => None,
         }

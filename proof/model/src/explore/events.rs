@@ -62,7 +62,7 @@ impl World {
             (Call::Commit { .. }, Reply::Lost) => Events::LOST,
             (_, Reply::Full { .. }) => Events::FULL,
             (_, Reply::Claimed { range, .. }) if range.size() < range.count => Events::SPLIT,
-            (Call::ErrorsCommit { printed, .. }, Reply::Done) if *printed > 0 => Events::DRAINED,
+            (Call::ErrorsCommit { removed, .. }, Reply::Done) if *removed > 0 => Events::DRAINED,
             (_, Reply::Settled(settled)) => self.event_of_settle(settled),
             _ => Events::default(),
         }

@@ -146,8 +146,8 @@ impl History {
                 reply,
             ) => self.witness_commit((*slot, *number), *first..=*last, failed, reply, texts),
             (Call::Claim { .. }, _) => self.witness_poison(before, after),
-            (Call::ErrorsCommit { printed, .. }, Reply::Done) => {
-                for seq in before.records.iter().take(*printed as usize) {
+            (Call::ErrorsCommit { removed, .. }, Reply::Done) => {
+                for seq in before.records.iter().take(*removed as usize) {
                     self.drained(*seq);
                 }
             }

@@ -84,10 +84,10 @@ impl Script<'_> {
         Reply::Records(found.collect())
     }
 
-    pub(super) fn errors_commit(&mut self, slot: Slot, number: u64, printed: u64) -> Reply {
+    pub(super) fn errors_commit(&mut self, slot: Slot, number: u64, removed: u64) -> Reply {
         let ended = self.state.workers.get(&slot);
         let same =
-            |ended: &EndedClaim| (ended.number, ended.first, ended.last) == (number, 0, printed);
+            |ended: &EndedClaim| (ended.number, ended.first, ended.last) == (number, 0, removed);
         if ended.is_some_and(same) {
             return Reply::Already;
         }
@@ -103,11 +103,11 @@ impl Script<'_> {
         self.state.deadlines.remove(&slot);
         let gone = match self.has(Flaw::DrainDropsRest) {
             true => ids.len(),
-            false => ids.len().min(printed as usize),
+            false => ids.len().min(removed as usize),
         };
         self.state.errors.retain(|id, _| !ids[..gone].contains(id));
         self.state.held.retain(|id, _| !ids.contains(id));
-        self.remember_ended(slot, number, 0, printed);
+        self.remember_ended(slot, number, 0, removed);
         Reply::Done
     }
 }

@@ -216,7 +216,7 @@ impl Script<'_> {
     }
 
     /// Remembers the claim that a slot has ended, and the messages `first..=last` that ended with
-    /// it. A drain's claim has 0 and the number of printed records.
+    /// it. A drain's claim has 0 and the number of removed records.
     pub(super) fn remember_ended(&mut self, slot: Slot, number: u64, first: Seq, last: Seq) {
         let at = self.now;
         let ended = EndedClaim {

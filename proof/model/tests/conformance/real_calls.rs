@@ -81,10 +81,10 @@ impl RealFleet {
             Call::ErrorsCommit {
                 slot,
                 number,
-                printed,
+                removed,
             } => {
                 let slot = encoding::slot(*slot);
-                match store.errors_commit(&slot, *number, *printed).await? {
+                match store.errors_commit(&slot, *number, *removed).await? {
                     ErrorsCommit::Done => Reply::Done,
                     ErrorsCommit::Already => Reply::Already,
                     ErrorsCommit::Lost => Reply::Lost,

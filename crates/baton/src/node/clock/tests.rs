@@ -27,7 +27,7 @@ impl Twin {
         let beat = |_| {
             self.own += 500;
             let now = (self.own + self.ahead) as u64;
-            self.readings.take(now, self.own - 1, self.own + 1)
+            self.readings.read(now, self.own - 1, self.own + 1)
         };
         (0..count).filter_map(beat).collect()
     }
@@ -67,7 +67,7 @@ fn a_long_round_trip_is_no_step_wherever_in_it_redis_looked_at_its_clock() {
         let sent = twin.own;
         twin.own += 60_000;
         let now = (sent + at + twin.ahead) as u64;
-        assert_eq!(twin.readings.take(now, sent, twin.own), None, "{at}");
+        assert_eq!(twin.readings.read(now, sent, twin.own), None, "{at}");
         let estimate = twin.readings.now_ms(twin.own);
         assert!(estimate.abs_diff(twin.redis()) <= 2, "{at}");
         assert_eq!(twin.beats(3), [0_i64; 0], "{at}");
@@ -78,8 +78,8 @@ fn a_long_round_trip_is_no_step_wherever_in_it_redis_looked_at_its_clock() {
 fn a_first_reading_after_a_long_round_trip_becomes_exact_and_is_no_step() {
     let mut readings = Readings::default();
     // Redis looked at its clock at the very end of three seconds.
-    assert_eq!(readings.take((EPOCH + 3_000) as u64, 0, 3_000), None);
-    let next = readings.take((EPOCH + 3_500) as u64, 3_499, 3_501);
+    assert_eq!(readings.read((EPOCH + 3_000) as u64, 0, 3_000), None);
+    let next = readings.read((EPOCH + 3_500) as u64, 3_499, 3_501);
     assert_eq!(next, None);
     assert!(readings.now_ms(4_000).abs_diff(EPOCH + 4_000) <= 2);
 }
@@ -91,7 +91,7 @@ fn a_step_within_a_long_round_trip_that_cannot_be_told_from_it_moves_little() {
     twin.own += 2_000;
     twin.ahead += DAY;
     let now = (sent + 1_000 + twin.ahead) as u64;
-    let jump = twin.readings.take(now, sent, twin.own).unwrap();
+    let jump = twin.readings.read(now, sent, twin.own).unwrap();
     assert!(jump.abs_diff(DAY) <= 1_001, "{jump}");
 }
 

@@ -47,7 +47,13 @@ impl Trouble {
     }
 }
 
-/// Sends a pack.
+/// A pack that Redis did not accept.
+pub(super) struct Refused {
+    pub(super) prepared: Prepared,
+    pub(super) trouble: Trouble,
+}
+
+/// Publishes a pack. Returns it with the answer, because it may have to be sent again.
 pub(super) async fn send(
     ctx: Arc<Context>,
     epoch: u64,
@@ -68,15 +74,15 @@ pub(super) async fn send(
 }
 
 impl<S: Source> Reign<'_, S> {
-    /// Takes the answer to one pack. Returns a pack that Redis did not accept, and why.
-    pub(super) fn take_answer(
+    /// Handles the answer to one pack. Returns the pack if Redis did not accept it.
+    pub(super) fn on_answer(
         &mut self,
         mut prepared: Prepared,
         answer: Result<Publish, Error>,
-    ) -> Result<(), Box<(Prepared, Trouble)>> {
+    ) -> Option<Refused> {
         prepared.maybe_there |= matches!(answer, Err(Error::ReplyLost(_)));
         if let Some(trouble) = Trouble::of(answer, &prepared, &self.outbox) {
-            return Err(Box::new((prepared, trouble)));
+            return Some(Refused { prepared, trouble });
         }
         self.full_pause = FULL_PAUSE.0;
         if !prepared.announced {
@@ -91,7 +97,7 @@ impl<S: Source> Reign<'_, S> {
             });
         }
         self.outbox.confirm(prepared);
-        Ok(())
+        None
     }
 
     /// Makes good what went wrong, so that the generator can send the refused packs again.
@@ -117,7 +123,7 @@ impl<S: Source> Reign<'_, S> {
             return;
         };
         // The warning below is more exact than any other of this loss.
-        let _ = self.ctx.witness.notice(last, true);
+        let _ = self.ctx.witness.notice_loss(last);
         self.ctx.warn(Warning::MessagesLost {
             first: first_lost,
             last: last_lost,

@@ -47,7 +47,7 @@ impl Chooser<'_> {
         Call::ErrorsCommit {
             slot,
             number: self.held_number(slot),
-            printed: self.one(&[held, 1, 0, held + 1]),
+            removed: self.one(&[held, 1, 0, held + 1]),
         }
     }
 
