@@ -87,7 +87,15 @@ pub fn redis_client(target: &Target) -> Result<redis::Client, Error> {
         // have several. An error means that one is installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
-    redis::Client::open(target.info.clone()).map_err(|error| unfit(crate::error::plain(&error)))
+    let mut info = target.info.clone();
+    let redis = info.redis_settings();
+    if redis.username().is_some() && redis.password().is_none() {
+        // Without a password the client library would not log in at all, and act as the default
+        // user, who may have more rights.
+        let redis = redis.clone().set_password("");
+        info = info.set_redis_settings(redis);
+    }
+    redis::Client::open(info).map_err(|error| unfit(crate::error::plain(&error)))
 }
 
 fn unfit(problem: String) -> Error {

@@ -102,9 +102,10 @@ impl Context {
     /// Warns if Redis has less than it confirmed to this node. A seal of this node's own is
     /// evidence, too: the fence only rises, and never passes to another node of the same epoch.
     pub(crate) async fn check_for_loss(&self, sealed: Option<u64>) -> Result<(), Error> {
-        let fence = loop {
+        let (confirmed, fence) = loop {
+            let confirmed = self.witness.confirmed();
             match self.store.fence().await {
-                Ok(fence) => break fence,
+                Ok(fence) => break (confirmed, fence),
                 Err(error) if error.is_transient() && sealed.is_some() => {
                     self.pause_after(&error).await;
                 }
@@ -118,14 +119,15 @@ impl Context {
         });
         match fell {
             true => self.warn_of_loss(self.witness.notice_loss(fence.last), fence.last),
-            false => self.compare_last(fence.last),
+            false => self.compare_last(confirmed, fence.last),
         }
         Ok(())
     }
 
-    /// Warns if Redis's last number is lower than one that it confirmed to this node.
-    pub(crate) fn compare_last(&self, last: u64) {
-        self.warn_of_loss(self.witness.compare(last), last);
+    /// Warns if Redis's last number is lower than the one that it had `confirmed` to this node before
+    /// the node asked.
+    pub(crate) fn compare_last(&self, confirmed: u64, last: u64) {
+        self.warn_of_loss(self.witness.compare(confirmed, last), last);
     }
 
     fn warn_of_loss(&self, confirmed: Option<u64>, last: u64) {

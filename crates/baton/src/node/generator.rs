@@ -96,6 +96,8 @@ struct Reign<'a, S> {
     left_out_warned: Option<Instant>,
     /// When the generator last warned that Redis takes nothing.
     unavailable_warned: Option<Instant>,
+    /// When the generator last warned that the queue is full.
+    full_warned: Option<Instant>,
     /// The pause after the next answer that the queue is full.
     full_pause: Duration,
     text: Vec<u8>,
@@ -114,6 +116,7 @@ impl<'a, S: Source> Reign<'a, S> {
             left_out: 0,
             left_out_warned: None,
             unavailable_warned: None,
+            full_warned: None,
             full_pause: publish::FULL_PAUSE.0,
             text: Vec::new(),
             builder: PackBuilder::default(),
@@ -193,7 +196,8 @@ impl<'a, S: Source> Reign<'a, S> {
     /// Goes on where the fleet stands.
     fn resume(&mut self, last: u64, cursor: Option<Cursor>) {
         let ctx = self.ctx;
-        ctx.compare_last(last);
+        // No message has been published since the seal.
+        ctx.compare_last(ctx.witness.confirmed(), last);
         if cursor.is_none() {
             ctx.warn(Warning::ForeignCursor {
                 key: ctx.store.keys().fence.clone(),

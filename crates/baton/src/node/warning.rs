@@ -7,6 +7,11 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
+    /// The queue is full: the generator waits.
+    QueueFull {
+        /// How many messages have not ended.
+        open: u64,
+    },
     /// The errors store is full: workers wait.
     ErrorsFull {
         /// How many failed messages it has.
@@ -64,6 +69,11 @@ pub enum Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::QueueFull { open } => write!(
+                f,
+                "the queue is full ({open} messages have not ended): the generator waits for the \
+                 workers"
+            ),
             Self::ErrorsFull { records } => write!(
                 f,
                 "the errors store is full ({records} failed messages): take or drop some, or \

@@ -41,12 +41,17 @@ impl Witness {
         }
     }
 
-    /// Compares Redis's last number with what it confirmed. If Redis has less, returns the highest
+    /// The highest number that Redis confirmed to this node so far.
+    pub(crate) fn confirmed(&self) -> u64 {
+        self.memory().highest
+    }
+
+    /// Compares Redis's last number with what it had confirmed before the node asked for it: while
+    /// that answer is on its way, Redis may confirm more. If Redis has less, returns the highest
     /// number that the node knew. Returns none if the node has noticed that loss before.
-    pub(crate) fn compare(&self, last: u64) -> Option<u64> {
-        let mut memory = self.memory();
-        match memory.highest > last {
-            true => memory.fall_back(last),
+    pub(crate) fn compare(&self, confirmed: u64, last: u64) -> Option<u64> {
+        match confirmed > last {
+            true => self.memory().fall_back(last),
             false => None,
         }
     }
@@ -96,8 +101,8 @@ mod tests {
         let witness = Witness::default();
         witness.remember(&published(7));
         witness.remember(&published(5));
-        assert_eq!(witness.compare(7), None, "nothing is missing");
-        assert_eq!(witness.compare(2), Some(7));
+        assert_eq!(witness.compare(7, 7), None, "nothing is missing");
+        assert_eq!(witness.compare(7, 2), Some(7));
         // An answer that came a little late.
         witness.remember(&published(7));
         assert_eq!(witness.notice_loss(2), None);
@@ -109,7 +114,19 @@ mod tests {
         witness.remember(&published(7));
         assert_eq!(witness.notice_loss(100), Some(7));
         witness.remember(&published(101));
-        assert_eq!(witness.compare(101), None);
+        assert_eq!(witness.compare(101, 101), None);
         assert_eq!(witness.notice_loss(101), None, "all of it is there");
+    }
+
+    #[test]
+    fn numbers_that_were_confirmed_while_the_answer_was_on_its_way_are_not_missing() {
+        let witness = Witness::default();
+        witness.remember(&published(7));
+        let confirmed = witness.confirmed();
+        // Redis answers with 7, and confirms 8 before the node has that answer.
+        witness.remember(&published(8));
+        assert_eq!(witness.compare(confirmed, 7), None);
+        assert_eq!(witness.confirmed(), 8);
+        assert_eq!(witness.compare(witness.confirmed(), 7), Some(8));
     }
 }

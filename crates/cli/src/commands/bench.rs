@@ -7,6 +7,7 @@ mod report;
 mod start_signal;
 mod summary;
 
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -102,8 +103,10 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &BenchArgs) -> anyhow::Resu
         .into());
     }
     if let Some(file) = &args.report {
-        // A file that cannot be written is better found now than after the last run.
-        write(file, "")?;
+        // A file that cannot be written is better found now than after the last run. What is in it
+        // stays until there is a new report.
+        let opened = OpenOptions::new().append(true).create(true).open(file);
+        opened.with_context(|| format!("cannot write {}", file.display()))?;
     }
     let shutdown = Shutdown::on_signals()?;
     let (server, target, env) = match named {

@@ -101,11 +101,11 @@ fn footer(roff: &mut Roff, heading: &str, command: &Command) {
     }
 }
 
-/// The commands below one, except `help`.
+/// The commands below one, except `help` and those that the program starts itself.
 fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
     command
         .get_subcommands()
-        .filter(|command| command.get_name() != "help")
+        .filter(|command| command.get_name() != "help" && !command.is_hide_set())
 }
 
 /// The name of a command as the user types it, such as `baton run`.

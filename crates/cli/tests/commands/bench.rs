@@ -201,3 +201,21 @@ fn a_report_that_cannot_be_written_is_said_before_the_first_run() {
     ended.complains("cannot write");
     assert!(began.elapsed() < Duration::from_secs(5));
 }
+
+#[test]
+fn a_bench_that_cannot_start_leaves_the_report_before_as_it_is() {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(report.path(), "the report before").unwrap();
+    let mut command = baton(&[
+        "bench",
+        "--messages",
+        "10",
+        "--redis",
+        "redis://127.0.0.1:1",
+    ]);
+    command.arg("--report").arg(report.path());
+    let ended = run(command);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let kept = std::fs::read_to_string(report.path()).unwrap();
+    assert_eq!(kept, "the report before");
+}

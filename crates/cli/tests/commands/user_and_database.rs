@@ -49,6 +49,21 @@ fn a_user_of_the_server_is_let_in_with_the_password_of_the_url_or_the_environmen
 }
 
 #[test]
+fn a_user_without_a_password_is_not_taken_for_the_default_user() {
+    // The default user of this server needs no password and may do everything.
+    let server = PrivateServer::builder().tcp().start().unwrap();
+    let set_user = ["ACL", "SETUSER", USER, "on", "~*", "&*", "+@all"];
+    send(&server, &[&set_user[..], &[&format!(">{SECRET}")]].concat());
+    let port = server.port().unwrap();
+    for credentials in ["alice", "alice:", "nobody"] {
+        let url = format!("redis://{credentials}@127.0.0.1:{port}");
+        let ended = run(baton(&["getErrors", "--redis", &url]));
+        assert_eq!(ended.code, Some(1), "{credentials}: {}", ended.stderr);
+        assert!(ended.stderr.contains("WRONGPASS"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn the_keys_of_a_fleet_are_in_the_database_that_was_named() {
     let server = server();
     let url = server.url();

@@ -34,6 +34,16 @@ fn a_full_queue_holds_the_generator_back_and_drops_nothing() {
 }
 
 #[test]
+fn a_generator_that_a_full_queue_keeps_from_its_schedule_says_so() {
+    let server = server();
+    let fleet = fleet_of(1, &server, "--interval 5ms --max-pending 3");
+    wait_for(&fleet, 0, "a warning", |told| {
+        warns(told, "the queue is full (3")
+    });
+    assert_eq!(status(&server).published, 3);
+}
+
+#[test]
 fn a_full_errors_store_is_an_error_and_no_failed_message_is_dropped() {
     let server = server();
     let args = "--interval 0 --error-rate 1 --max-errors 100 --messages 250 --max-pending 60";

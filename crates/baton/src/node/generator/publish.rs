@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use baton_protocol::{Publish, PublishCall, crash};
 
-use super::{End, Reign};
+use tokio::time::Instant;
+
+use super::{End, Reign, warned_lately};
 use crate::node::context::Context;
 use crate::node::outbox::{Outbox, Prepared};
 use crate::node::warning::Warning;
@@ -25,7 +27,7 @@ pub(super) enum Trouble {
     /// The fleet's last number is one that this generator did not write.
     Foreign { last: u64 },
     /// Too many messages have not ended.
-    Full,
+    Full { open: u64 },
     /// There was no answer to read.
     Error(Error),
 }
@@ -41,7 +43,7 @@ impl Trouble {
             Ok(Publish::Gap { last }) if last >= prepared.first => Self::Foreign { last },
             Ok(Publish::Gap { last }) => Self::Gap { last },
             Ok(Publish::Fenced { node, epoch }) => Self::Fenced { node, epoch },
-            Ok(Publish::Full { .. }) => Self::Full,
+            Ok(Publish::Full { open }) => Self::Full { open },
             Err(error) => Self::Error(error),
         })
     }
@@ -104,7 +106,8 @@ impl<S: Source> Reign<'_, S> {
     pub(super) async fn recover(&mut self, trouble: Trouble) -> Result<Option<End>, Error> {
         match trouble {
             Trouble::Fenced { node, epoch } => return Ok(Some(End::Fenced { node, epoch })),
-            Trouble::Full => {
+            Trouble::Full { open } => {
+                self.warn_full(open);
                 let pause = self.full_pause;
                 self.full_pause = (pause * 2).min(FULL_PAUSE.1);
                 tokio::time::sleep(pause).await;
@@ -115,6 +118,16 @@ impl<S: Source> Reign<'_, S> {
             Trouble::Error(error) => return Err(error),
         }
         Ok(None)
+    }
+
+    /// Warns now and then that the queue is full. At full speed it always is: the generator is
+    /// faster than the workers.
+    fn warn_full(&mut self, open: u64) {
+        let is_scheduled = self.ctx.config.interval > Duration::ZERO;
+        if is_scheduled && !warned_lately(self.full_warned) {
+            self.full_warned = Some(Instant::now());
+            self.ctx.warn(Warning::QueueFull { open });
+        }
     }
 
     /// Redis lost writes that it had confirmed: closes the gap as far as the outbox can.
@@ -211,7 +224,7 @@ mod tests {
             Some(Trouble::Fenced { epoch: 2, .. })
         ));
         let full = Publish::Full { open: 1 };
-        assert!(matches!(trouble(Ok(full)), Some(Trouble::Full)));
+        assert!(matches!(trouble(Ok(full)), Some(Trouble::Full { open: 1 })));
         let away = Error::Unavailable("away".to_owned());
         assert!(matches!(trouble(Err(away)), Some(Trouble::Error(_))));
     }
