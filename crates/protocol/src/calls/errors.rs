@@ -87,23 +87,9 @@ pub enum Settled {
 }
 
 impl Store {
-    /// Drops or retries exactly these records, a few at a time. After an error, some of them may
-    /// be settled: for those a repeated call returns [`Settled::Missing`].
-    pub async fn errors_settle(
-        &self,
-        settle: Settle,
-        failures: &[Failure],
-    ) -> Result<Vec<Settled>, Error> {
-        let mut settled = Vec::with_capacity(failures.len());
-        while settled.len() < failures.len() {
-            let some = self.errors_settle_some(settle, &failures[settled.len()..]);
-            settled.extend(some.await?);
-        }
-        Ok(settled)
-    }
-
     /// Drops or retries the first of these records, at least one, in one step. Returns one answer
-    /// for each record that it settled: call it again with the others.
+    /// for each record that it settled: call it again with the others. After an error, some may be
+    /// settled: for those a repeated call returns [`Settled::Missing`].
     pub async fn errors_settle_some(
         &self,
         settle: Settle,

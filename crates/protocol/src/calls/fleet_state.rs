@@ -1,8 +1,9 @@
 //! The state of a fleet at one moment. `baton::Snapshot` is made of it.
 //!
 //! It has a *roster*, which lists the nodes and the lease, and a *census*, which counts where every
-//! message is. The server only runs plain reads in one transaction; this process does the counting.
-//! A script that counts costs the server seven times as much.
+//! message is. The server runs plain reads in one transaction; this process does the counting. A
+//! script that counts costs the server seven times as much. The one script in the transaction is
+//! `newest.lua`: it cuts long failed messages, so that they do not travel whole.
 
 use std::collections::BTreeMap;
 

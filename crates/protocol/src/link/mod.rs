@@ -1,4 +1,5 @@
-//! The one owner of the connections to Redis.
+//! The owner of the connections to Redis, but for one: `calls/bell.rs` owns the connection on which
+//! idle lanes block.
 //!
 //! A [`Link`] keeps two connections alive. The *presence* connection carries the subscription
 //! that tells other nodes that this process lives (the kernel closes it when the process dies). It

@@ -71,8 +71,7 @@ if held then
   local bytes = field and redis.call('HSTRLEN', packs, field) or 0
   local answer = bytes > 0 and claimed(body, pack_count, first, last, field, bytes)
     or {'claimed', body, '', ''}
-  -- The first write changes nothing and needs no memory, so a full server accepts it.
-  redis.call('HDEL', claims, '')
+  begin_writes(claims)
   redis.call('ZADD', deadlines, now + ttl_ms, slot)
   return answer
 end

@@ -82,8 +82,7 @@ else
   end
 end
 
--- The first write changes nothing and needs no memory, so a full server accepts it.
-redis.call('HDEL', claims, '')
+begin_writes(claims)
 if next_free ~= free then
   redis.call('HSET', errors_ids, 'free', string.format('%.0f', next_free))
 end

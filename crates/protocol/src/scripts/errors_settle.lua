@@ -91,8 +91,7 @@ local function requeue(field, text, count)
   if count then
     redis.call('HINCRBY', left_of, field, 1)
   else
-    local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-    redis.call('HSET', packs, field, cmsgpack.pack({now, {text}}))
+    redis.call('HSET', packs, field, cmsgpack.pack({to_ms(time), {text}}))
   end
   redis.call('RPUSH', queue, string.format('%s %.0f %s %s 0', field, count or 1, field, field))
   if is_audited then append_entry(ledger, 'r ' .. field, time) end

@@ -17,8 +17,7 @@ local ttl_ms = tonumber(ARGV[1])
 must_be(deadlines, 'zset')
 local now = now_ms()
 
--- The first write changes nothing and needs no memory, so a full server accepts it.
-redis.call('HDEL', claims, '')
+begin_writes(claims)
 local answers = {}
 for i = 2, #ARGV, 2 do
   local slot, number = ARGV[i], tonumber(ARGV[i + 1])

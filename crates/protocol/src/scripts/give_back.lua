@@ -9,7 +9,7 @@
 --   6 errors_held  hash: id of a record -> slot of the drain that has claimed it
 --   7 errors_ids   hash: last, free
 -- ARGV
---   1 slot    node:lane
+--   1 slot    node:part
 --   2 number  of the claim
 -- Returns
 --   {'ok'}    the claim has ended

@@ -43,7 +43,11 @@ script!(FREE, "free", ["clock", "presence"]);
 script!(LEAVE, "leave", ["clock", "key_types"]);
 script!(FORGET, "forget", ["key_types", "presence"]);
 script!(PREFLIGHT, "preflight", []);
-script!(SEAL, "seal", ["key_types", "counts", "bell"]);
+script!(
+    SEAL,
+    "seal",
+    ["key_types", "counts", "must_be_count", "bell"]
+);
 script!(PUBLISH, "publish", ["key_types", "counts", "ledger"]);
 script!(
     CLAIM,
@@ -57,12 +61,18 @@ script!(
         "suspects",
         "bell",
         "claim_value",
+        "first_write",
         "errors_append",
         "ledger",
+        "must_be_count",
         "set_aside"
     ]
 );
-script!(EXTEND, "extend", ["clock", "key_types", "claim_value"]);
+script!(
+    EXTEND,
+    "extend",
+    ["clock", "key_types", "claim_value", "first_write"]
+);
 script!(
     COMMIT,
     "commit",
@@ -95,6 +105,7 @@ script!(
     "reclaim",
     [
         "clock",
+        "first_write",
         "key_types",
         "presence",
         "range",
@@ -111,6 +122,7 @@ script!(
     [
         "clock",
         "claim_value",
+        "first_write",
         "key_types",
         "counts",
         "errors_store"
@@ -124,7 +136,7 @@ script!(
 script!(
     ERRORS_SETTLE,
     "errors_settle",
-    ["bell", "ledger", "key_types", "counts"]
+    ["clock", "bell", "ledger", "key_types", "counts"]
 );
 script!(TOGETHER, "together", []);
 script!(NEWEST, "newest", ["counts", "errors_store"]);

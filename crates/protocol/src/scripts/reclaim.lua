@@ -61,8 +61,7 @@ for i = 1, #due, 2 do
 end
 local gone = absent(prefix, run_id, holders)
 
--- The first write changes nothing and needs no memory, so a full server accepts it.
-redis.call('HDEL', keys.claims, '')
+begin_writes(keys.claims)
 local answer, named = {'reclaimed', 0, 0}, {}
 local lost = {now = now, run_id = run_id, prefix = prefix}
 for _, holder in ipairs(holders) do

@@ -19,7 +19,7 @@ local node, epoch, born = unpack(ARGV)
 
 local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'cursor', 'born')
 local fenced_node, fenced_epoch = fenced[1] or '', checked_count(fence, 'epoch', fenced[2])
-checked_count(fence, 'last', fenced[3])
+must_be_count(fence, 'last', fenced[3])
 local waiting = redis.call('LLEN', queue)
 must_be(bell, 'list')
 if fenced_epoch > tonumber(epoch)

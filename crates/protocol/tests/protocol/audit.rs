@@ -9,7 +9,9 @@ use baton_protocol::{
     Commit, CommitCall, Digest, Failure, Ledger, Publish, PublishCall, Settle, Settled, Store,
 };
 
-use crate::support::{Fleet, Lane, NO_EFFECTS, commit_call, failed, pack, publish_call};
+use crate::support::{
+    Fleet, Lane, NO_EFFECTS, commit_call, failed, pack, publish_call, settle_all,
+};
 
 /// The digest of messages as [`pack`] makes them, in the pack that begins with `first`.
 fn digest(pack: u64, messages: RangeInclusive<u64>) -> Digest {
@@ -199,7 +201,7 @@ async fn a_retried_message_ends_once_more() {
 async fn retry(store: &Store, id: u64, record: &[u8]) {
     let record = record.to_vec();
     let seen = [Failure { id, record }];
-    let retried = store.errors_settle(Settle::Retry, &seen).await.unwrap();
+    let retried = settle_all(store, Settle::Retry, &seen).await.unwrap();
     assert_eq!(retried, [Settled::Retried]);
 }
 

@@ -4,7 +4,7 @@ use baton_protocol::{
     Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Reclaimed, Settle,
 };
 
-use crate::support::{EXPIRED, Fleet, Lane, commit_call, failed};
+use crate::support::{EXPIRED, Fleet, Lane, commit_call, failed, settle_all};
 
 const BYTES: u64 = 1 << 20;
 /// All keys but the hint where the search for the oldest begins.
@@ -268,7 +268,7 @@ async fn a_retry_on_a_counter_that_is_no_number_changes_nothing() {
         .await;
     let before = fleet.dump().await;
     let failures = w.failures().await;
-    let error = w.store.errors_settle(Settle::Retry, &failures).await;
+    let error = settle_all(&w.store, Settle::Retry, &failures).await;
     let error = error.unwrap_err().to_string();
     assert!(error.contains(&fleet.keys.stats) && error.contains("retried"));
     assert_eq!(fleet.dump().await, before);

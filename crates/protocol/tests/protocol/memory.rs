@@ -6,7 +6,9 @@ use baton_protocol::{
     Settled, Store,
 };
 
-use crate::support::{Fleet, beat, eventually, failed, pack_of, publish, publish_call, start};
+use crate::support::{
+    Fleet, beat, eventually, failed, pack_of, publish, publish_call, settle_all, start,
+};
 
 async fn limit_memory(fleet: &Fleet, bytes: u64) {
     let bytes = bytes.to_string();
@@ -65,7 +67,7 @@ async fn with_full_memory_only_publish_is_refused() {
     let drained = w.store.errors_commit(&w.slot, 6, 1).await.unwrap();
     assert_eq!(drained, ErrorsCommit::Done);
     let left = w.failures().await;
-    let settle = async |what, failures| w.store.errors_settle(what, failures).await.unwrap();
+    let settle = async |what, failures| settle_all(&w.store, what, failures).await.unwrap();
     assert_eq!(left[0].record, records[0]);
     assert_eq!(settle(Settle::Retry, &left[..1]).await, [Settled::Retried]);
     assert_eq!(settle(Settle::Drop, &left[1..]).await, [Settled::Dropped]);

@@ -10,7 +10,7 @@ use baton_protocol::{
     ErrorsClaim, ErrorsCommit, Failure, Settle, Settled, Slot, Store, Wanted, record,
 };
 
-use crate::support::{EXPIRED, Fleet, LONG, Lane, failed, pack_of, start};
+use crate::support::{EXPIRED, Fleet, LONG, Lane, failed, pack_of, settle_all, start};
 
 /// Max time of a script, in microseconds.
 const MAX_US: f64 = 5_000.0;
@@ -90,7 +90,7 @@ async fn with_300_000_failed_messages_no_script_takes_longer_than_5_ms() {
     fill(&fleet, MANY).await;
     let w = fleet.lane("w").await;
     let settle =
-        async |what, failures: &[Failure]| w.store.errors_settle(what, failures).await.unwrap();
+        async |what, failures: &[Failure]| settle_all(&w.store, what, failures).await.unwrap();
 
     let seen = page(&w, Some(MANY / 2)).await;
     let dropped = bounded(&fleet, "drop 200", settle(Settle::Drop, &seen)).await;
@@ -238,7 +238,7 @@ async fn drop_all(store: Store) -> Vec<u64> {
     let (mut dropped, mut before) = (Vec::new(), None);
     loop {
         let page = store.errors_before(before, 500).await.unwrap();
-        let settled = store.errors_settle(Settle::Drop, &page.failures).await;
+        let settled = settle_all(&store, Settle::Drop, &page.failures).await;
         for (failure, settled) in page.failures.iter().zip(settled.unwrap()) {
             if settled == Settled::Dropped {
                 dropped.push(record::decode(&failure.record).seq);
@@ -297,7 +297,7 @@ async fn a_record_of_40_mb_keeps_no_script_busy() {
     let settle = async |what, record: &[u8]| {
         let (id, record) = (4, record.to_vec());
         let long = [Failure { id, record }];
-        w.store.errors_settle(what, &long).await.unwrap()
+        settle_all(&w.store, what, &long).await.unwrap()
     };
     let mut other = huge.clone();
     other[1000] ^= 1;

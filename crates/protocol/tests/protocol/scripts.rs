@@ -6,7 +6,7 @@ use baton_protocol::{
     Settled,
 };
 
-use crate::support::{Fleet, beat, failed, publish};
+use crate::support::{Fleet, beat, failed, publish, settle_all};
 
 #[tokio::test]
 async fn every_call_works_after_the_scripts_were_flushed() {
@@ -51,7 +51,7 @@ async fn every_call_works_after_the_scripts_were_flushed() {
         id: 1,
         record: records[0].clone(),
     }];
-    let dropped = g.errors_settle(Settle::Drop, &seen).await.unwrap();
+    let dropped = settle_all(&g, Settle::Drop, &seen).await.unwrap();
     assert_eq!(dropped, [Settled::Dropped]);
     flush().await;
     assert!(

@@ -4,7 +4,7 @@ use baton_protocol::{
     Commit, CommitCall, Digest, ErrorsClaim, Failure, Publish, PublishCall, Settle, Settled, record,
 };
 
-use crate::support::{Fleet, Lane, commit_call, failed, pack, publish, publish_call};
+use crate::support::{Fleet, Lane, commit_call, failed, pack, publish, publish_call, settle_all};
 
 /// A record with its id.
 fn at(id: u64, record: &[u8]) -> Failure {
@@ -13,7 +13,7 @@ fn at(id: u64, record: &[u8]) -> Failure {
 }
 
 async fn settle(lane: &Lane, what: Settle, seen: &[Failure]) -> Vec<Settled> {
-    let settled = lane.store.errors_settle(what, seen).await.unwrap();
+    let settled = settle_all(&lane.store, what, seen).await.unwrap();
     assert!(lane.store.census().await.unwrap().balanced());
     settled
 }

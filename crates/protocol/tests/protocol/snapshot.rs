@@ -4,7 +4,7 @@ use baton::inspect::{NodeRole, TakeoverCause};
 use baton::{Error, Inspector};
 use baton_protocol::{Commit, Failure, Publish, Seal, Settle, Settled};
 
-use crate::support::{Fleet, LONG, beat, failed, publish, start};
+use crate::support::{Fleet, LONG, beat, failed, publish, settle_all, start};
 
 #[tokio::test]
 async fn a_snapshot_of_an_empty_server_is_empty_and_balanced() {
@@ -40,7 +40,7 @@ async fn a_snapshot_has_nodes_messages_takeovers_and_failures() {
         id: 1,
         record: records[0].clone(),
     }];
-    let retried = g.errors_settle(Settle::Retry, &again).await.unwrap();
+    let retried = settle_all(&g, Settle::Retry, &again).await.unwrap();
     assert_eq!(retried, [Settled::Retried]);
     let _ = w.take(2, 2).await;
 

@@ -8,7 +8,7 @@ use baton_protocol::{
     ErrorsClaim, ErrorsCommit, Extend, Failure, Settle, Settled, Slot, Store, record,
 };
 
-use crate::support::{Fleet, LONG, failed};
+use crate::support::{Fleet, LONG, failed, settle_all};
 
 /// All keys but the hint where the search for the oldest begins.
 const KEPT: &str = "claims deadlines errors errors_held";
@@ -103,7 +103,7 @@ async fn taken_messages_are_out_of_reach_for_others() {
     assert_eq!(numbers(&other).await, [1]);
     let d = fleet.lane("d").await;
     assert_eq!(d.drain(1, 9, 9999).await, ErrorsClaim::Claimed(vec![4]));
-    let settled = store.errors_settle(Settle::Drop, &[failure(2)]).await;
+    let settled = settle_all(&store, Settle::Drop, &[failure(2)]).await;
     assert_eq!(settled.unwrap(), [Settled::Missing]);
     assert_eq!(d.failures().await, []);
 }

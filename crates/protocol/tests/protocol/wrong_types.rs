@@ -7,7 +7,7 @@ use baton_protocol::{
 };
 
 use crate::support::{
-    EXPIRED, Fleet, LONG, Lane, beat, commit_call, failed, pack, publish, publish_call,
+    EXPIRED, Fleet, LONG, Lane, beat, commit_call, failed, pack, publish, publish_call, settle_all,
 };
 
 /// A fleet in which every call would change something.
@@ -266,7 +266,7 @@ async fn errors_settle_refuses_a_spoilt_key_and_writes_nothing() {
         refuses(keys, async |busy| {
             let record = failed(1, "m1");
             let seen = [Failure { id: 3, record }];
-            let answer = busy.g.errors_settle(settle, &seen).await?;
+            let answer = settle_all(&busy.g, settle, &seen).await?;
             assert_eq!(answer, [settled]);
             Ok(())
         })

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use baton::{Error, FleetName, Target};
-use baton_protocol::{Beat, Cursor, Keys, PackBuilder, Publish, PublishCall, Seal, Store};
+use baton_protocol::{
+    Beat, Cursor, Failure, Keys, PackBuilder, Publish, PublishCall, Seal, Settle, Settled, Store,
+};
 use baton_server::PrivateServer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, FromRedisValue};
@@ -273,4 +275,18 @@ pub(crate) async fn publish(generator: &Store, first: u64, count: u64) -> Publis
 /// A beat with a lease that is longer than any test.
 pub(crate) async fn beat(store: &Store) -> Beat {
     store.beat(LONG, "{}", 0).await.unwrap()
+}
+
+/// Drops or retries all these records, call by call.
+pub(crate) async fn settle_all(
+    store: &Store,
+    settle: Settle,
+    failures: &[Failure],
+) -> Result<Vec<Settled>, Error> {
+    let mut settled = Vec::with_capacity(failures.len());
+    while settled.len() < failures.len() {
+        let rest = &failures[settled.len()..];
+        settled.extend(store.errors_settle_some(settle, rest).await?);
+    }
+    Ok(settled)
 }

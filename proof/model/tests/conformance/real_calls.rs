@@ -313,8 +313,12 @@ async fn settle(
         true => Settle::Retry,
         false => Settle::Drop,
     };
-    let settled = store.errors_settle(what, &failures).await?.into_iter();
-    let settled = settled.map(|settled| match settled {
+    let mut settled = Vec::new();
+    while settled.len() < failures.len() {
+        let rest = &failures[settled.len()..];
+        settled.extend(store.errors_settle_some(what, rest).await?);
+    }
+    let settled = settled.into_iter().map(|settled| match settled {
         Settled::Dropped => call::Settled::Dropped,
         Settled::Retried => call::Settled::Retried,
         Settled::Missing => call::Settled::Missing,

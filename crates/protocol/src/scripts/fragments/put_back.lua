@@ -3,7 +3,7 @@
 
 -- Ends the claim of a slot: its messages go to the front of the queue, or its records are free.
 --   keys   {queue, claims, deadlines, bell, errors_held, errors_ids}, by name
---   slot   node:lane
+--   slot   node:part
 --   value  what `claims` holds for the slot
 --   lost   nil if the slot itself gives back; else {now, run_id, prefix}, by name: the time, the
 --          server process and the prefix of presence channels. The worker may have died, and

@@ -1,5 +1,5 @@
--- Fragment: heads of the queue that go to the errors store without a worker. Needs counts, range,
--- errors_append and ledger.
+-- Fragment: heads of the queue that go to the errors store without a worker. Needs counts,
+-- must_be_count, range, errors_append and ledger.
 --
 -- Parameters of both functions
 --   keys  {queue, packs, left, errors, errors_ids, stats, ledger}, by name
@@ -14,7 +14,7 @@ end
 -- Moves a head that is no message of ours to the errors store, byte for byte.
 local function discard_head(keys, slot, now, head, reason)
   local last_error = last_id(keys.errors, keys.errors_ids)
-  read_count(keys.stats, 'foreign')
+  must_be_count(keys.stats, 'foreign', redis.call('HGET', keys.stats, 'foreign'))
 
   redis.call('LPOP', keys.queue)
   append_record(keys, last_error, {0, now, slot, reason, 1, head})
@@ -27,7 +27,7 @@ end
 local function fail_first(keys, slot, now, range, deaths)
   local field, first = range.field, range.first
   local last_error = last_id(keys.errors, keys.errors_ids)
-  read_count(keys.stats, 'failed')
+  must_be_count(keys.stats, 'failed', redis.call('HGET', keys.stats, 'failed'))
   local left = (read_count(keys.left, field) or range.count) - 1
   local is_audited = redis.call('LLEN', keys.ledger) > 0
   local pack = redis.call('HGET', keys.packs, field)
