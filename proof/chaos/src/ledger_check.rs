@@ -14,7 +14,7 @@ pub struct LedgerCheck {
 
 impl LedgerCheck {
     /// Checks the next entries and returns every violation.
-    pub fn take(&mut self, entries: &[Entry]) -> Vec<String> {
+    pub fn check(&mut self, entries: &[Entry]) -> Vec<String> {
         self.read += entries.len();
         let mut findings = Vec::new();
         for entry in entries {
@@ -74,7 +74,7 @@ mod tests {
         let mut check = LedgerCheck::default();
         for entry in &all {
             assert_eq!(
-                check.take(std::slice::from_ref(entry)),
+                check.check(std::slice::from_ref(entry)),
                 Vec::<String>::new()
             );
         }

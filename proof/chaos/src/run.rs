@@ -222,7 +222,7 @@ impl Run<'_> {
             self.ledger_check = LedgerCheck::default();
         }
         let entries = self.arena.observer.ledger_since(self.ledger_check.read)?;
-        let findings = self.ledger_check.take(&entries);
+        let findings = self.ledger_check.check(&entries);
         self.arena.findings.extend(findings);
         Ok(())
     }
