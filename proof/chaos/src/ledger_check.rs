@@ -92,7 +92,7 @@ mod tests {
             "r 3 1 1",
         ]);
         assert_eq!(
-            LedgerCheck::default().take(&all),
+            LedgerCheck::default().check(&all),
             [
                 "published #3 where #2 was due",
                 "committed more than once: #1",
