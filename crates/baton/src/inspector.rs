@@ -131,8 +131,7 @@ impl Inspector {
             return Err(Error::ReadOnlyClient);
         }
         check_ttl(Setting::ClaimTtl, "claim", ttl)?;
-        // Redis does not roll back a script that lacks a permission halfway.
-        self.store.preflight(true).await
+        self.store.preflight_to_act().await
     }
 
     /// Frees the failed messages that dead drains and takes had claimed.

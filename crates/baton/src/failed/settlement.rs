@@ -37,8 +37,7 @@ impl Settlement {
         settle: Settle,
         mut ids: &[FailedId],
     ) -> Result<(), Error> {
-        // Redis does not roll back a script that lacks a permission halfway.
-        store.preflight(true).await?;
+        store.preflight_to_act().await?;
         while !ids.is_empty() {
             let (failures, done) = FailedId::read(store, ids).await?;
             self.missing += (done - failures.len()) as u64;
