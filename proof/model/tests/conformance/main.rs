@@ -34,7 +34,7 @@ use operation::{Sequence, sequences};
 use real_fleet::{RealFleet, SequenceError};
 
 /// Calls in all, unless the variable says otherwise.
-const CALLS: u64 = 60_000;
+const CALLS: u64 = 50_000;
 /// With fewer calls, rare answers may be missing.
 const ENOUGH_CALLS: u64 = 50_000;
 /// Calls after which a flaw must have been found.
