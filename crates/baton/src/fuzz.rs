@@ -1,5 +1,5 @@
 //! What hostile bytes meet: one function for each kind of bytes that come from Redis or from
-//! whoever starts a node.
+//! the user who starts a node.
 //!
 //! Each takes any bytes at all, decodes them as the library would, does with the result what
 //! the library would do, and panics if that is not sound. The fuzz targets in `proof/fuzz/` call
@@ -173,7 +173,7 @@ fn takeover(line: &str) {
     }
 }
 
-/// What was understood. An answer that was not is told in a few characters that are safe
+/// The decoded answer. The error of any other answer must be short and safe
 /// to print.
 fn known<T>(read: Result<T, Error>) -> Option<T> {
     match read {
