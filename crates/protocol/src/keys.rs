@@ -1,7 +1,7 @@
 //! Every key name of the protocol is built here and nowhere else.
 //!
 //! All keys of one slot share a hash tag, so that each script touches a single slot of a
-//! Redis Cluster: the control keys `{fleet}`, the keys of partition p `{fleet:p}`. No key
+//! Redis Cluster: the control keys `{fleet}`, the keys of partition p `{fleet:p}`. Only a bell
 //! has a time to live: an expiring queue is a lost queue.
 
 use crate::{Error, Setting};
@@ -70,7 +70,9 @@ pub struct Keys {
     pub packs: String,
     /// HASH: first sequence number of a split pack → how many of its messages have not ended.
     pub left: String,
-    /// LIST with at most one token, on which idle workers block.
+    /// ZSET: node with an idle lane → since when (ms).
+    pub idle: String,
+    /// Prefix of the nodes' bells, see [`Keys::bell_of`]. A token in a bell expires.
     pub bell: String,
     /// HASH: slot → its claim.
     pub claims: String,
@@ -113,7 +115,8 @@ impl Keys {
             queue: partition("queue"),
             packs: partition("packs"),
             left: partition("left"),
-            bell: partition("bell"),
+            idle: partition("idle"),
+            bell: partition("bell:"),
             claims: partition("claims"),
             deadlines: partition("deadlines"),
             workers: partition("workers"),
@@ -128,7 +131,12 @@ impl Keys {
         }
     }
 
-    /// Every key that may exist, with the type it must have.
+    /// LIST with at most one token, on which the idle lanes of a node block.
+    pub fn bell_of(&self, node: &str) -> String {
+        format!("{}{node}", self.bell)
+    }
+
+    /// Every key that may exist, but for the bells, with the type it must have.
     pub fn typed(&self) -> [(&str, &'static str); 19] {
         [
             (&self.generator, "hash"),
@@ -141,7 +149,7 @@ impl Keys {
             (&self.queue, "list"),
             (&self.packs, "hash"),
             (&self.left, "hash"),
-            (&self.bell, "list"),
+            (&self.idle, "zset"),
             (&self.claims, "hash"),
             (&self.deadlines, "zset"),
             (&self.workers, "hash"),

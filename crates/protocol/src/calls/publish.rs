@@ -92,11 +92,12 @@ impl Store {
         let answer = self
             .eval(
                 &scripts::SEAL,
-                &[&keys.fence, &keys.queue, &keys.bell],
+                &[&keys.fence, &keys.queue, &keys.idle, &keys.bell],
                 &[
                     self.node.as_bytes(),
                     epoch.to_string().as_bytes(),
                     crate::new_name().as_bytes(),
+                    keys.presence.as_bytes(),
                 ],
             )
             .await?;
@@ -128,6 +129,7 @@ impl Store {
                     &keys.queue,
                     &keys.packs,
                     &keys.stats,
+                    &keys.idle,
                     &keys.bell,
                     &keys.ledger,
                 ],
@@ -141,6 +143,7 @@ impl Store {
                     call.max_pending.to_string().as_bytes(),
                     call.pack,
                     digest_arg(call.digest).as_bytes(),
+                    keys.presence.as_bytes(),
                 ],
             )
             .await?;

@@ -48,7 +48,11 @@ script!(
     "seal",
     ["key_types", "counts", "must_be_count", "bell"]
 );
-script!(PUBLISH, "publish", ["key_types", "counts", "ledger"]);
+script!(
+    PUBLISH,
+    "publish",
+    ["key_types", "counts", "bell", "ledger"]
+);
 script!(
     CLAIM,
     "claim",

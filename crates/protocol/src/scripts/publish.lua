@@ -5,8 +5,9 @@
 --   2 queue   list of ranges
 --   3 packs   hash: first sequence number of a pack -> the pack
 --   4 stats   hash: counters
---   5 bell    list with at most one token
---   6 ledger  list of entries
+--   5 idle    zset: idle node -> since when (ms)
+--   6 bell    prefix of the bells
+--   7 ledger  list of entries
 -- ARGV
 --   1 node      the generator
 --   2 epoch     of its lease
@@ -17,6 +18,7 @@
 --   7 max_open  backpressure: how many messages may wait or be claimed
 --   8 pack      the messages; opaque
 --   9 digest    of the texts, for the ledger; '' if the fleet keeps none
+--   10 presence  prefix of the presence channels
 -- Returns
 --   {'ok'}                   the pack is written
 --   {'already', last}        the fleet has these numbers. This call wrote them earlier, if the
@@ -27,9 +29,9 @@
 -- Invariants
 --   Sequence numbers have no gap. Only the node and epoch of the fence publish.
 --   The first write needs memory, so a full server refuses all of a pack.
-local fence, queue, packs, stats, bell, ledger = unpack(KEYS)
+local fence, queue, packs, stats, idle, bell, ledger = unpack(KEYS)
 -- Most arguments stay texts: they are written as they came, and formatting a number is slow.
-local node, epoch, first, last, count, cursor, max_open, pack, digest = unpack(ARGV)
+local node, epoch, first, last, count, cursor, max_open, pack, digest, presence = unpack(ARGV)
 
 local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last')
 if fenced[1] ~= node or fenced[2] ~= epoch then
@@ -45,7 +47,7 @@ if open + tonumber(count) > tonumber(max_open) then
   return {'full', string.format('%.0f', open)}
 end
 must_be(queue, 'list')
-local is_silent = redis.call('LLEN', bell) == 0
+must_be(idle, 'zset')
 local time
 if digest ~= '' then
   must_be(ledger, 'list')
@@ -55,7 +57,7 @@ end
 redis.call('HSET', packs, first, pack)
 redis.call('RPUSH', queue, first .. ' ' .. count .. ' ' .. first .. ' ' .. last .. ' 0')
 redis.call('HSET', fence, 'last', last, 'cursor', cursor)
-if is_silent then redis.call('RPUSH', bell, '1') end
+ring(idle, bell, presence)
 if digest ~= '' then
   append_entry(ledger, 'p ' .. epoch .. ' ' .. first .. ' ' .. last .. ' ' .. digest, time)
 end

@@ -50,6 +50,7 @@ impl RealFleet {
                 number,
                 want,
                 ttl: hold,
+                sleepers,
                 ..
             } => {
                 let what = ClaimCall {
@@ -58,7 +59,11 @@ impl RealFleet {
                     want: *want,
                     ttl: ttl(*hold),
                 };
-                claim(store, store.claim(what).await?).await?
+                let answer = match sleepers {
+                    Some(count) => store.claim_awake(what, usize::from(*count)).await?,
+                    None => store.claim(what).await?,
+                };
+                claim(store, answer).await?
             }
             Call::Extend { ttl: hold, claims } => {
                 let claims = claims

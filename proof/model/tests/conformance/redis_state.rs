@@ -49,6 +49,10 @@ pub(crate) fn read_commands(keys: &Keys, app: &App) -> redis::Pipeline {
             _ => pipe.cmd("LRANGE").arg(key).arg(&[0, -1]),
         };
     }
+    for node in 0..NODES {
+        let bell = keys.bell_of(&encoding::node(node));
+        pipe.cmd("LRANGE").arg(bell).arg(&[0, -1]);
+    }
     pipe.cmd("GET").arg(&app.counter);
     pipe.cmd("LRANGE").arg(&app.list).arg(&[0, -1]);
     let presence = (0..NODES).map(|node| format!("{}{}", keys.presence, encoding::node(node)));
@@ -94,7 +98,9 @@ pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisS
     };
     read_control(&mut state, [generator, nodes, joined, seen, takeovers])?;
     state.fence = read_fence(fence)?;
+    let (partition, bells) = partition.split_at(partition.len().saturating_sub(NODES.into()));
     read_partition(&mut state, partition, (since as u64, at as u64))?;
+    state.bells = read_bells(bells)?;
     state.effects = match is_empty(counter) {
         true => 0,
         false => number(counter)?,
@@ -135,7 +141,7 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
         queue,
         packs,
         left,
-        bell,
+        idle,
         claims,
         deadlines,
         workers,
@@ -151,11 +157,7 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
     state.queue = list(queue, entry)?;
     state.packs = map(packs, digits, pack)?;
     state.left = map(left, digits, number)?;
-    state.bell = match elements(bell) {
-        [] => false,
-        [token] if bytes(token)? == b"1" => true,
-        _ => return Err(strange("bell", bell)),
-    };
+    state.idle = map(idle, encoding::read_node, time_of)?;
     state.claims = map(claims, encoding::read_slot, claim)?;
     state.deadlines = map(deadlines, encoding::read_slot, time_of)?;
     state.workers = map(workers, encoding::read_slot, ended_claim)?;
@@ -171,6 +173,19 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
     (state.foreign, state.retried) = (foreign?, retried?);
     state.ledger = list(ledger, ledger_entry)?;
     read_ids_of(state, ids)
+}
+
+/// The nodes whose bells have a token.
+fn read_bells(bells: &[Value]) -> Result<u32, String> {
+    let mut rung = 0;
+    for (node, bell) in bells.iter().enumerate() {
+        match elements(bell) {
+            [] => {}
+            [token] if bytes(token)? == b"1" => rung |= 1 << node,
+            _ => return Err(strange("a bell", bell)),
+        }
+    }
+    Ok(rung)
 }
 
 /// Reads `errors_ids`. Its field `free` is a hint, which must not hide a record.

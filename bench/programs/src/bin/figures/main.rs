@@ -1,5 +1,5 @@
 //! Measures what README promises about time and size: takeover, recovery, latency, idle cost,
-//! speed, many nodes, long queues, looking on.
+//! wake-up, speed, many nodes, long queues, looking on.
 //!
 //! `make figures` runs it all (about six minutes). `--quick` takes a few rounds of each, and
 //! then only completeness counts, not the times; names take some figures only. Every figure
@@ -16,6 +16,7 @@ mod report;
 mod snapshot;
 mod takeover;
 mod thousand;
+mod wake;
 mod work;
 
 use std::path::Path;
@@ -68,7 +69,7 @@ const QUICK: Rounds = Rounds {
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 14] = [
+const EXPERIMENTS: [(&str, Experiment); 15] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -76,6 +77,7 @@ const EXPERIMENTS: [(&str, Experiment); 14] = [
     ("worker-pause", takeover::of_a_paused_worker),
     ("latency", latency::publish_to_handler),
     ("idle", idle::cost),
+    ("wake", wake::cost),
     ("speed", idle::full_speed),
     ("thousand", thousand::nodes),
     ("snapshot", snapshot::cost),
