@@ -1,8 +1,9 @@
 //! Every key name of the protocol is built here and nowhere else.
 //!
 //! All keys of one slot share a hash tag, so that each script touches a single slot of a
-//! Redis Cluster: the control keys `{fleet}`, the keys of partition p `{fleet:p}`. Only a bell
-//! has a time to live: an expiring queue is a lost queue.
+//! Redis Cluster: the control keys `{fleet}`, the keys of partition p `{fleet:p}`. No key
+//! has a time to live, because an expiring queue is a lost queue. The exceptions are a staged pack,
+//! which is not part of the queue yet, and a bell.
 
 use crate::{Error, Setting};
 
@@ -66,13 +67,15 @@ pub struct Keys {
     pub fence: String,
     /// LIST of ranges that wait for a worker.
     pub queue: String,
-    /// HASH: first sequence number of a pack → the pack.
-    pub packs: String,
+    /// Prefix of the packs' keys, each a STRING; the pack's first sequence number follows.
+    pub pack: String,
+    /// Prefix of the keys of staged packs, each a STRING; a node and its number of the pack follow.
+    pub staged: String,
     /// HASH: first sequence number of a split pack → how many of its messages have not ended.
     pub left: String,
     /// ZSET: node with an idle lane → since when (ms).
     pub idle: String,
-    /// Prefix of the nodes' bells, see [`Keys::bell_of`]. A token in a bell expires.
+    /// Prefix of the nodes' bells, see [`Keys::bell_key`]. A token in a bell expires.
     pub bell: String,
     /// HASH: slot → its claim.
     pub claims: String,
@@ -113,7 +116,8 @@ impl Keys {
             takeovers: control("takeovers"),
             fence: partition("fence"),
             queue: partition("queue"),
-            packs: partition("packs"),
+            pack: partition("pack:"),
+            staged: partition("staged:"),
             left: partition("left"),
             idle: partition("idle"),
             bell: partition("bell:"),
@@ -132,12 +136,17 @@ impl Keys {
     }
 
     /// LIST with at most one token, on which the idle lanes of a node block.
-    pub fn bell_of(&self, node: &str) -> String {
+    pub fn bell_key(&self, node: &str) -> String {
         format!("{}{node}", self.bell)
     }
 
-    /// Every key that may exist, but for the bells, with the type it must have.
-    pub fn typed(&self) -> [(&str, &'static str); 19] {
+    /// The key of the pack that begins with message `first`.
+    pub fn pack_key(&self, first: u64) -> String {
+        format!("{}{first}", self.pack)
+    }
+
+    /// Every single key that may exist, with the type it must have. Packs and bells are not among them.
+    pub fn typed(&self) -> [(&str, &'static str); 18] {
         [
             (&self.generator, "hash"),
             (&self.nodes, "hash"),
@@ -147,7 +156,6 @@ impl Keys {
             (&self.takeovers, "list"),
             (&self.fence, "hash"),
             (&self.queue, "list"),
-            (&self.packs, "hash"),
             (&self.left, "hash"),
             (&self.idle, "zset"),
             (&self.claims, "hash"),

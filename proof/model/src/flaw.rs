@@ -56,6 +56,8 @@ pub enum Flaw {
     RetryUnderNewNumber,
     /// A worker that gets no answer to its commit takes it for done.
     CommitUnheard,
+    /// A generator stages a pack under its first number, which it may give to other texts.
+    StageByNumber,
 }
 
 impl Flaw {
@@ -64,7 +66,7 @@ impl Flaw {
     pub const OF_BELLS: [Self; 2] = [Self::EmptyNotIdle, Self::RingTheDead];
 
     /// All others.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::NoFence,
         Self::EpochOnlyFence,
         Self::NumbersWithHoles,
@@ -89,5 +91,6 @@ impl Flaw {
         Self::RetryOutnumbersPack,
         Self::RetryUnderNewNumber,
         Self::CommitUnheard,
+        Self::StageByNumber,
     ];
 }

@@ -173,7 +173,7 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
         told.is_published() && told.covers(5)
     });
     let mut connection = redis(&server);
-    let _: () = connection.hset(keys().packs, 3, "not a pack").unwrap();
+    let _: () = connection.set(keys().pack_key(3), "not a pack").unwrap();
     let mut fleet = fleet;
     fleet.start_many(1, TIMEOUT).unwrap();
     assert_each_once(&fleet, &server, 5);
@@ -189,7 +189,7 @@ fn a_lost_bell_token_delays_no_worker_for_long() {
     let fleet = fleet_of(2, &server, "--interval 300ms --error-rate 0");
     let mut connection = redis(&server);
     let worker = wait_for(&fleet, 0, "a worker", Told::is_processed);
-    let bell = keys().bell_of(worker.node());
+    let bell = keys().bell_key(worker.node());
     let mut stolen = 0;
     while stolen < 3 {
         // Steal the token the way a dying sleeper does: the client that blocked first gets it.

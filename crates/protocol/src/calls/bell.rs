@@ -144,7 +144,7 @@ impl Store {
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         let mut block = redis::cmd("BLPOP");
         block
-            .arg(self.keys.bell_of(&self.node))
+            .arg(self.keys.bell_key(&self.node))
             .arg(MAX_WAIT.as_secs());
         let mut pipeline = redis::pipe();
         pipeline.add_command(block);

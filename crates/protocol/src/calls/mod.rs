@@ -52,6 +52,7 @@ pub struct Store {
     link: Link,
     bell: Arc<Bell>,
     loads: Arc<Loads>,
+    stages: Arc<AtomicU64>,
 }
 
 /// Scripts that this process has sent whole. When a server has lost its scripts, thousands of
@@ -90,6 +91,7 @@ impl Store {
             link,
             bell: Arc::default(),
             loads: Arc::default(),
+            stages: Arc::default(),
         })
     }
 
@@ -103,6 +105,7 @@ impl Store {
             link: Link::open(target, None, |_| {}).await?,
             bell: Arc::default(),
             loads: Arc::default(),
+            stages: Arc::default(),
         })
     }
 
@@ -187,7 +190,7 @@ impl Store {
 
     /// An error that names the key, if a key of ours holds another type.
     async fn check_types(&self) -> Result<(), Error> {
-        let bell = self.keys.bell_of(&self.node);
+        let bell = self.keys.bell_key(&self.node);
         for (key, needed) in self.keys.typed().into_iter().chain([(&*bell, "list")]) {
             let mut command = redis::cmd("TYPE");
             command.arg(key);

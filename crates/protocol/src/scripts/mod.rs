@@ -51,7 +51,7 @@ script!(
 script!(
     PUBLISH,
     "publish",
-    ["key_types", "counts", "bell", "ledger"]
+    ["key_types", "counts", "bell", "ledger", "packs"]
 );
 script!(
     CLAIM,
@@ -69,6 +69,7 @@ script!(
         "errors_append",
         "ledger",
         "must_be_count",
+        "packs",
         "set_aside"
     ]
 );
@@ -140,7 +141,7 @@ script!(
 script!(
     ERRORS_SETTLE,
     "errors_settle",
-    ["clock", "bell", "ledger", "key_types", "counts"]
+    ["clock", "bell", "ledger", "key_types", "counts", "packs"]
 );
 script!(TOGETHER, "together", []);
 script!(NEWEST, "newest", ["counts", "errors_store"]);

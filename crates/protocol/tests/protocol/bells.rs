@@ -23,7 +23,7 @@ fn call(lane: &Lane, number: u64) -> ClaimCall<'_> {
 /// Which nodes are idle, and whose bells have a token.
 async fn waking(fleet: &Fleet) -> String {
     let idle: Vec<String> = fleet.raw(&["ZRANGE", &fleet.keys.idle, "0", "-1"]).await;
-    let pattern = fleet.keys.bell_of("*").replace(['{', '}'], "?");
+    let pattern = fleet.keys.bell_key("*").replace(['{', '}'], "?");
     let mut bells: Vec<String> = fleet.raw(&["KEYS", &pattern]).await;
     bells.sort();
     let prefix = fleet.keys.bell.len();
@@ -62,7 +62,7 @@ async fn a_node_whose_claim_finds_nothing_is_idle_until_a_message_rings_its_bell
     );
     assert_eq!(publish(&g, 2, 1).await, Publish::Ok);
     assert_eq!(fleet.only("bell:w").await, ["bell:w: [1]"]);
-    let ttl: i64 = fleet.raw(&["TTL", &fleet.keys.bell_of("w")]).await;
+    let ttl: i64 = fleet.raw(&["TTL", &fleet.keys.bell_key("w")]).await;
     assert!((1..=10).contains(&ttl), "a token that expires: {ttl}");
 }
 
@@ -87,7 +87,7 @@ async fn a_ring_goes_on_behind_dead_nodes_and_is_bounded() {
     assert_eq!(publish(&g, 1, 1).await, Publish::Ok);
     assert_eq!(waking(&fleet).await, "idle [] rung [dead w]");
 
-    fleet.write(&["DEL", &fleet.keys.bell_of("w")]).await;
+    fleet.write(&["DEL", &fleet.keys.bell_key("w")]).await;
     let dead: Vec<String> = (10..30).map(|n| format!("d{n}")).collect();
     let dead = dead.iter().map(String::as_str);
     idle(&fleet, &dead.chain(["w"]).collect::<Vec<_>>()).await;
@@ -110,7 +110,7 @@ async fn a_claim_rings_only_if_it_leaves_messages() {
     idle(&fleet, &["x"]).await;
     assert_eq!(w.take(1, 2).await, "m1 m2");
     assert_eq!(waking(&fleet).await, "idle [] rung [x]");
-    fleet.write(&["DEL", &fleet.keys.bell_of("x")]).await;
+    fleet.write(&["DEL", &fleet.keys.bell_key("x")]).await;
     idle(&fleet, &["x"]).await;
     assert_eq!(w.sibling(1).take(1, 2).await, "m3");
     assert_eq!(waking(&fleet).await, "idle [x] rung []");
@@ -126,13 +126,13 @@ async fn messages_that_come_back_ring() {
     assert_eq!(w.give_back(1).await, GiveBack::Ok);
     assert_eq!(waking(&fleet).await, "idle [] rung [x]", "given back");
 
-    fleet.write(&["DEL", &fleet.keys.bell_of("x")]).await;
+    fleet.write(&["DEL", &fleet.keys.bell_key("x")]).await;
     assert_eq!(w.take_and_stall(2, 1).await, "m1");
     idle(&fleet, &["x"]).await;
     assert_eq!(g.reclaim().await.unwrap().messages, 1);
     assert_eq!(waking(&fleet).await, "idle [] rung [x]", "reclaimed");
 
-    fleet.write(&["DEL", &fleet.keys.bell_of("x")]).await;
+    fleet.write(&["DEL", &fleet.keys.bell_key("x")]).await;
     assert_eq!(w.take(3, 1).await, "m1 (1)");
     let records = [failed(1, "m1")];
     let ended = w.commit_outcomes(3, commit_call(1..=1, &records)).await;
@@ -162,7 +162,7 @@ async fn a_generator_is_not_idle() {
     ));
     assert_eq!(waking(&fleet).await, "idle [x] rung []", "no message waits");
     assert_eq!(lane.give_back(1).await, GiveBack::Ok);
-    fleet.write(&["DEL", &fleet.keys.bell_of("x")]).await;
+    fleet.write(&["DEL", &fleet.keys.bell_key("x")]).await;
     idle(&fleet, &["w", "x"]).await;
     assert!(matches!(
         w.store.seal(3).await.unwrap(),
@@ -180,7 +180,7 @@ async fn a_lane_that_slept_and_gets_a_message_leaves_its_node_idle_only_for_anot
         assert!(matches!(claim.unwrap(), Claim::Claimed { .. }));
         let idle = waking(&fleet).await;
         assert_eq!(w.give_back(number).await, GiveBack::Ok);
-        fleet.write(&["DEL", &fleet.keys.bell_of("w")]).await;
+        fleet.write(&["DEL", &fleet.keys.bell_key("w")]).await;
         idle
     };
     idle(&fleet, &["w"]).await;
@@ -205,23 +205,23 @@ async fn a_reclaim_removes_the_dead_from_idle_and_rings_while_messages_wait() {
     }
     let _x = fleet.node("x").await;
     idle(&fleet, &["x"]).await;
-    fleet.write(&["DEL", &fleet.keys.bell_of("g")]).await;
+    fleet.write(&["DEL", &fleet.keys.bell_key("g")]).await;
     let _ = g.reclaim().await.unwrap();
     assert_eq!(waking(&fleet).await, "idle [] rung [x]");
 
     fleet.write(&["DEL", &fleet.keys.queue]).await;
-    fleet.write(&["DEL", &fleet.keys.bell_of("x")]).await;
+    fleet.write(&["DEL", &fleet.keys.bell_key("x")]).await;
     idle(&fleet, &["dead", "x"]).await;
     let _ = g.reclaim().await.unwrap();
     assert_eq!(waking(&fleet).await, "idle [x] rung [dead]");
 }
 
 #[tokio::test]
-async fn a_bell_of_another_type_harms_only_its_own_node() {
+async fn a_bell_key_another_type_harms_only_its_own_node() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let (w, x) = (fleet.lane("w").await, fleet.lane("x").await);
-    let spoilt = fleet.keys.bell_of("w");
+    let spoilt = fleet.keys.bell_key("w");
     fleet.write(&["SET", &spoilt, "not ours"]).await;
     idle(&fleet, &["w", "x"]).await;
     for seq in 1..=2 {

@@ -115,7 +115,7 @@ async fn seal_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "fence queue packs stats idle ledger";
+    let keys = "fence queue stats idle ledger";
     refuses(keys, async |busy| {
         let pack = pack(7, 1);
         let call = PublishCall {
@@ -129,7 +129,7 @@ async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "queue packs claims deadlines workers idle fence";
+    let keys = "queue claims deadlines workers idle fence";
     refuses(keys, async |busy| {
         let lane = busy.w.sibling(7);
         lane.store
@@ -182,7 +182,7 @@ async fn extend_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "claims deadlines packs left workers stats errors errors_ids ledger";
+    let keys = "claims deadlines left workers stats errors errors_ids ledger";
     refuses(keys, async |busy| {
         let mut effects = Effects::default();
         effects.set(busy.fleet.app("x"), "1");
@@ -257,7 +257,7 @@ async fn a_snapshot_refuses_a_spoilt_key() {
 
 #[tokio::test]
 async fn errors_settle_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "errors errors_held queue packs left stats fence idle ledger";
+    let keys = "errors errors_held queue left stats fence idle ledger";
     for (settle, settled) in [
         (Settle::Drop, Settled::Dropped),
         (Settle::Retry, Settled::Retried),

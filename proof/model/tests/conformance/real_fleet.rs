@@ -181,7 +181,7 @@ impl RealFleet {
                 return self.rewrite(model);
             }
             Event::TakeBell(node) => {
-                let bell = self.keys.bell_of(&encoding::node(*node));
+                let bell = self.keys.bell_key(&encoding::node(*node));
                 pipe.cmd("LPOP").arg(bell);
             }
             Event::Blame(range) => {
@@ -204,7 +204,11 @@ impl RealFleet {
                     .arg(model.last_id);
             }
             Event::LosePack(first) => {
-                pipe.cmd("HDEL").arg(&self.keys.packs).arg(*first);
+                pipe.cmd("DEL").arg(self.keys.pack_key(*first));
+            }
+            Event::Expire(node, stage) => {
+                pipe.cmd("DEL")
+                    .arg(encoding::staged(&self.keys, *node, *stage));
             }
             Event::LoseClaim(slot) => {
                 let slot = encoding::slot(*slot);

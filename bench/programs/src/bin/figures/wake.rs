@@ -21,8 +21,10 @@ use crate::report::Report;
 const EPOCH: u64 = 1;
 /// Time between two messages, so that the node of the last one sleeps again.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long the idle nodes are watched before the first message.
-const IDLE: Duration = Duration::from_secs(1);
+/// How long the idle nodes are watched before the first message: each claims once.
+const IDLE: Duration = Duration::from_millis(5200);
+/// Scripts that a message needs: publish, claim, commit, and a claim that finds nothing.
+const SCRIPTS_PER_MESSAGE: f64 = 4.0;
 const GOAL_US: f64 = 100.0;
 
 /// Wakes one of 1, 100, 400 and 1,000 idle nodes, on every server that this machine has.
@@ -44,7 +46,7 @@ pub(crate) fn cost(_: &Path, rounds: Rounds, report: &mut Report) -> Result<()> 
 }
 
 /// The server's processor time to wake a node, in µs: what a message costs whose node sleeps, less
-/// what it costs if a lane claims it by itself. The cost of nodes that only sleep is taken off.
+/// what it costs if a lane claims it by itself.
 async fn measure(server: &PrivateServer, nodes: usize, messages: usize) -> Result<f64> {
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
     let (target, fleet) = (Target::parse(&server.url())?, FleetName::new("wake")?);
@@ -70,11 +72,11 @@ async fn measure(server: &PrivateServer, nodes: usize, messages: usize) -> Resul
         sleepers.spawn(work(store, sender.clone()));
     }
     wait_until_asleep(&mut redis, nodes).await?;
-    let (began, before) = (Instant::now(), redis_cpu_us(&mut redis)?);
+    let before = usage(&mut redis)?;
     tokio::time::sleep(IDLE).await;
-    let idle_us_per_s = (redis_cpu_us(&mut redis)? - before) / began.elapsed().as_secs_f64();
+    let idle = usage(&mut redis)?.since(&before);
 
-    let (began, before) = (Instant::now(), redis_cpu_us(&mut redis)?);
+    let before = usage(&mut redis)?;
     for number in claims {
         let seq = 1 + messages as u64 + number;
         publish(&generator, seq).await?;
@@ -85,9 +87,39 @@ async fn measure(server: &PrivateServer, nodes: usize, messages: usize) -> Resul
         }
         tokio::time::sleep(PAUSE).await;
     }
-    let used = redis_cpu_us(&mut redis)? - before;
-    let idle = idle_us_per_s * began.elapsed().as_secs_f64();
-    Ok((used - idle - without_sleep) / messages as f64)
+    let used = usage(&mut redis)?.since(&before);
+    // Nodes that were not woken claimed because their time was over.
+    let timeouts = (used.scripts - SCRIPTS_PER_MESSAGE * messages as f64).max(0.0);
+    let timeouts_us = timeouts * idle.cpu_us / idle.scripts.max(1.0);
+    Ok((used.cpu_us - timeouts_us - without_sleep) / messages as f64)
+}
+
+/// What the server has used so far.
+struct Usage {
+    cpu_us: f64,
+    /// Calls of scripts.
+    scripts: f64,
+}
+
+impl Usage {
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            cpu_us: self.cpu_us - before.cpu_us,
+            scripts: self.scripts - before.scripts,
+        }
+    }
+}
+
+fn usage(redis: &mut redis::Connection) -> Result<Usage> {
+    let commands = Info::read(redis, "commandstats")?;
+    let calls = commands.text("cmdstat_evalsha")?;
+    let calls = calls
+        .strip_prefix("calls=")
+        .and_then(|rest| rest.split(',').next());
+    Ok(Usage {
+        cpu_us: redis_cpu_us(redis)?,
+        scripts: calls.context("no count of calls")?.parse()?,
+    })
 }
 
 /// Publishes message `number`, claims it under the same number and commits it.
@@ -122,6 +154,8 @@ async fn publish(generator: &Store, seq: u64) -> Result<()> {
         max_pending: u64::MAX,
         digest: None,
         pack: &pack.finish(0),
+        stage: generator.new_stage(),
+        is_staged: false,
     };
     let answer = generator.publish(call).await?;
     ensure!(answer == Publish::Ok, "{answer:?}");
