@@ -217,7 +217,7 @@ async fn a_reclaim_removes_the_dead_from_idle_and_rings_while_messages_wait() {
 }
 
 #[tokio::test]
-async fn a_bell_key_another_type_harms_only_its_own_node() {
+async fn a_bell_of_another_type_harms_only_its_own_node() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     let (w, x) = (fleet.lane("w").await, fleet.lane("x").await);

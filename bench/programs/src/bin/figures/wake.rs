@@ -16,15 +16,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::Rounds;
-use crate::report::Report;
+use crate::report::{Report, quartiles};
 
 const EPOCH: u64 = 1;
-/// Time between two messages, so that the node of the last one sleeps again.
-const PAUSE: Duration = Duration::from_millis(2);
-/// How long the idle nodes are watched before the first message: each claims once.
-const IDLE: Duration = Duration::from_millis(5200);
-/// Scripts that a message needs: publish, claim, commit, and a claim that finds nothing.
-const SCRIPTS_PER_MESSAGE: f64 = 4.0;
+/// Messages between two readings of the server's clock.
+const GROUP: usize = 25;
+/// Idle nodes are watched for so many times this long: each claims by itself once in five seconds.
+const IDLE_SLICES: usize = 50;
+const IDLE_SLICE: Duration = Duration::from_millis(100);
 const GOAL_US: f64 = 100.0;
 
 /// Wakes one of 1, 100, 400 and 1,000 idle nodes, on every server that this machine has.
@@ -33,7 +32,7 @@ pub(crate) fn cost(_: &Path, rounds: Rounds, report: &mut Report) -> Result<()> 
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         for nodes in [1, rounds.crowd / 10, rounds.crowd * 2 / 5, rounds.crowd] {
             let server = PrivateServer::builder().program(&program).start()?;
-            let cost = runtime()?.block_on(measure(&server, nodes, rounds.messages / 4))?;
+            let cost = runtime()?.block_on(measure(&server, nodes, rounds.messages / 50))?;
             let what = format!("{name}: waking one of {nodes} idle nodes, Redis CPU");
             let measured = format!("{cost:.0} µs");
             match nodes == rounds.crowd {
@@ -46,8 +45,8 @@ pub(crate) fn cost(_: &Path, rounds: Rounds, report: &mut Report) -> Result<()> 
 }
 
 /// The server's processor time to wake a node, in µs: what a message costs whose node sleeps, less
-/// what it costs if a lane claims it by itself.
-async fn measure(server: &PrivateServer, nodes: usize, messages: usize) -> Result<f64> {
+/// what it costs if a lane claims it by itself, and less what nodes cost that only sleep.
+async fn measure(server: &PrivateServer, nodes: usize, groups: usize) -> Result<f64> {
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
     let (target, fleet) = (Target::parse(&server.url())?, FleetName::new("wake")?);
     let generator = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
@@ -55,15 +54,17 @@ async fn measure(server: &PrivateServer, nodes: usize, messages: usize) -> Resul
     ensure!(matches!(sealed, Seal::Sealed { .. }), "{sealed:?}");
 
     let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
-    let (slot, claims) = (Slot::new(store.node(), 0), 1..=messages as u64);
+    let (slot, mut seq) = (Slot::new(store.node(), 0), 1);
     // The first message brings the scripts to the server.
-    handle_next(&generator, &store, &slot, 1).await?;
-    let before = redis_cpu_us(&mut redis)?;
-    for number in claims.clone() {
-        handle_next(&generator, &store, &slot, 1 + number).await?;
-        tokio::time::sleep(PAUSE).await;
-    }
-    let without_sleep = redis_cpu_us(&mut redis)? - before;
+    handle_next(&generator, &store, &slot, seq).await?;
+    let awake = median_us(&mut redis, groups, async || {
+        for _ in 0..GROUP {
+            seq += 1;
+            handle_next(&generator, &store, &slot, seq).await?;
+        }
+        Ok(())
+    });
+    let (awake, _) = awake.await?;
 
     let (sender, mut ends) = mpsc::unbounded_channel();
     let mut sleepers = JoinSet::new();
@@ -72,54 +73,44 @@ async fn measure(server: &PrivateServer, nodes: usize, messages: usize) -> Resul
         sleepers.spawn(work(store, sender.clone()));
     }
     wait_until_asleep(&mut redis, nodes).await?;
-    let before = usage(&mut redis)?;
-    tokio::time::sleep(IDLE).await;
-    let idle = usage(&mut redis)?.since(&before);
+    let asleep = median_us(&mut redis, IDLE_SLICES, async || {
+        tokio::time::sleep(IDLE_SLICE).await;
+        Ok(())
+    });
+    let (asleep, slice) = asleep.await?;
 
-    let before = usage(&mut redis)?;
-    for number in claims {
-        let seq = 1 + messages as u64 + number;
-        publish(&generator, seq).await?;
-        tokio::select! {
-            ended = ends.recv() => ensure!(ended == Some(seq), "{ended:?} ended, not {seq}"),
-            stopped = sleepers.join_next() => bail!("a sleeper stopped: {stopped:?}"),
-            () = tokio::time::sleep(TIMEOUT) => bail!("no node woke up"),
+    let woken = median_us(&mut redis, groups, async || {
+        for _ in 0..GROUP {
+            seq += 1;
+            publish(&generator, seq).await?;
+            tokio::select! {
+                ended = ends.recv() => ensure!(ended == Some(seq), "{ended:?} ended, not {seq}"),
+                stopped = sleepers.join_next() => bail!("a sleeper stopped: {stopped:?}"),
+                () = tokio::time::sleep(TIMEOUT) => bail!("no node woke up"),
+            }
         }
-        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    });
+    let (woken, took) = woken.await?;
+    let asleep = asleep * took.as_secs_f64() / slice.as_secs_f64();
+    Ok((woken - asleep - awake) / GROUP as f64)
+}
+
+/// Runs something a few times. Returns the median of the server's processor time, in µs, and how
+/// long one run took on average.
+async fn median_us(
+    redis: &mut redis::Connection,
+    runs: usize,
+    mut run: impl AsyncFnMut() -> Result<()>,
+) -> Result<(f64, Duration)> {
+    let (mut costs, began) = (Vec::new(), Instant::now());
+    for _ in 0..runs {
+        let before = redis_cpu_us(redis)?;
+        run().await?;
+        costs.push(redis_cpu_us(redis)? - before);
     }
-    let used = usage(&mut redis)?.since(&before);
-    // Nodes that were not woken claimed because their time was over.
-    let timeouts = (used.scripts - SCRIPTS_PER_MESSAGE * messages as f64).max(0.0);
-    let timeouts_us = timeouts * idle.cpu_us / idle.scripts.max(1.0);
-    Ok((used.cpu_us - timeouts_us - without_sleep) / messages as f64)
-}
-
-/// What the server has used so far.
-struct Usage {
-    cpu_us: f64,
-    /// Calls of scripts.
-    scripts: f64,
-}
-
-impl Usage {
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            cpu_us: self.cpu_us - before.cpu_us,
-            scripts: self.scripts - before.scripts,
-        }
-    }
-}
-
-fn usage(redis: &mut redis::Connection) -> Result<Usage> {
-    let commands = Info::read(redis, "commandstats")?;
-    let calls = commands.text("cmdstat_evalsha")?;
-    let calls = calls
-        .strip_prefix("calls=")
-        .and_then(|rest| rest.split(',').next());
-    Ok(Usage {
-        cpu_us: redis_cpu_us(redis)?,
-        scripts: calls.context("no count of calls")?.parse()?,
-    })
+    let [_, median, _] = quartiles(&costs);
+    Ok((median, began.elapsed() / u32::try_from(runs)?))
 }
 
 /// Publishes message `number`, claims it under the same number and commits it.
