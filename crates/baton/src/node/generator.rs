@@ -239,7 +239,6 @@ impl<'a, S: Source> Reign<'a, S> {
             return None;
         }
         let builder = &mut self.builder;
-        builder.clear();
         let mut digest = self.ctx.config.audit.then(Digest::default);
         while builder.count() < wanted && !builder.is_full() {
             self.text.clear();
@@ -264,6 +263,8 @@ impl<'a, S: Source> Reign<'a, S> {
             cursor: self.ctx.clock.cursor(self.schedule.next()),
             digest,
             pack: self.builder.finish(self.ctx.clock.now_ms()),
+            stage: self.ctx.store.new_stage(),
+            is_staged: false,
             text: (count == 1).then(|| self.text.clone()),
             announced: false,
             maybe_there: false,
