@@ -50,7 +50,11 @@ pub(super) fn document(cells: &[Cell]) -> Result<String> {
     let first = cells
         .first()
         .context("there are no results: measure first")?;
-    let runs = cells.iter().map(|cell| cell.runs.len()).min().unwrap_or(0);
+    let counts = || cells.iter().map(|cell| cell.runs.len());
+    let runs = match (counts().min(), counts().max()) {
+        (Some(min), Some(max)) if min < max => format!("{min} to {max}"),
+        (min, _) => min.unwrap_or_default().to_string(),
+    };
     let mut document = format!(
         "![Redis CPU per message over the size of texts, for ours, the unsafe queue and a bare SET \
          and GET](sizes.svg)\n\nOn {} cores, the median of {runs} runs, by turns; two workers and no \
