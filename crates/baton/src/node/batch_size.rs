@@ -6,9 +6,9 @@ use std::time::Duration;
 const BATCH_TIME: (Duration, Duration) = (Duration::from_millis(40), Duration::from_secs(1));
 /// How many times longer a lane works than it waits for Redis.
 const WORK_PER_WAIT: u32 = 3;
-/// A lane finishes a batch that takes no longer than this: giving so little back costs more than
-/// it brings.
-const REST: Duration = Duration::from_millis(10);
+/// Work that takes no longer than this may wait for its lane: to give so little back costs more
+/// than it brings, and a lane with such batches claims ahead.
+const MOMENT: Duration = Duration::from_millis(10);
 /// Max messages of one claim.
 const MAX_WANT: u64 = 1000;
 /// Max growth from one batch to the next.
@@ -65,12 +65,18 @@ impl BatchSize {
     /// Whether a batch has lasted too long: its time is up, and what is left of it takes more than
     /// a moment.
     pub(crate) fn is_over(&self, took: Duration, handled: u64, left: u64) -> bool {
-        handled > 0 && took > self.batch_time() && took.mul_f64(left as f64 / handled as f64) > REST
+        handled > 0 && took > self.batch_time() && took.mul_f64(left as f64 / handled as f64) > MOMENT
     }
 
     /// Whether the handler is so slow that checking the clock after every message costs little.
     pub(crate) fn is_slow(&self) -> bool {
         self.handling > BATCH_TIME.0 / 500
+    }
+
+    /// Whether a batch takes so little time that waiting for Redis between two batches counts.
+    pub(crate) fn is_quick(&self) -> bool {
+        let want = u32::try_from(self.want()).unwrap_or(u32::MAX);
+        self.handling.saturating_mul(want) <= MOMENT
     }
 
     /// Max messages of the next claim.

@@ -50,6 +50,7 @@ impl RealFleet {
                 number,
                 want,
                 ttl: hold,
+                alone,
                 ..
             } => {
                 let what = ClaimCall {
@@ -57,6 +58,7 @@ impl RealFleet {
                     number: *number,
                     want: *want,
                     ttl: ttl(*hold),
+                    alone: *alone,
                 };
                 claim(store, store.claim(what).await?).await?
             }

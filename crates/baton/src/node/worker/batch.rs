@@ -1,6 +1,7 @@
 //! Handling a batch: the handler runs over the messages of a claim, one by one.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -9,15 +10,23 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::claim::HeldClaim;
-use super::{Lane, STOP_GRACE};
+use super::{LaneBatchSize, STOP_GRACE};
+use crate::node::context::Context;
 use crate::{Effects, Handler, Message, Rejected};
 
 /// After how many messages a lane with a quick handler checks whether its batch is over.
 const CHECK_EVERY: u64 = 16;
 
-impl<H: Handler> Lane<H> {
+/// Runs a lane's handler.
+pub(super) struct BatchHandler<H> {
+    pub(super) ctx: Arc<Context>,
+    pub(super) handler: Arc<H>,
+    pub(super) batch_size: LaneBatchSize,
+}
+
+impl<H: Handler> BatchHandler<H> {
     /// Handles the messages of a claim until all are handled or the batch is over.
-    pub(super) async fn handle(&mut self, held: &HeldClaim) -> Outcomes {
+    pub(super) async fn handle(&self, held: &HeldClaim) -> Outcomes {
         let Range {
             first,
             last,
@@ -35,7 +44,7 @@ impl<H: Handler> Lane<H> {
         self.handle_each(held, published_ms, began, &mut outcomes)
             .await;
         let (count, took) = (outcomes.count(), began.elapsed());
-        self.batch_size.measure(count, took);
+        self.batch_size.get().measure(count, took);
         if let Ok(handled @ 1..) = u32::try_from(count) {
             self.ctx.meter.handled(took / handled, count);
         }
@@ -52,7 +61,7 @@ impl<H: Handler> Lane<H> {
         let Range {
             pack, first, last, ..
         } = held.range;
-        let slow = self.batch_size.is_slow();
+        let slow = self.batch_size.get().is_slow();
         let mut waited = true;
         for seq in first..=last {
             let handled = seq - first;
@@ -90,7 +99,7 @@ impl<H: Handler> Lane<H> {
     }
 
     fn is_batch_over(&self, took: Duration, handled: u64, left: u64) -> bool {
-        self.interrupted() || self.batch_size.is_over(took, handled, left)
+        self.ctx.interrupted() || self.batch_size.get().is_over(took, handled, left)
     }
 
     /// Runs the handler. Returns how the message ended, and whether the handler had to wait. `None`
