@@ -96,12 +96,33 @@ impl ServerProbe {
         Ok(waiting + claimed == 0)
     }
 
-    /// Removes every key of a fleet.
+    /// Removes every key of a fleet. Staged packs expire by themselves.
     pub fn remove(&mut self, keys: &Keys) -> Result<()> {
+        if !self.at_rest(keys)? {
+            self.remove_packs(keys)?;
+        }
         let mut command = redis::cmd("UNLINK");
         for (key, _) in keys.typed() {
             command.arg(key);
         }
         Ok(command.exec(&mut self.redis)?)
+    }
+
+    /// Removes the packs of messages that have not ended.
+    fn remove_packs(&mut self, keys: &Keys) -> Result<()> {
+        let mut cursor = 0;
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("MATCH").arg(format!("{}*", keys.pack));
+            scan.arg("COUNT").arg(1000);
+            let (next, packs): (u64, Vec<String>) = scan.query(&mut self.redis)?;
+            if !packs.is_empty() {
+                redis::cmd("UNLINK").arg(&packs).exec(&mut self.redis)?;
+            }
+            if next == 0 {
+                return Ok(());
+            }
+            cursor = next;
+        }
     }
 }

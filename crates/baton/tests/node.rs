@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use baton::inspect::Snapshot;
 use baton::{
-    Effects, Event, FailedMessage, FleetName, Handler, Inspector, Message, Node, Rejected, Source,
-    Target,
+    Effects, Event, FailedMessage, FleetName, Handler, Inspector, Message, Node, NodeBuilder,
+    Rejected, Source, Target,
 };
 use baton_protocol::record;
 use baton_server::PrivateServer;
@@ -34,11 +34,22 @@ async fn run_fleet<H: Handler + Clone>(
     messages: u64,
     handler: H,
 ) -> Snapshot {
+    run_fleet_with(server, messages, handler, |settings| settings).await
+}
+
+/// The same with other settings.
+async fn run_fleet_with<H: Handler + Clone>(
+    server: &PrivateServer,
+    messages: u64,
+    handler: H,
+    change: impl FnOnce(NodeBuilder) -> NodeBuilder,
+) -> Snapshot {
     let target = Target::parse(&server.url()).unwrap();
     let fleet = FleetName::new("library").unwrap();
     let settings = Node::builder(fleet.clone())
         .interval(Duration::ZERO)
         .messages(messages);
+    let settings = change(settings);
     let stop = Arc::new(Notify::new());
     let reported = Arc::new(AtomicU64::new(0));
     let nodes: Vec<_> = (0..2)
@@ -203,7 +214,7 @@ async fn a_claim_that_overtakes_the_first_commit_is_asked_for_again_at_once() {
     drop(server);
     let heard = heard.join().unwrap();
     let key = |name: &str| format!("\"baton:{{library:0}}:{name}\"");
-    let commit = [key("claims"), key("deadlines"), key("packs")].join(" ");
+    let commit = [key("claims"), key("deadlines"), key("pack:")].join(" ");
     let last_commit = heard.rfind(&commit).unwrap();
     // Nodes give messages back when they stop, and not before.
     let first_return = heard.find("-- give_back: ").unwrap_or(heard.len());
@@ -251,4 +262,37 @@ async fn nodes_that_lose_answers_publish_nothing_twice_and_report_each_end_once(
     let cuts = cutting.await.unwrap();
     assert!(cuts > 10, "only {cuts} connections were cut");
     assert_eq!((snapshot.done, snapshot.failed), (300_000, 0));
+}
+
+/// With a full queue the generator leaves its packs staged, and sends only their names again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn staged_packs_that_expire_are_sent_again_with_their_own_texts() {
+    let server = PrivateServer::builder().start().unwrap();
+    let url = server.url();
+    let (over, mut ended) = tokio::sync::watch::channel(false);
+    let expiring = tokio::task::spawn_blocking(move || {
+        let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
+        let (mut seen, mut expired) = (0, 0);
+        while !*ended.borrow_and_update() {
+            let staged: Vec<String> = redis.keys("baton:{library:0}:staged:*").unwrap();
+            seen += staged.len();
+            // Every second one, so that some packs are sent again by name.
+            for key in staged.iter().step_by(2) {
+                expired += redis.del::<_, u64>(key).unwrap();
+            }
+        }
+        (seen, expired)
+    });
+    let full = |settings: NodeBuilder| settings.max_pending(2000);
+    let snapshot = run_fleet_with(&server, 300_000, Matching, full).await;
+    over.send_replace(true);
+    let (seen, expired) = expiring.await.unwrap();
+    assert!(expired > 10 && seen > 2 * 10, "{expired} of {seen} expired");
+    assert_eq!((snapshot.done, snapshot.failed), (300_000, 0));
+    let mut redis = redis::Client::open(server.url())
+        .unwrap()
+        .get_connection()
+        .unwrap();
+    let packs: Vec<String> = redis.keys("baton:{library:0}:pack:*").unwrap();
+    assert_eq!(packs, [""; 0]);
 }

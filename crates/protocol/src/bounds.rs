@@ -12,6 +12,12 @@ pub const MAX_TTL_MS: u64 = 3_600_000;
 /// Messages of the largest pack. A range of a larger one is none of ours.
 pub const MAX_PACK_MESSAGES: u64 = 1000;
 
+/// Bytes of the largest pack that passes through the scripts. The generator and the workers send and
+/// read larger ones with plain commands: a script copies every text, but needs no round trip more.
+pub const SMALL_PACK_BYTES: usize = 1024;
+/// How long a staged pack waits for its publish before it expires.
+pub(crate) const STAGED_TTL_S: u64 = 60;
+
 /// Bytes of the longest range, its suspects included.
 pub(crate) const MAX_RANGE_BYTES: usize = 400;
 /// Bytes of the longest five numbers of a range.
@@ -26,10 +32,11 @@ pub const BEAT_MS_PER_NODE: u64 = 2;
 pub const SILENT_BEATS: u64 = 3;
 
 /// All of them, by the names that the scripts use.
-pub(crate) const NAMED: [(&str, u64); 8] = [
+pub(crate) const NAMED: [(&str, u64); 9] = [
     ("MAX_EXACT", MAX_EXACT),
     ("MAX_TTL_MS", MAX_TTL_MS),
     ("MAX_PACK_MESSAGES", MAX_PACK_MESSAGES),
+    ("SMALL_PACK_BYTES", SMALL_PACK_BYTES as u64),
     ("MAX_RANGE_BYTES", MAX_RANGE_BYTES as u64),
     ("MAX_RANGE_NUMBER_BYTES", MAX_RANGE_NUMBER_BYTES as u64),
     ("MAX_BEAT_MS", MAX_BEAT_MS),

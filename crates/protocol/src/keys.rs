@@ -2,7 +2,8 @@
 //!
 //! All keys of one slot share a hash tag, so that each script touches a single slot of a
 //! Redis Cluster: the control keys `{fleet}`, the keys of partition p `{fleet:p}`. No key
-//! has a time to live: an expiring queue is a lost queue.
+//! has a time to live, because an expiring queue is a lost queue. The one exception is a staged pack:
+//! it is not part of the queue yet.
 
 use crate::{Error, Setting};
 
@@ -66,8 +67,10 @@ pub struct Keys {
     pub fence: String,
     /// LIST of ranges that wait for a worker.
     pub queue: String,
-    /// HASH: first sequence number of a pack → the pack.
-    pub packs: String,
+    /// Prefix of the packs' keys, each a STRING; the pack's first sequence number follows.
+    pub pack: String,
+    /// Prefix of the keys of staged packs, each a STRING; a node and its number of the pack follow.
+    pub staged: String,
     /// HASH: first sequence number of a split pack → how many of its messages have not ended.
     pub left: String,
     /// LIST with at most one token, on which idle workers block.
@@ -111,7 +114,8 @@ impl Keys {
             takeovers: control("takeovers"),
             fence: partition("fence"),
             queue: partition("queue"),
-            packs: partition("packs"),
+            pack: partition("pack:"),
+            staged: partition("staged:"),
             left: partition("left"),
             bell: partition("bell"),
             claims: partition("claims"),
@@ -128,8 +132,13 @@ impl Keys {
         }
     }
 
-    /// Every key that may exist, with the type it must have.
-    pub fn typed(&self) -> [(&str, &'static str); 19] {
+    /// The key of the pack that begins with message `first`.
+    pub fn pack_key(&self, first: u64) -> String {
+        format!("{}{first}", self.pack)
+    }
+
+    /// Every single key that may exist, with the type it must have. Packs are not among them.
+    pub fn typed(&self) -> [(&str, &'static str); 18] {
         [
             (&self.generator, "hash"),
             (&self.nodes, "hash"),
@@ -139,7 +148,6 @@ impl Keys {
             (&self.takeovers, "list"),
             (&self.fence, "hash"),
             (&self.queue, "list"),
-            (&self.packs, "hash"),
             (&self.left, "hash"),
             (&self.bell, "list"),
             (&self.claims, "hash"),

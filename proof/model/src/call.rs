@@ -40,6 +40,8 @@ pub enum Call {
         texts: Vec<Text>,
         /// Length of the encoded pack.
         bytes: u64,
+        /// How the pack reaches Redis.
+        staging: Staging,
         /// Where the schedule stands after it.
         cursor: u64,
         /// Max messages that have not ended.
@@ -143,6 +145,30 @@ pub enum Call {
     Census,
 }
 
+impl Call {
+    /// The number under which a publish stages its pack, if it does.
+    pub fn stages(&self) -> Option<u64> {
+        match self {
+            Self::Publish {
+                staging: Staging::Now(stage),
+                ..
+            } => Some(*stage),
+            _ => None,
+        }
+    }
+}
+
+/// How the pack of a publish reaches Redis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Staging {
+    /// As an argument: it is small.
+    Inline,
+    /// The generator stages it right before the call, under its own number of these texts.
+    Now(u64),
+    /// An earlier call staged it under that number.
+    Before(u64),
+}
+
 /// A record that a person saw in the errors store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seen {
@@ -241,6 +267,8 @@ pub enum Reply {
         /// The last number.
         last: Seq,
     },
+    /// To a publish: there is no staged pack.
+    Missing,
     /// To a publish or a commit: no room.
     Full {
         /// Messages that have not ended, or records.

@@ -25,7 +25,7 @@ pub use history::{History, Violation};
 pub use report::{Report, explore};
 pub use scenario::{Faults, Scenario};
 
-use crate::call::{Call, Reply};
+use crate::call::{Call, Reply, Staging};
 use crate::flaw::Flaw;
 use crate::state::{Ms, Node, Seq, State, Text};
 use crate::step::step;
@@ -59,6 +59,8 @@ struct Client {
     drain: Drain,
     /// Number of its last claim on records.
     drain_number: u64,
+    /// How many packs it has numbered to stage them.
+    stages: u64,
 }
 
 /// A call on its way to Redis.
@@ -86,6 +88,7 @@ pub struct World {
     max_open: u64,
     want: u64,
     calls_die_with_node: bool,
+    stages_packs: bool,
     flaw: Option<Flaw>,
     /// The faults that may still happen.
     faults: Faults,
@@ -111,6 +114,7 @@ impl World {
             max_open: u64::MAX,
             want: scenario.want,
             calls_die_with_node: scenario.calls_die_with_node,
+            stages_packs: scenario.stages_packs,
             flaw: scenario.flaw,
             faults: scenario.faults,
             events: Events::default(),
@@ -125,6 +129,7 @@ impl World {
                 first,
                 texts: (world.made + 1..=world.made + count).collect(),
                 bytes: 0,
+                staging: Staging::Inline,
                 cursor: first + count - 1,
                 max_open: u64::MAX,
                 audited: false,

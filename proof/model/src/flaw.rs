@@ -52,11 +52,13 @@ pub enum Flaw {
     RetryUnderNewNumber,
     /// A worker that gets no answer to its commit takes it for done.
     CommitUnheard,
+    /// A generator stages a pack under its first number, which it may give to other texts.
+    StageByNumber,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::NoFence,
         Self::EpochOnlyFence,
         Self::NumbersWithHoles,
@@ -81,5 +83,6 @@ impl Flaw {
         Self::RetryOutnumbersPack,
         Self::RetryUnderNewNumber,
         Self::CommitUnheard,
+        Self::StageByNumber,
     ];
 }

@@ -106,11 +106,38 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         workers: 1,
         ..generators("failover", failover)
     };
+    let staging = Faults {
+        crashes: 1,
+        lost_replies: 1,
+        lease_lapses: 1,
+        splits: 1,
+        expiries: 1,
+        ..NONE
+    };
+    let staging = Scenario {
+        stages_packs: true,
+        ..generators("staging", staging)
+    };
+    let staging_lost = Faults {
+        failovers: 1,
+        splits: 1,
+        ..NONE
+    };
+    let staging_lost = Scenario {
+        generators: 1,
+        workers: 1,
+        texts: 2,
+        max_open: 1,
+        stages_packs: true,
+        ..scenario("staging, failover", staging_lost)
+    };
     vec![
         (takeover, 168_667),
         (generators("deaths", deaths), 33_394),
         (generators("clocks", clocks), 62_812),
         (failover, 169_398),
+        (staging, 98_847),
+        (staging_lost, 67_885),
     ]
 }
 
@@ -213,6 +240,20 @@ fn to_the_end() -> Vec<(Scenario, usize)> {
         workers: 1,
         ..generators("lapse, to the end", lapse)
     };
+    let staging = Faults {
+        lost_replies: 1,
+        splits: 1,
+        expiries: 1,
+        ..NONE
+    };
+    let staging = Scenario {
+        generators: 1,
+        workers: 1,
+        texts: 3,
+        max_open: 2,
+        stages_packs: true,
+        ..scenario("staging, to the end", staging)
+    };
     let wrong_clock = Scenario {
         generators: 1,
         workers: 1,
@@ -223,6 +264,7 @@ fn to_the_end() -> Vec<(Scenario, usize)> {
         (work, 160_284),
         (restart, 66_486),
         (lapse, 27_595),
+        (staging, 40_151),
         (wrong_clock, 87_209),
     ]
     .map(|(scenario, states)| (with_liveness(scenario), states))
@@ -242,6 +284,7 @@ pub fn with(flaw: Flaw) -> Scenario {
         Flaw::NoFence | Flaw::NumbersWithHoles | Flaw::CursorNotKept => "takeover",
         Flaw::RetryUnderNewNumber => "takeover",
         Flaw::EpochOnlyFence => "failover",
+        Flaw::StageByNumber => "staging, failover",
         Flaw::ClaimLeavesQueue | Flaw::CommitKeepsClaim | Flaw::ReclaimLeavesClaim => "work",
         Flaw::CommitForgets | Flaw::CommitUnheard => "work",
         Flaw::CommitDropsPack | Flaw::CommitEndsAll => "give-backs",

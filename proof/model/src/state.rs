@@ -273,8 +273,10 @@ pub struct State {
     pub fence: Fence,
     /// `queue`
     pub queue: Vec<Entry>,
-    /// `packs`
+    /// `pack`
     pub packs: BTreeMap<Seq, Pack>,
+    /// `staged`: a node, and its number of the pack
+    pub staged: BTreeMap<(Node, u64), Pack>,
     /// `left`
     pub left: BTreeMap<Seq, u64>,
     /// `claims`

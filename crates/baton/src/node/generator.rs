@@ -264,6 +264,8 @@ impl<'a, S: Source> Reign<'a, S> {
             cursor: self.ctx.clock.cursor(self.schedule.next()),
             digest,
             pack: self.builder.finish(self.ctx.clock.now_ms()),
+            stage: self.ctx.store.new_stage(),
+            is_staged: false,
             text: (count == 1).then(|| self.text.clone()),
             announced: false,
             maybe_there: false,

@@ -20,6 +20,10 @@ pub(crate) struct Prepared {
     pub(crate) cursor: Cursor,
     pub(crate) digest: Option<Digest>,
     pub(crate) pack: Vec<u8>,
+    /// This node's number of these bytes.
+    pub(crate) stage: u64,
+    /// Whether Redis has the bytes staged: it answered, and did not accept the pack.
+    pub(crate) is_staged: bool,
     /// The text of a single message, for the log.
     pub(crate) text: Option<Vec<u8>>,
     pub(crate) announced: bool,
@@ -155,6 +159,8 @@ mod tests {
             count,
             cursor: Cursor::default(),
             digest: None,
+            stage: 1,
+            is_staged: false,
             pack: Vec::new(),
             text: None,
             announced: false,

@@ -137,6 +137,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_pack_of_other_data_or_of_another_server_process_is_another_pack() {
+        let cache = PackCache::default();
+        let other_data = PackId {
+            born: "c".to_owned(),
+            ..id(1)
+        };
+        let other_process = PackId {
+            run_id: "s".to_owned(),
+            ..id(1)
+        };
+        for (byte, id) in (0..).zip([id(1), other_data, other_process]) {
+            let pack = cache.get(&id, async { Ok(Some(vec![byte])) }).await;
+            assert_eq!(pack.unwrap().unwrap().bytes(), [byte], "{id:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn few_packs_are_kept_and_none_for_long() {
         let cache = PackCache::default();
         for first in 0..100 {

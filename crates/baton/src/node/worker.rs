@@ -185,25 +185,30 @@ impl LaneSlot {
         Ok(())
     }
 
-    /// The pack of a claim: as it came, or read once for all lanes. None if Redis does not have
-    /// it, or if the node stops before it comes.
+    /// The pack of a claim: as it came, or read, and once for all lanes if they share it. None if
+    /// Redis does not have it, or if the node stops before it comes.
     async fn pack_of(
         &self,
         range: Range,
         pack: ClaimedPack,
         run_id: String,
     ) -> Result<Option<Arc<OwnedPack>>, Error> {
+        let first = range.pack;
+        let Context { store, packs, .. } = &*self.ctx;
         let born = match pack {
             ClaimedPack::Sent(bytes) => return Ok(Some(Arc::new(OwnedPack::new(bytes)))),
-            ClaimedPack::Kept { born } => born,
+            ClaimedPack::Whole => {
+                let bytes = self.insist(|| store.pack(first)).await?.flatten();
+                return Ok(bytes.map(|bytes| Arc::new(OwnedPack::new(bytes))));
+            }
+            ClaimedPack::Part { born } => born,
         };
         let id = PackId {
             run_id,
             born,
-            first: range.pack,
+            first,
         };
-        let Context { store, packs, .. } = &*self.ctx;
-        let read = || packs.get(&id, store.pack(&id.born, id.first));
+        let read = || packs.get(&id, store.pack(first));
         Ok(self.insist(read).await?.flatten())
     }
 

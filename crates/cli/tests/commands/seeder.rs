@@ -70,6 +70,8 @@ impl Seeder {
         texts.iter().for_each(|text| builder.push(text.as_ref()));
         let pack = builder.finish(AT_MS);
         let publish = self.store.publish(PublishCall {
+            stage: 1,
+            is_staged: false,
             epoch: 1,
             first: self.next,
             count: builder.count(),

@@ -138,7 +138,7 @@ fn handling_takes_time_in_proportion_to_the_text() {
     wait_for(&fleet, 0, "all published", Told::is_published);
     let mut connection = crate::support::redis(&server);
     let pack: Vec<u8> =
-        redis::Commands::hget(&mut connection, crate::support::keys().packs, 1).unwrap();
+        redis::Commands::get(&mut connection, crate::support::keys().pack_key(1)).unwrap();
     let chars: usize = baton_protocol::Pack::parse(&pack)
         .unwrap()
         .texts

@@ -173,7 +173,7 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
         told.is_published() && told.covers(5)
     });
     let mut connection = redis(&server);
-    let _: () = connection.hset(keys().packs, 3, "not a pack").unwrap();
+    let _: () = connection.set(keys().pack_key(3), "not a pack").unwrap();
     let mut fleet = fleet;
     fleet.start_many(1, TIMEOUT).unwrap();
     assert_each_once(&fleet, &server, 5);

@@ -51,11 +51,12 @@ pub struct ClaimCall<'a> {
 /// The pack of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimedPack {
-    /// The answer has it: it is small, or the claim takes all of it.
+    /// The answer has it: it is small.
     Sent(Vec<u8>),
-    /// The answer does not have it: it is large, and the claim takes a part. A node reads it once
-    /// for all its lanes.
-    Kept {
+    /// It is large, and the claim takes all of it: the lane reads it.
+    Whole,
+    /// It is large, and the claim takes a part: a node reads it once for all its lanes.
+    Part {
         /// The name of the data that the pack belongs to. When the server loses all data, numbers
         /// begin anew under another name.
         born: String,
@@ -151,26 +152,20 @@ impl Store {
         decode::claim(&self.eval(&scripts::CLAIM, &keys, &args).await?)
     }
 
-    /// Reads the pack that begins with message `first`; none if it is gone, or if Redis now has
-    /// other data than `born`.
-    pub async fn pack(&self, born: &str, first: u64) -> Result<Option<Vec<u8>>, Error> {
-        let field = |key: &str, field: &str| {
-            let mut command = redis::cmd("HGET");
-            command.arg(key).arg(field);
-            command
-        };
-        let commands = [
-            field(&self.keys.fence, "born"),
-            field(&self.keys.packs, &first.to_string()),
-        ];
-        decode::pack(born, self.transaction(&commands).await?)
+    /// Reads the pack of a claim, which begins with message `first`; none if it is gone. While the
+    /// claim holds, it is the pack that was claimed. After that it may be gone, or another one if
+    /// Redis lost data; then the commit is lost.
+    pub async fn pack(&self, first: u64) -> Result<Option<Vec<u8>>, Error> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.keys.pack_key(first));
+        decode::pack(self.link.call(&command).await)
     }
 
     pub(super) fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 8]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
-            &keys.packs,
+            &keys.pack,
             &keys.left,
             &keys.claims,
             &keys.deadlines,
@@ -298,7 +293,7 @@ impl Store {
         let mut names: Vec<&[u8]> = [
             &keys.claims,
             &keys.deadlines,
-            &keys.packs,
+            &keys.pack,
             &keys.left,
             &keys.workers,
             &keys.stats,

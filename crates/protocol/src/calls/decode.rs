@@ -125,6 +125,7 @@ pub fn publish(answer: &Value) -> Result<Publish, Error> {
         (b"full", [open]) => Ok(Publish::Full {
             open: number(call, open)?,
         }),
+        (b"missing", []) => Ok(Publish::Missing),
         _ => Err(unexpected(call, answer)),
     }
 }
@@ -138,11 +139,12 @@ pub fn claim(answer: &Value) -> Result<Claim, Error> {
                 Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
             Ok(Claim::Claimed {
                 range,
-                pack: match bytes(call, pack)? {
-                    [] => ClaimedPack::Kept {
+                pack: match (bytes(call, pack)?, bytes(call, born)?) {
+                    ([], []) => ClaimedPack::Whole,
+                    ([], _) => ClaimedPack::Part {
                         born: string(call, born)?,
                     },
-                    pack => ClaimedPack::Sent(pack.to_vec()),
+                    (pack, _) => ClaimedPack::Sent(pack.to_vec()),
                 },
             })
         }
@@ -155,15 +157,14 @@ pub fn claim(answer: &Value) -> Result<Claim, Error> {
     }
 }
 
-/// Decodes a pack; none if it is missing, or belongs to other data than `born`.
-pub fn pack(born: &str, answers: Vec<Value>) -> Result<Option<Vec<u8>>, Error> {
-    let call = "HGET";
-    match <[Value; 2]>::try_from(answers) {
-        Ok([name, Value::BulkString(pack)]) if name != Value::Nil => {
-            Ok((string(call, &name)? == born).then_some(pack))
-        }
-        Ok(_) => Ok(None),
-        Err(answers) => Err(unexpected(call, &answers)),
+/// Decodes a pack; none if it is missing, or if its key has another type.
+pub fn pack(answer: Result<Value, Error>) -> Result<Option<Vec<u8>>, Error> {
+    match answer {
+        Ok(Value::BulkString(pack)) => Ok(Some(pack)),
+        Ok(Value::Nil) => Ok(None),
+        Ok(answer) => Err(unexpected("GET", &answer)),
+        Err(Error::Refused(why)) if why.starts_with("WRONGTYPE") => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

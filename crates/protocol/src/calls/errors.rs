@@ -137,7 +137,7 @@ impl Store {
                     &keys.errors,
                     &keys.errors_held,
                     &keys.queue,
-                    &keys.packs,
+                    &keys.pack,
                     &keys.left,
                     &keys.stats,
                     &keys.fence,

@@ -52,6 +52,7 @@ pub struct Store {
     link: Link,
     bell: Arc<Bell>,
     loads: Arc<Loads>,
+    stages: Arc<AtomicU64>,
 }
 
 /// Scripts that this process has sent whole. When a server has lost its scripts, thousands of
@@ -90,6 +91,7 @@ impl Store {
             link,
             bell: Arc::default(),
             loads: Arc::default(),
+            stages: Arc::default(),
         })
     }
 
@@ -103,6 +105,7 @@ impl Store {
             link: Link::open(target, None, |_| {}).await?,
             bell: Arc::default(),
             loads: Arc::default(),
+            stages: Arc::default(),
         })
     }
 

@@ -1,7 +1,9 @@
 //! Publishing: a new generator seals, then publishes its packs.
 
+use std::sync::atomic::Ordering;
+
 use super::{Store, decode, digest_arg};
-use crate::bounds::MAX_PACK_MESSAGES;
+use crate::bounds::{MAX_PACK_MESSAGES, SMALL_PACK_BYTES, STAGED_TTL_S};
 use crate::{Cursor, Digest, Error, scripts};
 
 /// The answer to a seal.
@@ -52,6 +54,11 @@ pub struct PublishCall<'a> {
     pub digest: Option<Digest>,
     /// The pack.
     pub pack: &'a [u8],
+    /// The node's number of these bytes, from [`Store::new_stage`].
+    pub stage: u64,
+    /// Whether Redis has the pack already: an earlier attempt staged it, and its publish was
+    /// refused. Then the call sends only its name.
+    pub is_staged: bool,
 }
 
 /// The answer to a publish.
@@ -83,6 +90,8 @@ pub enum Publish {
         /// How many.
         open: u64,
     },
+    /// Nothing written: Redis does not have the pack that an earlier attempt staged.
+    Missing,
 }
 
 impl Store {
@@ -111,7 +120,8 @@ impl Store {
         decode::fence(&self.link.call(&command).await?)
     }
 
-    /// Publishes one pack, or nothing.
+    /// Publishes one pack, or nothing. A large pack is staged first, with a plain command on the
+    /// same connection: its texts do not pass through the script, which would copy them.
     pub async fn publish(&self, call: PublishCall<'_>) -> Result<Publish, Error> {
         if call.count > MAX_PACK_MESSAGES {
             // The scripts would take its range for a foreign entry.
@@ -119,31 +129,75 @@ impl Store {
             let problem = format!("a pack has at most {MAX_PACK_MESSAGES} messages, not {count}");
             return Err(Error::Refused(problem));
         }
+        let publish = |verb: &str, text: &str| self.publish_words(verb, text, call);
+        let (script, loads) = (&scripts::PUBLISH, self.loads());
+        let evalsha = publish("EVALSHA", &script.sha);
+        let needs_staging = call.pack.len() > SMALL_PACK_BYTES && !call.is_staged;
+        if !needs_staging {
+            let answer = self.link.call(&evalsha).await;
+            let answer = self.load_if_missing(script, loads, answer, publish).await?;
+            return decode::publish(&answer);
+        }
+        let [staged, answer] = self.link.call_both([self.stage(call), evalsha]).await?;
+        let answer = self.load_if_missing(script, loads, answer, publish).await?;
+        match decode::publish(&answer)? {
+            Publish::Missing => {
+                staged?;
+                let problem = "Redis dropped a pack before it was published".to_owned();
+                Err(Error::Unavailable(problem))
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    /// A number for the bytes of a pack. A node never gives it to other bytes.
+    pub fn new_stage(&self) -> u64 {
+        self.stages.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Where a large pack waits for its publish. The node's name and number make sure that no other
+    /// bytes are ever found there.
+    fn staged_key(&self, stage: u64) -> String {
+        format!("{}{}:{stage}", self.keys.staged, self.node)
+    }
+
+    fn stage(&self, call: PublishCall<'_>) -> redis::Cmd {
+        let mut command = redis::Cmd::with_capacity(5, call.pack.len() + 128);
+        command.arg("SET").arg(self.staged_key(call.stage));
+        command.arg(call.pack).arg("EX").arg(STAGED_TTL_S);
+        command
+    }
+
+    fn publish_words(&self, verb: &str, text: &str, call: PublishCall<'_>) -> redis::Cmd {
         let keys = &self.keys;
-        let answer = self
-            .eval(
-                &scripts::PUBLISH,
-                &[
-                    &keys.fence,
-                    &keys.queue,
-                    &keys.packs,
-                    &keys.stats,
-                    &keys.bell,
-                    &keys.ledger,
-                ],
-                &[
-                    self.node.as_bytes(),
-                    call.epoch.to_string().as_bytes(),
-                    call.first.to_string().as_bytes(),
-                    (call.first + call.count - 1).to_string().as_bytes(),
-                    call.count.to_string().as_bytes(),
-                    call.cursor.to_string().as_bytes(),
-                    call.max_pending.to_string().as_bytes(),
-                    call.pack,
-                    digest_arg(call.digest).as_bytes(),
-                ],
-            )
-            .await?;
-        decode::publish(&answer)
+        let bytes = match call.pack.len() {
+            ..=SMALL_PACK_BYTES => call.pack,
+            _ => &[],
+        };
+        let names = [
+            keys.fence.as_str(),
+            &keys.queue,
+            &keys.pack_key(call.first),
+            &self.staged_key(call.stage),
+            &keys.stats,
+            &keys.bell,
+            &keys.ledger,
+        ];
+        super::command(
+            verb,
+            text,
+            &names,
+            &[
+                self.node.as_bytes(),
+                call.epoch.to_string().as_bytes(),
+                call.first.to_string().as_bytes(),
+                (call.first + call.count - 1).to_string().as_bytes(),
+                call.count.to_string().as_bytes(),
+                call.cursor.to_string().as_bytes(),
+                call.max_pending.to_string().as_bytes(),
+                bytes,
+                digest_arg(call.digest).as_bytes(),
+            ],
+        )
     }
 }

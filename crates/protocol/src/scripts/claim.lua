@@ -2,8 +2,9 @@
 --
 -- KEYS
 --   1 queue       list of ranges
---   2 packs       hash: first sequence number of a pack -> the pack
---   3 left        hash: the same -> how many messages have not ended, if some have
+--   2 pack_key    prefix of the packs' keys; the first sequence number of a pack follows
+--   3 left        hash: first sequence number of a pack -> how many of its messages have not
+--                 ended, if some have
 --   4 claims      hash: slot -> its claim
 --   5 deadlines   zset: slot -> until when its claim holds (ms)
 --   6 workers     hash: slot -> what it ended last
@@ -25,8 +26,9 @@
 --                    worker may have died with
 -- Returns
 --   {'claimed', range, born, pack}  the slot holds the range; the same call returns it again. The
---                   pack is '' if it is large and the claim takes a part: the node reads it once
---                   for all its lanes, from the data with the name `born`
+--                   pack is '' if it is large: then the node reads its key. If the claim takes a
+--                   part of a large pack, the node reads that once for all its lanes; `born` tells
+--                   it from a pack of data that is lost
 --   {'empty'}       no message can be claimed now
 --   {'stale'}       this number was committed or given back before
 --   {'held', number}  the slot holds the claim with that number
@@ -38,7 +40,8 @@
 --   come back; the message waits at the end of the queue, and a restart of the server starts that
 --   time again.
 --   What no script of ours wrote goes from the queue to the errors store, byte for byte.
-local queue, packs, left_of, claims, deadlines, workers, errors, stats, bell, ledger, fence,
+--   Constants from bounds.rs: SMALL_PACK_BYTES.
+local queue, pack_key, left_of, claims, deadlines, workers, errors, stats, bell, ledger, fence,
   errors_ids = unpack(KEYS)
 local slot, number_text, run_id = ARGV[1], ARGV[2], ARGV[3]
 local want, ttl_ms = math.max(1, tonumber(ARGV[4])), tonumber(ARGV[5])
@@ -58,10 +61,10 @@ local now = now_ms()
 
 -- The answer to a claim of first..last. `bytes` is the length of the pack.
 local function claimed(range, pack_count, first, last, field, bytes)
-  local SMALL_PACK_BYTES = 1024
-  if last - first + 1 == pack_count or bytes <= SMALL_PACK_BYTES then
-    return {'claimed', range, '', redis.call('HGET', packs, field)}
+  if bytes <= SMALL_PACK_BYTES then
+    return {'claimed', range, '', redis.call('GET', pack_key .. field)}
   end
+  if last - first + 1 == pack_count then return {'claimed', range, '', ''} end
   return {'claimed', range, redis.call('HGET', fence, 'born') or '', ''}
 end
 
@@ -71,7 +74,7 @@ if held then
     return {'held', string.format('%.0f', held_number or 0)}
   end
   local _, pack_count, first, last, _, field = parse_range(body)
-  local bytes = field and redis.call('HSTRLEN', packs, field) or 0
+  local bytes = field and pack_bytes(pack_key .. field) or 0
   local answer = bytes > 0 and claimed(body, pack_count, first, last, field, bytes)
     or {'claimed', body, '', ''}
   begin_writes(claims)
@@ -85,7 +88,7 @@ for _ = 1, MAX_HEADS do
   local head = redis.call('LINDEX', queue, 0)
   if not head or head == postponed then return {'empty'} end
   local pack, count, first, last, returns, field, tail = parse_range(head)
-  local bytes = pack and redis.call('HSTRLEN', packs, field) or 0
+  local bytes = pack and pack_bytes(pack_key .. field) or 0
   local since, since_run_id, dead = 0, '', {}
   if bytes > 0 and tail ~= '' then since, since_run_id, dead = absent_suspects(tail, prefix) end
 
@@ -111,7 +114,7 @@ for _ = 1, MAX_HEADS do
   end
 
   -- No slot may claim this head: it leaves the head of the queue, and the next one follows.
-  local keys = {queue = queue, packs = packs, left = left_of, errors = errors,
+  local keys = {queue = queue, pack = pack_key, left = left_of, errors = errors,
     errors_ids = errors_ids, stats = stats, ledger = ledger}
   if not pack then
     discard_head(keys, slot, now, head, 'not a message of this fleet')

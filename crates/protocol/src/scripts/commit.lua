@@ -4,8 +4,9 @@
 -- KEYS
 --   1 claims      hash: slot -> its claim
 --   2 deadlines   zset: slot -> until when its claim holds (ms)
---   3 packs       hash: first sequence number of a pack -> the pack
---   4 left        hash: the same -> how many messages have not ended, if some have
+--   3 pack_key    prefix of the packs' keys; the first sequence number of a pack follows
+--   4 left        hash: first sequence number of a pack -> how many of its messages have not
+--                 ended, if some have
 --   5 workers     hash: slot -> what it ended last
 --   6 stats       hash: counters
 --   7 errors      hash: id -> record
@@ -30,7 +31,7 @@
 -- Invariants
 --   A message ends once. The claim holds exactly the named messages, from its start on.
 --   The first write frees memory, so a full server accepts commits.
-local claims, deadlines, packs, left_of, workers, stats, errors, ledger, errors_ids =
+local claims, deadlines, pack_key, left_of, workers, stats, errors, ledger, errors_ids =
   unpack(KEYS, 1, 9)
 local slot, number_text, first_text, last_text, max_errors, digest, failed_text =
   unpack(ARGV, 1, 7)
@@ -66,7 +67,6 @@ local effects, reason = check_effects(FIRST_RECORD + failed, FIRST_EFFECT_KEY)
 if not effects then return {'refused', reason} end
 local is_whole_pack = count == pack_count
 local left = is_whole_pack and 0 or (read_count(left_of, field) or pack_count) - count
-must_be(packs, 'hash')
 must_be(deadlines, 'zset')
 local counters = redis.call('HMGET', stats, 'done', 'failed')
 if checked_count(stats, 'done', counters[1]) + count >= MAX_EXACT
@@ -84,7 +84,7 @@ else
     .. format_range(pack, pack_count, last + 1, held_last, returns, tail))
 end
 if left <= 0 then
-  redis.call('HDEL', packs, field)
+  redis.call('DEL', pack_key .. field)
   if not is_whole_pack then redis.call('HDEL', left_of, field) end
 else
   redis.call('HSET', left_of, field, string.format('%.0f', left))

@@ -4,8 +4,9 @@
 --   1 errors       hash: id -> record
 --   2 errors_held  hash: id of a record -> slot of the drain that has claimed it
 --   3 queue        list of ranges
---   4 packs        hash: first sequence number of a pack -> the pack
---   5 left         hash: the same -> how many messages have not ended, if some have
+--   4 pack_key     prefix of the packs' keys; the first sequence number of a pack follows
+--   5 left         hash: first sequence number of a pack -> how many of its messages have not
+--                  ended, if some have
 --   6 stats        hash: counters
 --   7 fence        hash: last, the last sequence number
 --   8 bell         list with at most one token
@@ -24,7 +25,7 @@
 --   id may belong to another record. A second call finds the records of the first one missing.
 --   A message leaves the errors store and enters the queue in one step:
 --   published + retried = done + failed + pending + claimed.
-local errors, errors_held, queue, packs, left_of, stats, fence, bell, ledger = unpack(KEYS)
+local errors, errors_held, queue, pack_key, left_of, stats, fence, bell, ledger = unpack(KEYS)
 local is_retry = ARGV[1] == 'retry'
 -- Bytes of packs after which a call settles no further record.
 local MAX_PACK_BYTES = 524288
@@ -32,7 +33,6 @@ local MAX_PACK_BYTES = 524288
 must_be(errors, 'hash')
 must_be(errors_held, 'hash')
 must_be(queue, 'list')
-must_be(packs, 'hash')
 must_be(left_of, 'hash')
 must_be(bell, 'list')
 local retried = read_count(stats, 'retried') or 0
@@ -60,7 +60,7 @@ local function count_messages(pack)
 end
 
 -- Messages that earlier records of this call queue, and the bytes of packs that it has read.
-local queued, pack_bytes = {}, 0
+local queued, bytes_read = {}, 0
 
 -- Reads a record as a message that can be queued again. Returns its number as text, its text, and
 -- how many messages its pack has (nil if it needs a new pack); or nil if it is no such message.
@@ -72,14 +72,15 @@ local function read_message(record)
     or type(text) ~= 'string' then return nil end
   local field = string.format('%.0f', seq)
   if queued[field] then return nil end
-  local pack, left = redis.call('HGET', packs, field), read_count(left_of, field)
-  if not pack then
+  local key, left = pack_key .. field, read_count(left_of, field)
+  if pack_bytes(key) == 0 then
     -- Messages of its old pack have not ended if there is a `left`: their texts were deleted by
     -- hand, and a new pack would take their place.
     if left then return nil end
     return field, text, nil
   end
-  pack_bytes = pack_bytes + #pack
+  local pack = redis.call('GET', key)
+  bytes_read = bytes_read + #pack
   local count = count_messages(pack)
   -- If no message of its pack has ended, this one has not either: the record was made by hand.
   if (left or count) >= count then return nil end
@@ -91,7 +92,7 @@ local function requeue(field, text, count)
   if count then
     redis.call('HINCRBY', left_of, field, 1)
   else
-    redis.call('HSET', packs, field, cmsgpack.pack({to_ms(time), {text}}))
+    redis.call('SET', pack_key .. field, cmsgpack.pack({to_ms(time), {text}}))
   end
   redis.call('RPUSH', queue, string.format('%s %.0f %s %s 0', field, count or 1, field, field))
   if is_audited then append_entry(ledger, 'r ' .. field, time) end
@@ -100,7 +101,7 @@ end
 -- What becomes of each record.
 local answer, settled, is_settled = {}, {}, {}
 for i = 2, #ARGV, 2 do
-  if pack_bytes > MAX_PACK_BYTES then break end
+  if bytes_read > MAX_PACK_BYTES then break end
   local id, record = ARGV[i], ARGV[i + 1]
   local word, field, text, count = 'missing', nil, nil, nil
   if not is_settled[id] and is_free(id, record) then

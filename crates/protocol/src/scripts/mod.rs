@@ -48,7 +48,11 @@ script!(
     "seal",
     ["key_types", "counts", "must_be_count", "bell"]
 );
-script!(PUBLISH, "publish", ["key_types", "counts", "ledger"]);
+script!(
+    PUBLISH,
+    "publish",
+    ["key_types", "counts", "ledger", "packs"]
+);
 script!(
     CLAIM,
     "claim",
@@ -65,6 +69,7 @@ script!(
         "errors_append",
         "ledger",
         "must_be_count",
+        "packs",
         "set_aside"
     ]
 );
@@ -136,7 +141,7 @@ script!(
 script!(
     ERRORS_SETTLE,
     "errors_settle",
-    ["clock", "bell", "ledger", "key_types", "counts"]
+    ["clock", "bell", "ledger", "key_types", "counts", "packs"]
 );
 script!(TOGETHER, "together", []);
 script!(NEWEST, "newest", ["counts", "errors_store"]);

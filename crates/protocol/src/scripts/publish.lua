@@ -3,10 +3,11 @@
 -- KEYS
 --   1 fence   hash: the node and epoch that may publish, the last sequence number, the cursor
 --   2 queue   list of ranges
---   3 packs   hash: first sequence number of a pack -> the pack
---   4 stats   hash: counters
---   5 bell    list with at most one token
---   6 ledger  list of entries
+--   3 pack    string: where the pack is stored
+--   4 staged  string: where the generator put the pack, if it is large
+--   5 stats   hash: counters
+--   6 bell    list with at most one token
+--   7 ledger  list of entries
 -- ARGV
 --   1 node      the generator
 --   2 epoch     of its lease
@@ -15,7 +16,7 @@
 --   5 count     of its messages
 --   6 cursor    where the schedule stands afterwards; opaque
 --   7 max_open  backpressure: how many messages may wait or be claimed
---   8 pack      the messages; opaque
+--   8 bytes     the pack; opaque. '' if it is staged
 --   9 digest    of the texts, for the ledger; '' if the fleet keeps none
 -- Returns
 --   {'ok'}                   the pack is written
@@ -24,12 +25,14 @@
 --   {'gap', last}            the fleet's last number is not first - 1
 --   {'fenced', node, epoch}  another generator has sealed
 --   {'full', open}           backpressure: `open` messages have not ended
+--   {'missing'}              there is no staged pack: the generator sends it again
 -- Invariants
 --   Sequence numbers have no gap. Only the node and epoch of the fence publish.
---   The first write needs memory, so a full server refuses all of a pack.
-local fence, queue, packs, stats, bell, ledger = unpack(KEYS)
+--   A full server refuses all of a pack: its staging, or here the first write of a small one.
+--   A staged pack expires unless this script takes it. No other generator writes its key.
+local fence, queue, pack, staged, stats, bell, ledger = unpack(KEYS)
 -- Most arguments stay texts: they are written as they came, and formatting a number is slow.
-local node, epoch, first, last, count, cursor, max_open, pack, digest = unpack(ARGV)
+local node, epoch, first, last, count, cursor, max_open, bytes, digest = unpack(ARGV)
 
 local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last')
 if fenced[1] ~= node or fenced[2] ~= epoch then
@@ -44,6 +47,8 @@ local open = fleet_last + checked_count(stats, 'retried', counters[3])
 if open + tonumber(count) > tonumber(max_open) then
   return {'full', string.format('%.0f', open)}
 end
+local is_staged = bytes == ''
+if is_staged and pack_bytes(staged) == 0 then return {'missing'} end
 must_be(queue, 'list')
 local is_silent = redis.call('LLEN', bell) == 0
 local time
@@ -52,7 +57,13 @@ if digest ~= '' then
   time = redis.call('TIME')
 end
 
-redis.call('HSET', packs, first, pack)
+if is_staged then
+  -- The bytes stay where they are in memory: neither Lua nor the server copies them.
+  redis.call('PERSIST', staged)
+  redis.call('RENAME', staged, pack)
+else
+  redis.call('SET', pack, bytes)
+end
 redis.call('RPUSH', queue, first .. ' ' .. count .. ' ' .. first .. ' ' .. last .. ' 0')
 redis.call('HSET', fence, 'last', last, 'cursor', cursor)
 if is_silent then redis.call('RPUSH', bell, '1') end

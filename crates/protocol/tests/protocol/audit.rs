@@ -25,6 +25,8 @@ fn digest(pack: u64, messages: RangeInclusive<u64>) -> Digest {
 async fn publish(g: &Store, first: u64, count: u64) -> Publish {
     let pack = pack(first, count);
     let call = PublishCall {
+        stage: 1,
+        is_staged: false,
         digest: Some(digest(first, first..=first + count - 1)),
         ..publish_call(first, count, &pack)
     };
@@ -215,7 +217,7 @@ async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, brok
     for key in [
         &keys.claims,
         &keys.deadlines,
-        &keys.packs,
+        &keys.pack,
         &keys.left,
         &keys.workers,
         &keys.stats,

@@ -166,7 +166,7 @@ async fn a_pack_disappears_with_its_last_message_in_whatever_order_its_parts_end
             let now: Option<u64> = fleet.raw(&["HGET", &fleet.keys.left, "1"]).await;
             let expected = left.unwrap_or(5) - size;
             assert_eq!(now, Some(expected).filter(|left| *left > 0), "{order:?}");
-            let packs: u64 = fleet.raw(&["HLEN", &fleet.keys.packs]).await;
+            let packs: u64 = fleet.raw(&["EXISTS", &fleet.keys.pack_key(1)]).await;
             assert_eq!(packs, u64::from(expected > 0), "{order:?}");
         }
         assert_eq!(fleet.only("left packs stats").await, ["stats: {done=5}"]);

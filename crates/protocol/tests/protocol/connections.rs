@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use baton::{Inspector, Target};
-use baton_protocol::{Claim, ClaimedPack, Commit, ErrorsClaim, LinkState, Publish, Store};
+use baton_protocol::{Claim, Commit, ErrorsClaim, LinkState, Publish, Store};
 use baton_server::PrivateServer;
 
 use crate::support::{Fleet, LONG, Lane, beat, eventually, failed, pack_of, publish_call, start};
@@ -45,10 +45,10 @@ async fn answers_larger_than_a_subscriber_s_output_buffer_arrive() {
     );
 
     let w = Lane::new(store);
-    let Claim::Claimed { pack: sent, .. } = w.claim(1, 1).await else {
+    let Claim::Claimed { range, pack: sent } = w.claim(1, 1).await else {
         panic!("nothing was claimed");
     };
-    assert!(sent == ClaimedPack::Sent(pack));
+    assert!(w.pack_of(&range, &sent).await == pack);
     let records = [failed(1, &text)];
     let ended = w.commit_failed(1, 1..=1, &records);
     assert_eq!(ended.await, Commit::Done);

@@ -30,6 +30,7 @@ mod scripts;
 mod seal;
 mod settle;
 mod snapshot;
+mod staging;
 mod standbys;
 mod suspects;
 mod take;

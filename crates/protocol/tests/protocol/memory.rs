@@ -17,11 +17,13 @@ async fn limit_memory(fleet: &Fleet, bytes: u64) {
 
 async fn publish_is_refused(fleet: &Fleet, g: &Store, first: u64) {
     let before = fleet.dump().await;
-    let pack = pack_of(&["more"]);
-    let error = g.publish(publish_call(first, 1, &pack)).await.unwrap_err();
-    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-    assert!(error.is_transient() && error.to_string().contains("OOM"));
-    assert_eq!(fleet.dump().await, before);
+    for bytes in [10, 10_000] {
+        let pack = pack_of(&[vec![b'x'; bytes]]);
+        let error = g.publish(publish_call(first, 1, &pack)).await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+        assert!(error.is_transient() && error.to_string().contains("OOM"));
+        assert_eq!(fleet.dump().await, before, "{bytes}");
+    }
 }
 
 #[tokio::test]
@@ -38,8 +40,7 @@ async fn with_full_memory_only_publish_is_refused() {
     let snapshot = Inspector::over(g.clone()).snapshot().await.unwrap();
     assert!(snapshot.balanced && snapshot.counted, "{snapshot:?}");
     assert_eq!((snapshot.published, snapshot.pending), (7, 7));
-    let born: String = fleet.raw(&["HGET", &fleet.keys.fence, "born"]).await;
-    assert!(g.pack(&born, 1).await.unwrap().is_some());
+    assert!(g.pack(1).await.unwrap().is_some());
     assert!(matches!(beat(&g).await, Beat::Generator { epoch: 1, .. }));
     assert!(matches!(beat(&w.store).await, Beat::Worker { .. }));
     assert_eq!(w.take(1, 3).await, "m1 m2 m3", "and garbage is cleared");

@@ -32,7 +32,7 @@ fn commands_of_scripts() -> BTreeSet<String> {
     let mut commands = BTreeSet::from(["type".to_owned()]);
     for path in files {
         let source = std::fs::read_to_string(path).unwrap();
-        for call in source.split("redis.call('").skip(1) {
+        for call in source.split("call('").skip(1) {
             commands.insert(call.split('\'').next().unwrap().to_lowercase());
         }
     }

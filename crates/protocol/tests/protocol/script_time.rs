@@ -105,10 +105,11 @@ async fn with_300_000_failed_messages_no_script_takes_longer_than_5_ms() {
     let seen = page(&w, Some(MANY / 5)).await;
     let pack = pack_of(&vec![vec![b'x'; 256]; 1000]);
     for failure in &seen {
-        let seq = record::decode(&failure.record).seq.to_string();
-        let mut put = redis::cmd("HSET");
-        put.arg(&fleet.keys.packs).arg(&seq).arg(&pack);
+        let seq = record::decode(&failure.record).seq;
+        let mut put = redis::cmd("SET");
+        put.arg(fleet.keys.pack_key(seq)).arg(&pack);
         fleet.send(&put).await;
+        let seq = seq.to_string();
         fleet.write(&["HSET", &fleet.keys.left, &seq, "999"]).await;
     }
     let retried = bounded(&fleet, "retry in packs", settle(Settle::Retry, &seen)).await;

@@ -306,7 +306,7 @@ async fn a_record_that_is_no_message_of_the_fleet_cannot_be_retried() {
     )
     .await;
     is_unfit(&fleet, &w, "lists in lists", &vec![0x91; 100_000]).await;
-    fleet.write(&["HDEL", &fleet.keys.packs, "3"]).await;
+    fleet.write(&["DEL", &fleet.keys.pack_key(3)]).await;
     fleet.write(&["HSET", &fleet.keys.left, "3", "2"]).await;
     is_unfit(
         &fleet,
@@ -385,6 +385,8 @@ async fn the_ledger_has_an_entry_for_a_retry_but_not_for_a_drop() {
     let pack = pack(1, 2);
     let digest = Some(Digest::default());
     let call = PublishCall {
+        stage: 1,
+        is_staged: false,
         digest,
         ..publish_call(1, 2, &pack)
     };

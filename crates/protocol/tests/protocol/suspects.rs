@@ -325,7 +325,7 @@ async fn a_range_whose_pack_is_missing_goes_to_errors_and_later_messages_are_del
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(2).await;
     assert_eq!(publish(&g, 3, 1).await, Publish::Ok);
-    fleet.write(&["HDEL", &fleet.keys.packs, "1"]).await;
+    fleet.write(&["DEL", &fleet.keys.pack_key(1)]).await;
     assert_eq!(w.take(1, 5).await, "m3");
     assert_eq!(
         fleet.dump().await,

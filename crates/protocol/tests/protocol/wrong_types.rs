@@ -116,7 +116,7 @@ async fn seal_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "fence queue packs stats bell ledger";
+    let keys = "fence queue stats bell ledger";
     refuses(keys, async |busy| {
         let pack = pack(7, 1);
         let call = PublishCall {
@@ -130,7 +130,7 @@ async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "queue packs claims deadlines workers bell";
+    let keys = "queue claims deadlines workers bell";
     refuses(keys, async |busy| {
         let lane = busy.w.sibling(7);
         lane.store
@@ -185,7 +185,7 @@ async fn extend_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "claims deadlines packs left workers stats errors errors_ids ledger";
+    let keys = "claims deadlines left workers stats errors errors_ids ledger";
     refuses(keys, async |busy| {
         let mut effects = Effects::default();
         effects.set(busy.fleet.app("x"), "1");
@@ -260,7 +260,7 @@ async fn a_snapshot_refuses_a_spoilt_key() {
 
 #[tokio::test]
 async fn errors_settle_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "errors errors_held queue packs left stats fence bell ledger";
+    let keys = "errors errors_held queue left stats fence bell ledger";
     for (settle, settled) in [
         (Settle::Drop, Settled::Dropped),
         (Settle::Retry, Settled::Retried),

@@ -1,7 +1,8 @@
 //! The state of a fleet as text.
 //!
 //! One line per key, sorted by name. Fields and members are sorted, too; packs and records are
-//! decoded. A time becomes `TIME` and the server's run id `RUN`: the rest is the same each time a test
+//! decoded. The keys of all packs have one line, as if they were the fields of a hash `packs`; so
+//! have those of all staged packs. A time becomes `TIME` and the server's run id `RUN`: the rest is the same each time a test
 //! runs.
 
 use baton::FleetName;
@@ -55,13 +56,26 @@ pub(crate) async fn dump(
         .map(|run_id| run_id[..8].to_owned())
         .unwrap();
     let mut lines = Vec::new();
+    let (mut packs, mut staged) = (Vec::new(), Vec::new());
     let keys: Vec<String> = query(raw, &["KEYS", pattern]).await;
     for key in keys {
         let name = key
             .replace(&format!("{{{fleet}}}:"), "")
             .replace(&format!("{{{fleet}:0}}:"), "");
         let name = name.strip_prefix("baton:").unwrap_or(&name);
-        lines.push(format!("{name}: {}", value(raw, &key, name, &run_id).await));
+        let printed = value(raw, &key, name, &run_id).await;
+        if let Some(first) = name.strip_prefix("pack:") {
+            packs.push(format!("{first}={printed}"));
+        } else if let Some(node) = name.strip_prefix("staged:") {
+            staged.push(format!("{node}={printed}"));
+        } else {
+            lines.push(format!("{name}: {printed}"));
+        }
+    }
+    for (name, keys) in [("packs", packs), ("staged", staged)] {
+        if !keys.is_empty() {
+            lines.push(format!("{name}: {}", braces(keys)));
+        }
     }
     lines.sort();
     Dump(lines)
@@ -77,17 +91,13 @@ async fn query<T: FromRedisValue>(raw: &mut MultiplexedConnection, words: &[&str
 
 async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run_id: &str) -> String {
     let kind: String = query(raw, &["TYPE", key]).await;
-    let braces = |mut parts: Vec<String>| {
-        parts.sort_by_key(|part| {
-            let field = part.split('=').next().unwrap_or_default();
-            (field.parse::<u64>().ok(), part.clone())
-        });
-        format!("{{{}}}", parts.join(", "))
-    };
     match kind.as_str() {
         "string" => {
             let bytes: Vec<u8> = query(raw, &["GET", key]).await;
-            format!("'{}'", text(&bytes))
+            match name.split_once(':') {
+                Some(("pack" | "staged", _)) => print_pack(&bytes),
+                _ => format!("'{}'", text(&bytes)),
+            }
         }
         "list" => {
             let elements: Vec<Vec<u8>> = query(raw, &["LRANGE", key, "0", "-1"]).await;
@@ -120,16 +130,28 @@ async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run_id: &
     }
 }
 
+/// Parts in braces, sorted by what is before their `=`.
+fn braces(mut parts: Vec<String>) -> String {
+    parts.sort_by_key(|part| {
+        let field = part.split('=').next().unwrap_or_default();
+        (field.parse::<u64>().ok(), part.clone())
+    });
+    format!("{{{}}}", parts.join(", "))
+}
+
+fn print_pack(bytes: &[u8]) -> String {
+    match Pack::parse(bytes) {
+        Ok(pack) => {
+            let texts: Vec<String> = pack.texts.iter().map(|bytes| text(bytes)).collect();
+            format!("[{}]", texts.join(" "))
+        }
+        Err(_) => text(bytes),
+    }
+}
+
 /// Prints one element or value, decoded according to its key.
 fn print_value(name: &str, bytes: &[u8], run_id: &str) -> String {
     match name {
-        "packs" => match Pack::parse(bytes) {
-            Ok(pack) => {
-                let texts: Vec<String> = pack.texts.iter().map(|bytes| text(bytes)).collect();
-                format!("[{}]", texts.join(" "))
-            }
-            Err(_) => text(bytes),
-        },
         "errors" => print_record(bytes, run_id),
         // Masks its time and its gap.
         "takeovers" => {

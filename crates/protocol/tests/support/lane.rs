@@ -65,12 +65,13 @@ impl Lane {
     /// Claims, which must succeed, and returns the texts: `m1 m2`, or `m3 (2)` for a message that was
     /// reclaimed twice.
     pub(crate) async fn take(&self, number: u64, want: u64) -> String {
-        taken(&self.claim(number, want).await)
+        self.taken(&self.claim(number, want).await).await
     }
 
     /// Like [`Lane::take`], with a deadline that has passed when it returns.
     pub(crate) async fn take_and_stall(&self, number: u64, want: u64) -> String {
-        taken(&self.claim_for(number, want, super::EXPIRED).await)
+        self.taken(&self.claim_for(number, want, super::EXPIRED).await)
+            .await
     }
 
     /// Commits messages that all ended well.
@@ -148,6 +149,33 @@ impl Lane {
     pub(crate) async fn give_back(&self, number: u64) -> GiveBack {
         self.store.give_back(&self.slot, number).await.unwrap()
     }
+
+    /// The pack of a claim, read if it was not sent.
+    pub(crate) async fn pack_of(&self, range: &Range, pack: &ClaimedPack) -> Vec<u8> {
+        match pack {
+            ClaimedPack::Sent(pack) => pack.clone(),
+            ClaimedPack::Whole | ClaimedPack::Part { .. } => {
+                self.store.pack(range.pack).await.unwrap().unwrap()
+            }
+        }
+    }
+
+    /// The texts of a claim, and how often they came back.
+    async fn taken(&self, claim: &Claim) -> String {
+        let Claim::Claimed { range, pack } = claim else {
+            panic!("nothing was claimed: {claim:?}");
+        };
+        let pack = self.pack_of(range, pack).await;
+        let pack = Pack::parse(&pack).unwrap();
+        let texts: Vec<String> = (range.first..=range.last)
+            .map(|seq| text_of(range, &pack, seq).escape_ascii().to_string())
+            .collect();
+        let returns = match range.returns {
+            0 => String::new(),
+            returns => format!(" ({returns})"),
+        };
+        texts.join(" ") + &returns
+    }
 }
 
 /// The commit of messages, some of which failed, without effects and with room for ten records.
@@ -160,24 +188,6 @@ pub(crate) fn commit_call(ended: RangeInclusive<u64>, failed: &[Vec<u8>]) -> Com
         max_errors: 10,
         digest: None,
     }
-}
-
-fn taken(claim: &Claim) -> String {
-    let Claim::Claimed { range, pack } = claim else {
-        panic!("nothing was claimed: {claim:?}");
-    };
-    let ClaimedPack::Sent(pack) = pack else {
-        panic!("no pack was sent: {claim:?}");
-    };
-    let pack = Pack::parse(pack).unwrap();
-    let texts: Vec<String> = (range.first..=range.last)
-        .map(|seq| text_of(range, &pack, seq).escape_ascii().to_string())
-        .collect();
-    let returns = match range.returns {
-        0 => String::new(),
-        returns => format!(" ({returns})"),
-    };
-    texts.join(" ") + &returns
 }
 
 /// The text of one message of a range.

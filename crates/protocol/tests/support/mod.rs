@@ -250,6 +250,8 @@ pub(crate) fn pack_of(texts: &[impl AsRef<[u8]>]) -> Vec<u8> {
 /// The publish of a generator with epoch 1 and room in the queue.
 pub(crate) fn publish_call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'_> {
     PublishCall {
+        stage: 1,
+        is_staged: false,
         epoch: 1,
         first,
         count,

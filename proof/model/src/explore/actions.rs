@@ -20,6 +20,15 @@ pub enum Action {
     LoseReply(usize),
     /// A node sends a call again that is still on its way.
     Duplicate(usize),
+    /// A call's pack is staged, or refused, and its publish stays on its way.
+    Split {
+        /// The call's place on the wire.
+        at: usize,
+        /// Whether the pack is staged.
+        staged: bool,
+    },
+    /// Staged packs expire.
+    Expire,
     /// A node beats; whether it gets the answer.
     Beat(Node, bool),
     /// A generator makes a pack of so many texts.
@@ -95,6 +104,10 @@ impl World {
             }
             if listens && self.faults.duplicates > 0 {
                 actions.push(Action::Duplicate(at));
+            }
+            if self.faults.splits > 0 && sent.call.stages().is_some() {
+                let split = [true, false].map(|staged| Action::Split { at, staged });
+                actions.extend(split);
             }
         }
     }
@@ -225,6 +238,9 @@ impl World {
         if let Some(any) = [false, true].into_iter().find(|any| self.can_reclaim(*any)) {
             actions.push(Action::Reclaim(any));
         }
+        if faults.expiries > 0 && !self.redis.staged.is_empty() {
+            actions.push(Action::Expire);
+        }
         if faults.clock_jumps > 0 {
             actions.extend([Action::JumpClock(2 * TTL), Action::JumpClock(-2 * TTL)]);
         }
@@ -255,6 +271,14 @@ impl World {
                     Action::Arrive(_) => "arrives",
                     Action::LoseReply(_) => "arrives, its answer is lost",
                     _ => "is sent again",
+                };
+                format!("{verb}: {:?}", self.wire[*at].call)
+            }
+            Action::Split { at, staged } => {
+                let verb = if *staged {
+                    "is staged"
+                } else {
+                    "is not staged"
                 };
                 format!("{verb}: {:?}", self.wire[*at].call)
             }

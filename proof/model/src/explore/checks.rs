@@ -81,7 +81,8 @@ impl Explored {
         let loses = faults.failovers > 0;
         let kills = works && faults.crashes > 2 && faults.long_waits > 0;
         let expires = works && (faults.crashes + faults.disconnects + faults.clock_jumps > 0);
-        let splits = works && (scenario.texts > 1 || scenario.given.iter().any(|size| *size > 1));
+        let has_pairs = scenario.texts > 1 && scenario.max_open > 1;
+        let splits = works && (has_pairs || scenario.given.iter().any(|size| *size > 1));
         let mut seen = Vec::new();
         macro_rules! sometimes {
             ($when:expr, $name:literal, $event:ident) => {
@@ -106,6 +107,11 @@ impl Explored {
             generates && scenario.max_open < scenario.texts,
             "full",
             FULL
+        );
+        sometimes!(
+            faults.splits + faults.expiries > 0,
+            "a staged pack is missing",
+            UNSTAGED
         );
         sometimes!(splits, "split", SPLIT);
         sometimes!(splits, "partial", PARTIAL);

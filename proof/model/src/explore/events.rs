@@ -30,6 +30,8 @@ impl Events {
     pub(super) const CLEARED: Self = Self(1 << 15);
     pub(super) const POSTPONED: Self = Self(1 << 16);
 
+    pub(super) const UNSTAGED: Self = Self(1 << 17);
+
     pub(super) fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -59,6 +61,7 @@ impl World {
             (_, Reply::Fenced { .. }) => Events::FENCED,
             (_, Reply::Already | Reply::AlreadyPublished { .. }) => Events::ALREADY,
             (_, Reply::Gap { .. }) => Events::GAP,
+            (_, Reply::Missing) => Events::UNSTAGED,
             (Call::Commit { .. }, Reply::Lost) => Events::LOST,
             (_, Reply::Full { .. }) => Events::FULL,
             (_, Reply::Claimed { range, .. }) if range.size() < range.count => Events::SPLIT,

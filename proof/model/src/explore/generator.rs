@@ -1,7 +1,7 @@
 //! A generator as a client of the scripts: crates/baton/src/node/generator.rs, without its clock.
 
 use super::{CallState, Events, World};
-use crate::call::{Call, Reply};
+use crate::call::{Call, Reply, Staging};
 use crate::flaw::Flaw;
 use crate::state::{Node, Seq, Text};
 
@@ -26,6 +26,20 @@ pub(super) struct Prepared {
     first: Seq,
     texts: Vec<Text>,
     cursor: u64,
+    /// The node's number of these texts, if it stages packs.
+    stage: Option<u64>,
+    /// Whether Redis has them staged: it answered, and did not accept the pack.
+    is_staged: bool,
+}
+
+impl Prepared {
+    fn staging(&self) -> Staging {
+        match (self.stage, self.is_staged) {
+            (None, _) => Staging::Inline,
+            (Some(stage), false) => Staging::Now(stage),
+            (Some(stage), true) => Staging::Before(stage),
+        }
+    }
 }
 
 /// The answer to a publish.
@@ -33,6 +47,7 @@ pub(super) struct Prepared {
 enum Answer {
     Accepted,
     Full,
+    Missing,
     Gap { last: Seq },
     Fenced { epoch: u64 },
 }
@@ -73,6 +88,7 @@ impl Publishing {
             first: prepared.first,
             texts: prepared.texts.clone(),
             bytes: 0,
+            staging: prepared.staging(),
             cursor: prepared.cursor,
             max_open,
             audited: false,
@@ -168,7 +184,8 @@ impl World {
     /// Makes and sends a pack of new texts.
     pub(super) fn generate(&mut self, node: Node, count: u64) {
         let texts: Vec<Text> = (self.made + 1..=self.made + count).collect();
-        let Generator::Publishing(publishing) = &mut self.nodes[node as usize].generator else {
+        let client = &mut self.nodes[node as usize];
+        let Generator::Publishing(publishing) = &mut client.generator else {
             return;
         };
         self.made += count;
@@ -176,10 +193,19 @@ impl World {
         publishing.next += count;
         publishing.cursor += count;
         let cursor = publishing.cursor;
+        let stage = self.stages_packs.then(|| {
+            client.stages += 1;
+            match self.flaw {
+                Some(Flaw::StageByNumber) => first,
+                _ => client.stages,
+            }
+        });
         let prepared = Prepared {
             first,
             texts,
             cursor,
+            stage,
+            is_staged: false,
         };
         self.send_pack(node, prepared);
     }
@@ -226,6 +252,7 @@ impl World {
             Some(Reply::Fenced { epoch, .. }) => {
                 CallState::Answered(Answer::Fenced { epoch: *epoch })
             }
+            Some(Reply::Missing) => CallState::Answered(Answer::Missing),
             Some(_) => CallState::Answered(Answer::Full),
             None => CallState::ReplyLost,
         };
@@ -250,7 +277,9 @@ impl World {
             .first()
             .is_some_and(|(_, state)| *state == accepted)
         {
-            publishing.confirmed.push(publishing.in_flight.remove(0).0);
+            let (mut prepared, _) = publishing.in_flight.remove(0);
+            prepared.is_staged = false;
+            publishing.confirmed.push(prepared);
         }
         if publishing.in_flight.is_empty()
             || publishing
@@ -264,9 +293,15 @@ impl World {
         let mut again = Vec::new();
         for (mut prepared, state) in std::mem::take(&mut publishing.in_flight) {
             if state == accepted {
+                prepared.is_staged = false;
                 publishing.confirmed.push(prepared);
                 continue;
             }
+            prepared.is_staged = prepared.stage.is_some()
+                && matches!(
+                    state,
+                    CallState::Answered(Answer::Full | Answer::Gap { .. })
+                );
             if state == CallState::ReplyLost && flaw == Some(Flaw::RetryUnderNewNumber) {
                 prepared.first = publishing.next;
                 publishing.next += prepared.texts.len() as u64;

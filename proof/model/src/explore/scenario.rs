@@ -17,6 +17,8 @@ pub struct Scenario {
     pub in_turn: bool,
     /// Whether the calls of a node that dies are lost with it. Otherwise they may arrive later.
     pub calls_die_with_node: bool,
+    /// Whether the generators' packs are large, so that they stage them.
+    pub stages_packs: bool,
     /// How many nodes drain the errors store: the last ones.
     pub drains: u8,
     /// Sizes of the packs that are in the queue at the beginning.
@@ -60,6 +62,11 @@ pub struct Faults {
     pub failovers: u8,
     /// A generator's lease lapses on its own clock, though no node took it.
     pub lease_lapses: u8,
+    /// A pack and its publish do not arrive together: the server refuses to stage the pack, or the
+    /// publish comes later.
+    pub splits: u8,
+    /// Staged packs expire.
+    pub expiries: u8,
     /// A worker or a drain gives back its claim, or a part of it.
     pub give_backs: u8,
     /// A person drops a failed message, or retries it.
@@ -81,6 +88,8 @@ impl Faults {
         restarts: 0,
         failovers: 0,
         lease_lapses: 0,
+        splits: 0,
+        expiries: 0,
         give_backs: 0,
         settles: 0,
         single_commits: 0,

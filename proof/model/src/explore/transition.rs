@@ -3,8 +3,8 @@
 use super::actions::Action;
 use super::drain::Drain;
 use super::{Client, Events, World};
-use crate::call::Call;
-use crate::state::{Node, RunId};
+use crate::call::{Call, Staging};
+use crate::state::{Node, Pack, RunId};
 use crate::step::VERDICT_MS;
 
 impl World {
@@ -19,6 +19,8 @@ impl World {
                 let sent = self.wire[at].clone();
                 self.hear(sent.by, &sent.call, None);
             }
+            Action::Split { at, staged } => self.split(at, staged),
+            Action::Expire => self.redis.staged.clear(),
             Action::Beat(node, heard) => self.beat(node, heard),
             Action::Generate(node, count) => self.generate(node, count),
             Action::Resend(node) => self.resend(node),
@@ -65,6 +67,8 @@ impl World {
             Action::LoseReply(_) | Action::Beat(_, false) => &mut faults.lost_replies,
             Action::Duplicate(_) => &mut faults.duplicates,
             Action::Lapse(_) => &mut faults.lease_lapses,
+            Action::Split { .. } => &mut faults.splits,
+            Action::Expire => &mut faults.expiries,
             Action::CommitSingle(..) => &mut faults.single_commits,
             Action::GiveBack(_) => &mut faults.give_backs,
             // It gives back the records that it did not print.
@@ -91,6 +95,28 @@ impl World {
         let sent = self.wire.remove(at);
         let reply = self.execute(&sent.call, &sent.texts);
         self.hear(sent.by, &sent.call, heard.then_some(&reply));
+    }
+
+    /// The pack of a publish is staged, or refused; the publish itself stays on its way.
+    fn split(&mut self, at: usize, is_staged: bool) {
+        let mut sent = self.wire.remove(at);
+        if let Call::Publish {
+            node,
+            texts,
+            bytes,
+            staging,
+            ..
+        } = &mut sent.call
+            && let Staging::Now(stage) = *staging
+        {
+            if is_staged {
+                let (texts, bytes) = (texts.clone(), *bytes);
+                let pack = Pack { texts, bytes };
+                self.redis.staged.insert((*node, stage), pack);
+            }
+            *staging = Staging::Before(stage);
+        }
+        self.send(sent.by, sent.call, sent.texts);
     }
 
     /// A node beats. A delayed beat is the same as a later beat, so beats are never on the wire.

@@ -133,17 +133,15 @@ impl Script<'_> {
         self.claimed(taken)
     }
 
-    /// The answer for a range. A part of a large pack comes without the pack, which the node reads
-    /// once for all its lanes.
+    /// The answer for a range. A large pack does not come along: the node reads it.
     fn claimed(&self, range: Range) -> Reply {
         let pack = self.state.packs.get(&range.pack);
-        let comes_along = |bytes| range.size() == range.count || bytes <= SMALL_PACK_BYTES;
         Reply::Claimed {
             range: Range {
                 suspects: Suspects::default(),
                 ..range
             },
-            sent: pack.is_some_and(|pack| comes_along(pack.bytes)),
+            sent: pack.is_some_and(|pack| pack.bytes <= SMALL_PACK_BYTES),
             pack: pack.map(|pack| pack.texts.clone()),
         }
     }

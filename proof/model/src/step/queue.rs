@@ -1,7 +1,7 @@
 //! Publish, extend, commit and give back.
 
 use super::Script;
-use crate::call::{Effect, Reply};
+use crate::call::{Effect, Reply, Staging};
 use crate::flaw::Flaw;
 use crate::state::{
     Body, Claim, EndedClaim, Entry, LedgerEntry, Ms, Node, Pack, Range, Record, Seq, Slot,
@@ -15,6 +15,7 @@ pub(super) struct Publish<'a> {
     pub(super) first: Seq,
     pub(super) texts: &'a [Text],
     pub(super) bytes: u64,
+    pub(super) staging: Staging,
     pub(super) cursor: u64,
     pub(super) max_open: u64,
     pub(super) audited: bool,
@@ -34,17 +35,29 @@ pub(super) struct Commit<'a> {
 
 impl Script<'_> {
     pub(super) fn publish(&mut self, call: &Publish<'_>) -> Reply {
-        if let Some(refusal) = self.refuse_publish(call) {
-            return refusal;
-        }
-        let (first, count) = (call.first, call.texts.len() as u64);
-        let last = first + count - 1;
-        let keeps_cursor = !self.has(Flaw::CursorNotKept);
-        let state = &mut self.state;
         let pack = Pack {
             texts: call.texts.to_vec(),
             bytes: call.bytes,
         };
+        if let Staging::Now(stage) = call.staging {
+            self.state.staged.insert((call.node, stage), pack.clone());
+        }
+        if let Some(refusal) = self.refuse_publish(call) {
+            return refusal;
+        }
+        let pack = match call.staging {
+            Staging::Inline => Some(pack),
+            Staging::Now(stage) | Staging::Before(stage) => {
+                self.state.staged.remove(&(call.node, stage))
+            }
+        };
+        let Some(pack) = pack else {
+            return Reply::Missing;
+        };
+        let (first, count) = (call.first, call.texts.len() as u64);
+        let last = first + count - 1;
+        let keeps_cursor = !self.has(Flaw::CursorNotKept);
+        let state = &mut self.state;
         state.packs.insert(first, pack);
         state.queue.push(Entry::Range(Range {
             pack: first,

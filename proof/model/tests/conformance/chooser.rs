@@ -101,6 +101,11 @@ pub(crate) fn choose(op: &Operation, scene: Scene<'_>) -> Option<Event> {
             let packs: Vec<Seq> = chooser.scene.state.packs.keys().copied().collect();
             Some(Event::LosePack(chooser.maybe(&packs)?))
         }
+        Verb::Expire => {
+            let staged: Vec<(Node, u64)> = chooser.scene.state.staged.keys().copied().collect();
+            let (node, stage) = chooser.maybe(&staged)?;
+            Some(Event::Expire(node, stage))
+        }
         Verb::LoseClaim => {
             let slots: Vec<Slot> = chooser.scene.state.claims.keys().copied().collect();
             Some(Event::LoseClaim(chooser.maybe(&slots)?))

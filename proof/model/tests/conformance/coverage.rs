@@ -7,7 +7,7 @@ use baton_model::call::{Call, Reply};
 use baton_model::state::State;
 
 /// Every answer that every script can give, and some of them for a rare reason.
-const ALL: [&str; 51] = [
+const ALL: [&str; 53] = [
     "Beat Generator",
     "Beat Worker",
     "Census Counted",
@@ -48,7 +48,9 @@ const ALL: [&str; 51] = [
     "Publish Fenced",
     "Publish Full",
     "Publish Gap",
+    "Publish Missing",
     "Publish Published",
+    "Publish Published of a pack staged before",
     "Reclaim Reclaimed",
     "Reclaim Reclaimed something",
     "Reclaim Reclaimed with a deadline given",
@@ -98,6 +100,9 @@ impl Coverage {
                 if !sent && pack.is_some() {
                     note(" without its pack");
                 }
+            }
+            Reply::Published if before.staged.len() > after.staged.len() => {
+                note(" of a pack staged before");
             }
             Reply::Empty if !after.queue.is_empty() => match call {
                 Call::Claim { alone: false, .. } => note(" with a suspect left"),

@@ -2,7 +2,7 @@
 
 use baton_model::state::{Node, Range, Reason, Record, RunId, Seq, Slot, Suspects, Text};
 use baton_protocol::bounds::MAX_EXACT;
-use baton_protocol::{Digest, Pack, PackBuilder, record};
+use baton_protocol::{Digest, Keys, Pack, PackBuilder, record};
 
 /// The time in the packs and records that this test makes.
 const MADE_MS: u64 = 5;
@@ -85,6 +85,17 @@ pub(crate) fn pack(texts: &[Text]) -> Vec<u8> {
         pack.push(text(*number).as_bytes());
     }
     pack.finish(MADE_MS)
+}
+
+/// The key of a staged pack.
+pub(crate) fn staged(keys: &Keys, node: Node, stage: u64) -> String {
+    format!("{}{}:{stage}", keys.staged, self::node(node))
+}
+
+/// The node and the number in the key of a staged pack.
+pub(crate) fn read_staged(key: &str) -> Option<(Node, u64)> {
+    let (node, stage) = key.split_once(':')?;
+    Some((read_node(node)?, stage.parse().ok()?))
 }
 
 /// Length of the pack that a script makes of one text.

@@ -29,6 +29,8 @@ pub(crate) enum Event {
     Forge(Record),
     /// A person deletes a pack.
     LosePack(Seq),
+    /// A staged pack expires.
+    Expire(Node, u64),
     /// A person deletes a claim.
     LoseClaim(Slot),
     /// A person deletes the deadline of a claim.
@@ -88,6 +90,9 @@ pub(crate) fn apply(event: &Event, state: &mut State, at: Ms) {
         Event::Forge(record) => state.fail(*record),
         Event::LosePack(first) => {
             state.packs.remove(first);
+        }
+        Event::Expire(node, stage) => {
+            state.staged.remove(&(*node, *stage));
         }
         Event::LoseClaim(slot) => {
             state.claims.remove(slot);

@@ -46,7 +46,11 @@ const MAX_STALLS: u64 = 10;
 /// How often an endless test prints its progress.
 const PROGRESS: Duration = Duration::from_secs(5);
 /// Flaws of nodes, not of scripts: no call can show them.
-const NODE_FLAWS: [Flaw; 2] = [Flaw::RetryUnderNewNumber, Flaw::CommitUnheard];
+const NODE_FLAWS: [Flaw; 3] = [
+    Flaw::RetryUnderNewNumber,
+    Flaw::CommitUnheard,
+    Flaw::StageByNumber,
+];
 
 #[test]
 fn every_server_does_what_the_model_does() {

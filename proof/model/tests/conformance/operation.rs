@@ -37,6 +37,7 @@ pub(crate) enum Verb {
     Foreign,
     Forge,
     LosePack,
+    Expire,
     LoseClaim,
     LoseDeadline,
     Free,
@@ -45,7 +46,7 @@ pub(crate) enum Verb {
 
 /// How often each verb is drawn, in a sequence about messages and in one about nodes. Shrinking
 /// replaces verbs by earlier ones of this list.
-const WEIGHTS: [(Verb, [usize; 2]); 27] = [
+const WEIGHTS: [(Verb, [usize; 2]); 28] = [
     (Verb::Census, [3, 0]),
     (Verb::Seal, [5, 3]),
     (Verb::Publish, [14, 2]),
@@ -69,6 +70,7 @@ const WEIGHTS: [(Verb, [usize; 2]); 27] = [
     (Verb::Foreign, [2, 0]),
     (Verb::Forge, [3, 0]),
     (Verb::LosePack, [1, 0]),
+    (Verb::Expire, [2, 0]),
     (Verb::LoseClaim, [1, 1]),
     (Verb::LoseDeadline, [2, 1]),
     (Verb::Free, [0, 4]),

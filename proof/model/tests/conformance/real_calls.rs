@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton::Effects;
-use baton_model::call::{self, Call, Effect, Reply};
+use baton_model::call::{self, Call, Effect, Reply, Staging};
 use baton_model::state::{Ms, Node};
 use baton_protocol::{
     Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Cursor, ErrorsClaim,
@@ -14,8 +14,6 @@ use baton_protocol::{
 use crate::encoding;
 use crate::real_fleet::{ABOUT, RealFleet, SequenceError};
 
-/// A name that no data has.
-const OTHER_DATA: &str = "other";
 /// Max bytes of records that a drain claims: never fewer than there are.
 const DRAIN_BYTES: u64 = 1 << 30;
 
@@ -201,13 +199,21 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
         cursor,
         max_open,
         audited,
+        staging,
         ..
     } = call
     else {
         return Err(strange(call));
     };
     let count = texts.len() as u64;
+    let (stage, is_staged) = match *staging {
+        Staging::Inline => (0, false),
+        Staging::Now(stage) => (stage, false),
+        Staging::Before(stage) => (stage, true),
+    };
     let what = PublishCall {
+        stage,
+        is_staged,
         epoch: *epoch,
         first: *first,
         count,
@@ -225,6 +231,7 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
         Publish::Gap { last } => Reply::Gap { last },
         Publish::Fenced { node, epoch } => fenced(&node, epoch)?,
         Publish::Full { open: count } => Reply::Full { count },
+        Publish::Missing => Reply::Missing,
     })
 }
 
@@ -233,12 +240,10 @@ async fn claim(store: &Store, claim: Claim) -> Result<Reply, SequenceError> {
         Claim::Claimed { range, pack } => {
             let (sent, pack) = match pack {
                 ClaimedPack::Sent(pack) => (true, Some(pack)),
-                ClaimedPack::Kept { born } => (false, store.pack(&born, range.pack).await?),
+                ClaimedPack::Whole | ClaimedPack::Part { .. } => {
+                    (false, store.pack(range.pack).await?)
+                }
             };
-            // Data with another name has no such pack.
-            if let Some(other) = store.pack(OTHER_DATA, range.pack).await? {
-                return Err(strange(other.escape_ascii().to_string()));
-            }
             let texts = |pack: Vec<u8>| encoding::read_pack(&pack).ok_or_else(|| strange(pack));
             Reply::Claimed {
                 range: encoding::range(range),

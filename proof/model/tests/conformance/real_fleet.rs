@@ -203,7 +203,11 @@ impl RealFleet {
                     .arg(model.last_id);
             }
             Event::LosePack(first) => {
-                pipe.cmd("HDEL").arg(&self.keys.packs).arg(*first);
+                pipe.cmd("DEL").arg(self.keys.pack_key(*first));
+            }
+            Event::Expire(node, stage) => {
+                pipe.cmd("DEL")
+                    .arg(encoding::staged(&self.keys, *node, *stage));
             }
             Event::LoseClaim(slot) => {
                 let slot = encoding::slot(*slot);

@@ -38,6 +38,20 @@ pub(crate) struct App {
     pub(crate) list: String,
 }
 
+/// Reads the packs, then the staged packs: of each the end of its key, its bytes and its time to
+/// live.
+const READ_PACKS: &str = "
+local all = {}
+for i, prefix in ipairs(ARGV) do
+  local packs = {}
+  for _, key in ipairs(redis.call('KEYS', prefix .. '*')) do
+    packs[#packs + 1] = string.sub(key, #prefix + 1)
+    packs[#packs + 1] = {redis.call('GET', key), redis.call('TTL', key)}
+  end
+  all[i] = packs
+end
+return all";
+
 /// The commands that read everything.
 pub(crate) fn read_commands(keys: &Keys, app: &App) -> redis::Pipeline {
     let mut pipe = redis::pipe();
@@ -49,6 +63,8 @@ pub(crate) fn read_commands(keys: &Keys, app: &App) -> redis::Pipeline {
             _ => pipe.cmd("LRANGE").arg(key).arg(&[0, -1]),
         };
     }
+    pipe.cmd("EVAL").arg(READ_PACKS).arg(0);
+    pipe.arg(&[&keys.pack, &keys.staged]);
     pipe.cmd("GET").arg(&app.counter);
     pipe.cmd("LRANGE").arg(&app.list).arg(&[0, -1]);
     let presence = (0..NODES).map(|node| format!("{}{}", keys.presence, encoding::node(node)));
@@ -60,10 +76,15 @@ pub(crate) fn read_commands(keys: &Keys, app: &App) -> redis::Pipeline {
 
 /// Reads the answers. `since` is when the sequence began; `run_id` is the server's.
 pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisState, String> {
-    let [time, db_size, keys @ .., presence] = answers else {
+    let [time, db_size, keys @ .., packs, counter, list, presence] = answers else {
         return Err(format!("{} answers", answers.len()));
     };
-    let filled = keys.iter().filter(|value| !is_empty(value)).count();
+    let [packs, staged] = elements(packs) else {
+        return Err(strange("the packs", packs));
+    };
+    let single = keys.iter().chain([counter, list]);
+    let single = single.filter(|value| !is_empty(value)).count();
+    let filled = single + elements(packs).len() / 2 + elements(staged).len() / 2;
     if *db_size != Value::Int(filled as i64) {
         return Err(format!("{filled} keys are known, there are {db_size:?}"));
     }
@@ -86,8 +107,6 @@ pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisS
         takeovers,
         fence,
         partition @ ..,
-        counter,
-        list,
     ] = keys
     else {
         return Err(format!("{} keys", keys.len()));
@@ -95,6 +114,8 @@ pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisS
     read_control(&mut state, [generator, nodes, joined, seen, takeovers])?;
     state.fence = read_fence(fence)?;
     read_partition(&mut state, partition, (since as u64, at as u64))?;
+    state.packs = map(packs, digits, |value| pack(value, false))?;
+    state.staged = map(staged, encoding::read_staged, |value| pack(value, true))?;
     state.effects = match is_empty(counter) {
         true => 0,
         false => number(counter)?,
@@ -133,7 +154,6 @@ fn read_control(state: &mut State, keys: [&Value; 5]) -> Result<(), String> {
 fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Result<(), String> {
     let [
         queue,
-        packs,
         left,
         bell,
         claims,
@@ -149,7 +169,6 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
         return Err(format!("{} keys of a partition", keys.len()));
     };
     state.queue = list(queue, entry)?;
-    state.packs = map(packs, digits, pack)?;
     state.left = map(left, digits, number)?;
     state.bell = match elements(bell) {
         [] => false,
@@ -266,8 +285,15 @@ fn entry(value: &Value) -> Result<Entry, String> {
         .ok_or_else(|| strange("queue", value))
 }
 
-fn pack(value: &Value) -> Result<Pack, String> {
-    let bytes = bytes(value)?;
+/// Reads the bytes of a pack and its time to live. Only a staged pack expires.
+fn pack(value: &Value, is_staged: bool) -> Result<Pack, String> {
+    let [stored, Value::Int(ttl)] = elements(value) else {
+        return Err(strange("a pack", value));
+    };
+    if (*ttl > 0) != is_staged {
+        return Err(strange("a pack", value));
+    }
+    let bytes = bytes(stored)?;
     let texts = encoding::read_pack(bytes).ok_or_else(|| strange("packs", value))?;
     Ok(Pack {
         texts,

@@ -7,8 +7,8 @@ use anyhow::{Result, bail, ensure};
 use baton::{Effects, FleetName, Target};
 use baton_processes::redis_cpu_us;
 use baton_protocol::{
-    Claim, ClaimCall, Commit, CommitCall, PackBuilder, Publish, PublishCall, Seal, Slot, Store,
-    new_name,
+    Claim, ClaimCall, ClaimedPack, Commit, CommitCall, PackBuilder, Publish, PublishCall, Seal,
+    Slot, Store, new_name,
 };
 use baton_server::PrivateServer;
 
@@ -72,6 +72,8 @@ impl Line {
     pub(crate) async fn publish(&mut self, packs: u64) -> Result<()> {
         for _ in 0..packs {
             let call = PublishCall {
+                stage: self.store.new_stage(),
+                is_staged: false,
                 epoch: EPOCH,
                 first: self.last + 1,
                 count: self.count,
@@ -99,9 +101,13 @@ impl Line {
                 ttl: PATIENCE,
                 alone: true,
             };
-            let Claim::Claimed { range, .. } = self.store.claim(call).await? else {
+            let Claim::Claimed { range, pack } = self.store.claim(call).await? else {
                 bail!("nothing was claimed");
             };
+            if !matches!(pack, ClaimedPack::Sent(_)) {
+                let read = self.store.pack(range.pack).await?;
+                ensure!(read.is_some(), "the pack is gone");
+            }
             let outcomes = CommitCall {
                 first: range.first,
                 last: range.last,

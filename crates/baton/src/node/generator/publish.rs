@@ -28,6 +28,8 @@ pub(super) enum Trouble {
     Foreign { last: u64 },
     /// Too many messages have not ended.
     Full { open: u64 },
+    /// Redis no longer has the staged pack.
+    Missing,
     /// There was no answer to read.
     Error(Error),
 }
@@ -44,6 +46,7 @@ impl Trouble {
             Ok(Publish::Gap { last }) => Self::Gap { last },
             Ok(Publish::Fenced { node, epoch }) => Self::Fenced { node, epoch },
             Ok(Publish::Full { open }) => Self::Full { open },
+            Ok(Publish::Missing) => Self::Missing,
             Err(error) => Self::Error(error),
         })
     }
@@ -69,6 +72,8 @@ pub(super) async fn send(
         max_pending: ctx.config.max_pending,
         digest: prepared.digest,
         pack: &prepared.pack,
+        stage: prepared.stage,
+        is_staged: prepared.is_staged,
     };
     crash::point("before-publish");
     let answer = ctx.store.publish(call).await;
@@ -83,6 +88,7 @@ impl<S: Source> Reign<'_, S> {
         answer: Result<Publish, Error>,
     ) -> Option<Refused> {
         prepared.maybe_there |= matches!(answer, Err(Error::ReplyLost(_)));
+        prepared.is_staged = matches!(answer, Ok(Publish::Gap { .. } | Publish::Full { .. }));
         if let Some(trouble) = Trouble::of(answer, &prepared, &self.outbox) {
             return Some(Refused { prepared, trouble });
         }
@@ -113,6 +119,8 @@ impl<S: Source> Reign<'_, S> {
                 tokio::time::sleep(pause).await;
             }
             Trouble::Gap { last } => self.close_gap(last),
+            // The generator sends the whole pack again.
+            Trouble::Missing => {}
             Trouble::Foreign { last } => self.go_on_after(last),
             Trouble::Error(error) if error.is_transient() => self.pause_after(&error).await,
             Trouble::Error(error) => return Err(error),
@@ -169,6 +177,8 @@ mod tests {
             cursor: Cursor::default(),
             digest: None,
             pack: Vec::new(),
+            stage: 1,
+            is_staged: false,
             text: None,
             announced: false,
             maybe_there: false,

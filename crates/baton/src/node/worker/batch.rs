@@ -16,6 +16,9 @@ use crate::{Effects, Handler, Message, Rejected};
 
 /// After how many messages a lane with a quick handler checks whether its batch is over.
 const CHECK_EVERY: u64 = 16;
+/// In how many parts a lane handles a batch while its other slot works. A quick handler never waits,
+/// and between two parts the other slot hears which messages it has claimed and asks for their pack.
+const PARTS_BESIDE: u64 = 4;
 
 /// Runs a lane's handler.
 pub(super) struct BatchHandler<H> {
@@ -25,8 +28,9 @@ pub(super) struct BatchHandler<H> {
 }
 
 impl<H: Handler> BatchHandler<H> {
-    /// Handles the messages of a claim until all are handled or the batch is over.
-    pub(super) async fn handle(&self, held: &HeldClaim) -> Outcomes {
+    /// Handles the messages of a claim until all are handled or the batch is over. If the lane's
+    /// other slot works, too, `beside` lets it go on now and then.
+    pub(super) async fn handle(&self, held: &HeldClaim, beside: bool) -> Outcomes {
         let Range {
             first,
             last,
@@ -41,7 +45,9 @@ impl<H: Handler> BatchHandler<H> {
             return outcomes;
         };
         let began = Instant::now();
-        self.handle_each(held, published_ms, began, &mut outcomes)
+        let parts = if beside { PARTS_BESIDE } else { 1 };
+        let part = (last - first + 1).div_ceil(parts);
+        self.handle_each(held, published_ms, began, part, &mut outcomes)
             .await;
         let (count, took) = (outcomes.count(), began.elapsed());
         self.batch_size.get().measure(count, took);
@@ -51,11 +57,13 @@ impl<H: Handler> BatchHandler<H> {
         outcomes
     }
 
+    /// Handles message by message. After each `part` of the batch, other tasks of the node go on.
     async fn handle_each(
         &self,
         held: &HeldClaim,
         at_ms: u64,
         began: Instant,
+        part: u64,
         outcomes: &mut Outcomes,
     ) {
         let Range {
@@ -73,6 +81,9 @@ impl<H: Handler> BatchHandler<H> {
             }
             if handled > 0 {
                 crash::point("mid-handling");
+                if handled.is_multiple_of(part) {
+                    tokio::task::yield_now().await;
+                }
             }
             let text = held.text(seq);
             let message = Message {

@@ -78,7 +78,7 @@ impl<H: Handler> Lane<H> {
                         Box::pin(self.work_with_both(held)).await?
                     } else {
                         // When the lane is interrupted, it gives back what it has not begun.
-                        let outcomes = self.batches.handle(&held).await;
+                        let outcomes = self.batches.handle(&held, false).await;
                         self.first.end(&held, &outcomes, true).await?
                     }
                 }
@@ -173,7 +173,7 @@ impl<'a, H: Handler> Turns<'a, H> {
         // A quick handler never waits: what the other slot has to send must be sent before, so that
         // Redis works at the same time.
         tokio::task::yield_now().await;
-        Some(self.batches.handle(held).await)
+        Some(self.batches.handle(held, true).await)
     }
 
     async fn next_turn(&self) -> Option<MutexGuard<'_, ()>> {

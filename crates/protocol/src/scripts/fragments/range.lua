@@ -1,6 +1,6 @@
 -- Fragment: ranges. A range names messages of one pack; it moves between queue and claims while
--- the texts stay in `packs`. It is a text of five decimal numbers, "pack count first last returns":
---   pack     first message of the pack, and its field in `packs`
+-- the pack stays in its key. It is a text of five decimal numbers, "pack count first last returns":
+--   pack     first message of the pack, and the end of its key
 --   count    how many messages the pack has
 --   first    first message of the range
 --   last     last message of the range

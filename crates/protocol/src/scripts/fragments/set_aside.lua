@@ -2,7 +2,7 @@
 -- must_be_count, range, errors_append and ledger.
 --
 -- Parameters of both functions
---   keys  {queue, packs, left, errors, errors_ids, stats, ledger}, by name
+--   keys  {queue, pack, left, errors, errors_ids, stats, ledger}, by name
 --   slot  that found the head; its name is in the record
 --   now   in ms
 
@@ -30,7 +30,7 @@ local function fail_first(keys, slot, now, range, deaths)
   must_be_count(keys.stats, 'failed', redis.call('HGET', keys.stats, 'failed'))
   local left = (read_count(keys.left, field) or range.count) - 1
   local is_audited = redis.call('LLEN', keys.ledger) > 0
-  local pack = redis.call('HGET', keys.packs, field)
+  local pack = redis.call('GET', keys.pack .. field)
   local is_msgpack, body = pcall(cmsgpack.unpack, pack)
   local texts = is_msgpack and type(body) == 'table' and body[2]
   local text = type(texts) == 'table' and texts[first - range.pack + 1] or pack
@@ -49,7 +49,7 @@ local function fail_first(keys, slot, now, range, deaths)
     append_entry(keys.ledger, entry, redis.call('TIME'))
   end
   if left <= 0 then
-    redis.call('HDEL', keys.packs, field)
+    redis.call('DEL', keys.pack .. field)
     redis.call('HDEL', keys.left, field)
   else
     redis.call('HSET', keys.left, field, string.format('%.0f', left))

@@ -205,6 +205,7 @@ impl World {
                 }
                 Publish::Fenced { .. } => "publish fenced",
                 Publish::Full { .. } => "publish full",
+                Publish::Missing => "publish missing",
             });
     }
 

@@ -1,7 +1,9 @@
 //! Calls of generators and workers.
 
-use baton_model::call::{Call, Effect};
+use baton_model::call::{Call, Effect, Staging};
 use baton_model::state::{Body, Claim, Node, Reason, Record, Seq, Slot, Text};
+
+use baton_protocol::bounds::SMALL_PACK_BYTES;
 
 use super::{Chooser, DRAIN, LANES, TTLS};
 use crate::encoding;
@@ -40,7 +42,8 @@ impl Chooser<'_> {
         let next = fence.last + 1;
         let first = self.usually(next, &[fence.last.max(1), next + 1, 1]);
         let count = self.one(&[1, 2, 3, 4, 20, 2, 3, 4]);
-        let texts: Vec<Text> = self.texts(count).collect();
+        let (staging, texts) = self.pack_of(node, count);
+        let count = texts.len() as u64;
         let ended = state.done + state.failed;
         let open = (fence.last + state.retried).saturating_sub(ended) + count;
         Call::Publish {
@@ -51,11 +54,34 @@ impl Chooser<'_> {
             ),
             first,
             bytes: encoding::pack(&texts).len() as u64,
+            staging,
             cursor: texts[0] * 10,
             texts,
             max_open: self.usually(1_000_000, &[open, open - 1, 0]),
             audited: self.scene.audited,
         }
+    }
+
+    /// A pack: new texts, which are staged if they are many bytes; or texts that the node has staged
+    /// before; once in a while, texts that it staged and that are gone.
+    fn pack_of(&mut self, node: Node, count: u64) -> (Staging, Vec<Text>) {
+        let staged = self.scene.state.staged.iter();
+        let staged = staged.filter(|((by, _), _)| *by == node);
+        let staged: Vec<(u64, &Vec<Text>)> = staged
+            .map(|((_, stage), pack)| (*stage, &pack.texts))
+            .collect();
+        let before = self.mostly(2).then(|| self.maybe(&staged)).flatten();
+        if let Some((stage, texts)) = before {
+            return (Staging::Before(stage), texts.clone());
+        }
+        let texts: Vec<Text> = self.texts(count).collect();
+        if encoding::pack(&texts).len() <= SMALL_PACK_BYTES {
+            return (Staging::Inline, texts);
+        }
+        // A text is never in two packs, so its number is one of the pack.
+        let stage = texts[0];
+        let staging = self.usually(Staging::Now(stage), &[Staging::Before(stage)]);
+        (staging, texts)
     }
 
     /// Any slot of a worker; sometimes that of a drain.
