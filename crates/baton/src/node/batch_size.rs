@@ -13,7 +13,7 @@ const MOMENT: Duration = Duration::from_millis(10);
 const MAX_WANT: u64 = 1000;
 /// A lane claims at most so many times what it has handled: what it knows of its handler may rest
 /// on a few messages.
-const MAX_GROWTH: u64 = 32;
+const MAX_GROWTH: u64 = 100;
 
 /// Measures how fast a lane's handler is and how fast Redis answers, and so how much to claim.
 #[derive(Default)]
@@ -127,7 +127,7 @@ mod tests {
             wants.push(want);
             size.measure(want, Duration::from_micros(want));
         }
-        assert_eq!(wants, [1, 32, MAX_WANT]);
+        assert_eq!(wants, [1, 100, MAX_WANT]);
         size.measure(1, Duration::from_millis(80));
         assert_eq!(size.want(), 1);
     }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_lane_that_knows_its_handler_claims_as_much_after_a_batch_of_one_message() {
         let mut size = BatchSize::default();
-        for count in [1, 32, 1] {
+        for count in [1, 100, 1] {
             size.measure(count, Duration::from_micros(count));
         }
         assert_eq!(size.want(), MAX_WANT);
