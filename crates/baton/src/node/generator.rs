@@ -239,7 +239,6 @@ impl<'a, S: Source> Reign<'a, S> {
             return None;
         }
         let builder = &mut self.builder;
-        builder.clear();
         let mut digest = self.ctx.config.audit.then(Digest::default);
         while builder.count() < wanted && !builder.is_full() {
             self.text.clear();

@@ -72,24 +72,24 @@ const MAX_PACK_BYTES: usize = 256 << 10;
 const MANY_MESSAGES: u64 = 500;
 const CLASS_BYTES: usize = 65_000;
 
+/// Bytes in front of a pack's first text. Its time and its count are written in a fixed length, so
+/// that the texts do not move when the pack is finished.
+const HEAD: usize = 1 + 9 + 3;
+
 /// A pack in the making.
 #[derive(Debug, Default)]
 pub struct PackBuilder {
-    texts: Vec<u8>,
+    /// Room for the head, and the texts behind it.
+    bytes: Vec<u8>,
     count: u64,
 }
 
 impl PackBuilder {
     /// Adds a message.
     pub fn push(&mut self, text: &[u8]) {
-        write_text(&mut self.texts, text);
+        self.bytes.resize(self.bytes.len().max(HEAD), 0);
+        write_text(&mut self.bytes, text);
         self.count += 1;
-    }
-
-    /// Empties it, and keeps its memory for the next pack.
-    pub fn clear(&mut self) {
-        self.texts.clear();
-        self.count = 0;
     }
 
     /// How many messages it has.
@@ -101,21 +101,24 @@ impl PackBuilder {
     /// cost, so it should have many. With some hundreds it ends where it would not fill the
     /// allocator's next size class.
     pub fn is_full(&self) -> bool {
-        let bytes = self.texts.len();
+        let bytes = self.bytes.len();
         self.count >= MAX_PACK_MESSAGES
             || bytes >= MAX_PACK_BYTES
             || (self.count >= MANY_MESSAGES && bytes >= CLASS_BYTES)
     }
 
-    /// The finished pack.
-    pub fn finish(&self, at_ms: u64) -> Vec<u8> {
-        let mut pack = Vec::with_capacity(self.texts.len() + 16);
-        write(&mut pack, |pack| {
-            rmp::encode::write_array_len(pack, 2)?;
-            rmp::encode::write_uint(pack, at_ms)?;
-            rmp::encode::write_array_len(pack, u32::try_from(self.count).unwrap_or(u32::MAX))
-        });
-        pack.extend_from_slice(&self.texts);
+    /// The finished pack. The builder is empty then, and expects as many bytes again.
+    pub fn finish(&mut self, at_ms: u64) -> Vec<u8> {
+        let next = Vec::with_capacity(self.bytes.len());
+        let mut pack = std::mem::replace(&mut self.bytes, next);
+        pack.resize(pack.len().max(HEAD), 0);
+        let count = u16::try_from(self.count).unwrap_or(u16::MAX);
+        let [a, b] = count.to_be_bytes();
+        // An array of two, an unsigned number of eight bytes, an array with a count of two.
+        pack[..2].copy_from_slice(&[0x92, 0xcf]);
+        pack[2..10].copy_from_slice(&at_ms.to_be_bytes());
+        pack[10..HEAD].copy_from_slice(&[0xdc, a, b]);
+        self.count = 0;
         pack
     }
 }

@@ -13,6 +13,7 @@ mod operator;
 mod pause;
 mod proxy;
 mod server;
+mod staging;
 mod stop;
 
 use std::time::Instant;
@@ -94,6 +95,7 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::LinkDown => Box::new(namespace::Wire::new(namespace::How::Down, rng)),
         Kind::OneWay => Box::new(namespace::Wire::new(namespace::How::OneWay, rng)),
         Kind::MemoryFull => Box::new(memory::Full::default()),
+        Kind::LoseStaged => Box::new(staging::Vanish::default()),
         Kind::ServerClock => Box::new(clock::Jump::of_server(rng)),
         Kind::NodeClock => Box::new(clock::Jump::of_node(rng)),
         Kind::DiskFull => Box::new(disk::Full::default()),
