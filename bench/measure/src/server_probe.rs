@@ -63,6 +63,15 @@ impl ServerProbe {
         })
     }
 
+    /// Bytes of the append-only file. `None` if the server keeps none.
+    pub fn aof_bytes(&mut self) -> Result<Option<u64>> {
+        let info = Info::read(&mut self.redis, "persistence")?;
+        if info.number("aof_enabled")? == 0.0 {
+            return Ok(None);
+        }
+        Ok(Some(info.number("aof_current_size")? as u64))
+    }
+
     /// The server's clock in µs.
     pub fn now_us(&mut self) -> Result<u64> {
         let (seconds, us): (u64, u64) = redis::cmd("TIME").query(&mut self.redis)?;
