@@ -62,7 +62,8 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             run_id,
             want,
             ttl,
-        } => script.claim(*slot, *number, *run_id, *want, *ttl),
+            alone,
+        } => script.claim(*slot, *number, *run_id, *want, *ttl, *alone),
         Call::Extend { ttl, claims } => script.extend(*ttl, claims),
         Call::Commit {
             slot,

@@ -43,6 +43,9 @@ pub struct ClaimCall<'a> {
     pub want: u64,
     /// When the claim expires, from now on.
     pub ttl: Duration,
+    /// Whether the lane holds no other claim. Else it gets no message that a worker may have died
+    /// with.
+    pub alone: bool,
 }
 
 /// The pack of a claim.
@@ -71,7 +74,7 @@ pub enum Claim {
         /// Their pack, or how [`Store::pack`] finds it.
         pack: ClaimedPack,
     },
-    /// No message waits.
+    /// No message waits that this call may claim.
     Empty,
     /// This claim's number was committed or given back before.
     Stale,
@@ -158,7 +161,7 @@ impl Store {
         decode::pack(self.link.call(&command).await)
     }
 
-    pub(super) fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 7]) {
+    pub(super) fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 8]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -182,6 +185,7 @@ impl Store {
             call.ttl.as_millis().to_string(),
             POISON_DEATHS.to_string(),
             keys.presence.clone(),
+            u8::from(call.alone).to_string(),
         ];
         (names.map(|key| key.as_bytes()), args)
     }

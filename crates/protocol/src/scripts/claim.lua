@@ -22,6 +22,8 @@
 --   5 ttl_ms         of the claim
 --   6 poison_deaths  after so many deaths a message fails
 --   7 prefix         of the presence channels
+--   8 alone          '1' if the slot's lane holds no other claim; else it gets no message that a
+--                    worker may have died with
 -- Returns
 --   {'claimed', range, born, pack}  the slot holds the range; the same call returns it again. The
 --                   pack is '' if it is large: then the node reads its key. If the claim takes a
@@ -32,7 +34,8 @@
 --   {'held', number}  the slot holds the claim with that number
 -- Invariants
 --   A range leaves the queue and enters `claims` in one step.
---   A slot gets a few messages at most that one worker died with, and one that two died with. A
+--   A slot gets a few messages at most that one worker died with, and one that two died with, and
+--   only if its lane holds nothing else: else the next death would blame the wrong message. A
 --   message that too many died with goes to the errors store. Before, its suspects have time to
 --   come back; the message waits at the end of the queue, and a restart of the server starts that
 --   time again.
@@ -42,7 +45,7 @@ local queue, pack_key, left_of, claims, deadlines, workers, errors, stats, bell,
   errors_ids = unpack(KEYS)
 local slot, number_text, run_id = ARGV[1], ARGV[2], ARGV[3]
 local want, ttl_ms = math.max(1, tonumber(ARGV[4])), tonumber(ARGV[5])
-local poison_deaths, prefix = tonumber(ARGV[6]), ARGV[7]
+local poison_deaths, prefix, is_alone = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1'
 local number = tonumber(number_text)
 -- Messages that a slot gets at once if one worker died with them.
 local MAX_SUSPECT_MESSAGES = 16
@@ -90,6 +93,7 @@ for _ = 1, MAX_HEADS do
   if bytes > 0 and tail ~= '' then since, since_run_id, dead = absent_suspects(tail, prefix) end
 
   if bytes > 0 and #dead < poison_deaths then
+    if #dead > 0 and not is_alone then return {'empty'} end
     if #dead == 1 then want = math.min(want, MAX_SUSPECT_MESSAGES) end
     if #dead > 1 then want = 1 end
     local taken_last = math.min(last, first + want - 1)

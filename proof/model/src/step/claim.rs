@@ -26,6 +26,7 @@ impl Script<'_> {
         run_id: RunId,
         want: u64,
         ttl: Ms,
+        alone: bool,
     ) -> Reply {
         if let Some(reply) = self.known_claim(slot, number, ttl) {
             return reply;
@@ -63,6 +64,9 @@ impl Script<'_> {
                 postponed = postponed.or(Some(waits));
                 self.state.queue.remove(0);
                 self.state.queue.push(waits);
+            } else if gone.count() > 0 && !alone {
+                // The next death would blame these messages for another one's.
+                return Reply::Empty;
             } else {
                 let max = match gone.count() {
                     0 => want.max(1),

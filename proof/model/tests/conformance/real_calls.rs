@@ -48,6 +48,7 @@ impl RealFleet {
                 number,
                 want,
                 ttl: hold,
+                alone,
                 ..
             } => {
                 let what = ClaimCall {
@@ -55,6 +56,7 @@ impl RealFleet {
                     number: *number,
                     want: *want,
                     ttl: ttl(*hold),
+                    alone: *alone,
                 };
                 claim(store, store.claim(what).await?).await?
             }

@@ -101,6 +101,7 @@ impl Line {
                 number: self.claims,
                 want: self.count,
                 ttl: PATIENCE,
+                alone: true,
             };
             let Claim::Claimed { range, pack } = self.store.claim(call).await? else {
                 bail!("nothing was claimed");
