@@ -44,7 +44,8 @@ doc: ## Build the documentation of the libraries, and deny every warning
 package: ## Pack each crate of the product as for a registry, and build it from its package
 	@scripts/package
 
-figures: setup build ## Measure again what the documents claim; ARGS=--quick for a short run
+figures: setup build ## Measure again what the documents claim; ARGS=--quick, or ARGS="sizes --text=64"
+	@scripts/setup-servers
 	cargo run --release -p baton-figures --bin figures -- $(ARGS)
 
 bench: setup build ## Time and audit a million messages; ARGS="--kill 20", see baton bench --help

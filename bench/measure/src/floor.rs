@@ -1,31 +1,28 @@
 //! The floor: the same messages through an unsafe queue, with variadic RPUSH and LPOP with a
 //! count. Nothing is fenced, and the messages of a dead worker are lost.
+//!
+//! [`set_and_get`] is the floor below: the server only stores and returns the bytes.
 
-use std::time::Duration;
+mod batch_size;
+mod copies;
+mod set_and_get;
 
 use anyhow::{Context, Result};
-use baton::Target;
 use baton_processes::Fleet;
-use futures_util::StreamExt;
-use futures_util::stream::FuturesOrdered;
-use redis::AsyncConnectionConfig;
-use redis::aio::MultiplexedConnection;
+
+pub use batch_size::{batch_sizes, best_batch_size};
+pub use copies::{consume, produce};
+pub use set_and_get::set_and_get;
 
 use crate::timed_fleet::{Progress, TimedFleet, Usage};
 use crate::{Plan, ServerProbe};
-
-/// Concurrent calls of the producer, as many as a generator has.
-const WINDOW: usize = 8;
-/// Longest wait for an answer.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a consumer that found no message waits for one.
-const EMPTY_WAIT_S: f64 = 0.05;
 
 /// The keys of an unsafe queue.
 pub struct Queue {
     messages: String,
     errors: String,
     ended: String,
+    times: String,
 }
 
 impl Queue {
@@ -36,103 +33,70 @@ impl Queue {
             messages: key("messages"),
             errors: key("errors"),
             ended: key("ended"),
+            times: key("times"),
         }
     }
 
-    fn all(&self) -> [&str; 3] {
-        [&self.messages, &self.errors, &self.ended]
+    fn all(&self) -> [&str; 4] {
+        [&self.messages, &self.errors, &self.ended, &self.times]
     }
-}
 
-/// Opens a connection like those of a node.
-async fn connect(target: &Target) -> Result<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT));
-    let client = baton_protocol::redis_client(target)?;
-    Ok(client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await?)
-}
-
-/// Pushes messages, `batch` at a time.
-pub async fn produce(
-    target: &Target,
-    queue: &Queue,
-    messages: u64,
-    batch: u64,
-    mut generate: impl FnMut(&mut Vec<u8>),
-) -> Result<()> {
-    let connection = connect(target).await?;
-    let push = async |command: redis::Cmd| {
-        let answer = connection.clone().send_packed_command(&command).await;
-        answer?.extract_error().map(drop)
-    };
-    let mut under_way = FuturesOrdered::new();
-    let mut text = Vec::new();
-    let mut left = messages;
-    while left > 0 {
-        let count = left.min(batch);
-        left -= count;
-        let mut command = redis::cmd("RPUSH");
-        command.arg(&queue.messages);
-        for _ in 0..count {
-            text.clear();
-            generate(&mut text);
-            command.arg(&text);
-        }
-        under_way.push_back(push(command));
-        if under_way.len() == WINDOW {
-            under_way.next().await.transpose()?;
-        }
+    /// How many messages wait, and how many have ended.
+    fn counts(&self, probe: &mut ServerProbe) -> Result<(u64, u64)> {
+        let (waiting, ended): (u64, Option<u64>) = redis::pipe()
+            .cmd("LLEN")
+            .arg(&self.messages)
+            .cmd("GET")
+            .arg(&self.ended)
+            .query(probe.redis())?;
+        Ok((waiting, ended.unwrap_or_default()))
     }
-    while let Some(pushed) = under_way.next().await {
-        pushed?;
-    }
-    Ok(())
-}
 
-/// Pops messages, `batch` at a time, for ever. `handle` says whether a message is faulty. A
-/// faulty message is kept, as a node keeps it. One call ends a batch and pops the next one.
-pub async fn consume(
-    target: &Target,
-    queue: &Queue,
-    batch: u64,
-    handle: impl Fn(&[u8]) -> bool,
-) -> Result<()> {
-    let mut connection = connect(target).await?;
-    let mut popped: Vec<Vec<u8>> = Vec::new();
-    loop {
-        let mut calls = redis::pipe();
-        if !popped.is_empty() {
-            let failed: Vec<&Vec<u8>> = popped.iter().filter(|text| handle(text)).collect();
-            if !failed.is_empty() {
-                calls.cmd("RPUSH").arg(&queue.errors).arg(failed).ignore();
-            }
-            calls.cmd("INCRBY").arg(&queue.ended).arg(popped.len());
-            calls.ignore();
-        }
-        calls.cmd("LPOP").arg(&queue.messages).arg(batch);
-        let (next,): (Option<Vec<Vec<u8>>>,) = calls.query_async(&mut connection).await?;
-        popped = next.unwrap_or_default();
-        if popped.is_empty() {
-            let one: Option<(String, Vec<u8>)> = redis::cmd("BLPOP")
-                .arg(&queue.messages)
-                .arg(EMPTY_WAIT_S)
-                .query_async(&mut connection)
-                .await?;
-            popped.extend(one.map(|(_, text)| text));
-        }
+    /// What the copies have recorded so far.
+    pub(crate) fn times(&self, probe: &mut ServerProbe) -> Result<Vec<RecordedTime>> {
+        let lines: Vec<String> = redis::cmd("LRANGE")
+            .arg(&self.times)
+            .arg(0)
+            .arg(-1)
+            .query(probe.redis())?;
+        let times = lines.iter().map(|line| RecordedTime::parse(line));
+        times.collect::<Option<_>>().context("not a recorded time")
+    }
+
+    pub(crate) fn remove(&self, probe: &mut ServerProbe) -> Result<()> {
+        redis::cmd("UNLINK")
+            .arg(&self.all())
+            .exec(probe.redis())
+            .context("cannot remove the keys of the floor")
     }
 }
 
-/// Times the floor at one batch size. Returns the seconds, and what the run used.
-pub fn run(
-    plan: &Plan,
-    messages: u64,
-    batch: u64,
-    mut report: impl FnMut(Progress) -> Result<()>,
-) -> Result<(f64, Usage)> {
+/// A time on the server's clock that a copy recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecordedTime {
+    /// How many messages had ended since the copy's last record; 0 for the first push.
+    pub(crate) ended: u64,
+    /// When, in µs.
+    pub(crate) at_us: u64,
+}
+
+impl RecordedTime {
+    fn parse(line: &str) -> Option<Self> {
+        let (ended, at_us) = line.split_once(' ')?;
+        Some(Self {
+            ended: ended.parse().ok()?,
+            at_us: at_us.parse().ok()?,
+        })
+    }
+
+    fn line(self) -> String {
+        format!("{} {}", self.ended, self.at_us)
+    }
+}
+
+/// A fresh queue, and the fleet that will use it. Copies record their times if they are asked to.
+pub(crate) fn fleet(plan: &Plan, messages: u64, batch: u64, times: bool) -> (Queue, Fleet) {
     let name = format!("baton-bench-floor:{{{}}}", baton_protocol::new_name());
-    let queue = Queue::new(&name);
     let args = [
         "bench-floor",
         "--queue",
@@ -146,21 +110,25 @@ pub fn run(
         "--error-rate",
         &plan.error_rate.to_string(),
     ];
-    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    let fleet = Fleet::of(&plan.program, args).with_env(&plan.env);
+    let args = args.iter().copied().chain(times.then_some("--times"));
+    let fleet = Fleet::of(&plan.program, args.map(str::to_owned).collect());
+    (Queue::new(&name), fleet.with_env(&plan.env))
+}
+
+/// Times the floor at one batch size. Returns the seconds, and what the run used.
+pub fn run(
+    plan: &Plan,
+    messages: u64,
+    batch: u64,
+    mut report: impl FnMut(Progress) -> Result<()>,
+) -> Result<(f64, Usage)> {
+    let (queue, fleet) = fleet(plan, messages, batch, false);
     let mut probe = ServerProbe::open(&plan.target)?;
     let role = |copy| if copy == 0 { "produce" } else { "consume" };
     let mut timed = TimedFleet::start(fleet, plan.workers + 1, role, &mut probe)?;
     let watched = timed.watch(
         |probe| {
-            type Counts = (u64, Option<u64>);
-            let (waiting, ended): Counts = redis::pipe()
-                .cmd("LLEN")
-                .arg(&queue.messages)
-                .cmd("GET")
-                .arg(&queue.ended)
-                .query(probe.redis())?;
-            let ended = ended.unwrap_or_default();
+            let (waiting, ended) = queue.counts(probe)?;
             Ok(Progress {
                 messages,
                 published: ended + waiting,
@@ -171,9 +139,21 @@ pub fn run(
     );
     let measured = (timed.elapsed().as_secs_f64(), timed.usage()?);
     drop(timed);
-    redis::cmd("UNLINK")
-        .arg(&queue.all())
-        .exec(probe.redis())
-        .context("cannot remove the keys of the floor")?;
+    queue.remove(&mut probe)?;
     watched.map(|()| measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_time_is_read_as_it_was_written() {
+        let time = RecordedTime {
+            ended: 500,
+            at_us: 1_700_000_000_123_456,
+        };
+        assert_eq!(RecordedTime::parse(&time.line()), Some(time));
+        assert_eq!(RecordedTime::parse("500"), None);
+    }
 }

@@ -2,14 +2,16 @@
 //!
 //! [`run`] times one run of a fleet of real processes, and [`floor`] times the same messages
 //! through an unsafe queue. [`ServerProbe`] reads what the server used. [`Timeline`] has a run's
-//! latency and pace, which it reads from the ledger.
+//! latency and pace, which it reads from the ledger. [`burst()`] times messages that arrive at once.
 
+mod burst;
 pub mod floor;
 mod run;
 mod server_probe;
 mod timed_fleet;
 mod timeline;
 
+pub use burst::{burst, floor_burst};
 pub use run::{Kill, Run, bytes_per_pending, run};
 pub use server_probe::{Memory, ServerProbe};
 pub use timed_fleet::{Progress, Usage};

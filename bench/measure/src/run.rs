@@ -34,8 +34,10 @@ pub struct Run {
     pub audit_seconds: f64,
     /// When it began, in µs on the server's clock.
     pub began_us: u64,
-    /// What the run used.
+    /// What the run used, audit included.
     pub usage: Usage,
+    /// Processor time of the server's main thread for the audit, which is part of it, in µs.
+    pub audit_cpu_us: f64,
     /// The peak memory of the server, in MB.
     pub server_mb: f64,
     /// The copies that were killed.
@@ -47,9 +49,9 @@ pub struct Run {
 }
 
 /// The keys of a fleet. Dropping this removes them from the server.
-struct Cleared<'a> {
-    plan: &'a Plan,
-    keys: Keys,
+pub(crate) struct Cleared<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) keys: Keys,
 }
 
 impl Drop for Cleared<'_> {
@@ -102,13 +104,16 @@ pub fn run(plan: &Plan, mut report: impl FnMut(Progress) -> Result<()>) -> Resul
         _ => {}
     }
     let ended = timed.elapsed().as_secs_f64();
+    let cpu_us = timed.probe.cpu_us()?;
     let (ledger, audit) = audit(plan, &name)?;
     let seconds = timed.elapsed().as_secs_f64();
+    let audit_cpu_us = timed.probe.cpu_us()? - cpu_us;
     Ok(Run {
         seconds,
         audit_seconds: seconds - ended,
         began_us: timed.began_us,
         usage: timed.usage()?,
+        audit_cpu_us,
         server_mb: timed.probe.memory()?.peak as f64 / 1e6,
         kills,
         ledger,
@@ -121,7 +126,7 @@ pub fn run(plan: &Plan, mut report: impl FnMut(Progress) -> Result<()>) -> Resul
 #[error("messages are lost")]
 struct AtRest;
 
-fn fleet(plan: &Plan, name: &FleetName, messages: u64) -> Fleet {
+pub(crate) fn fleet(plan: &Plan, name: &FleetName, messages: u64) -> Fleet {
     let mut args: Vec<String> = ["bench-node", "--fleet", &name.to_string()]
         .map(str::to_owned)
         .to_vec();
@@ -165,7 +170,7 @@ fn kill_if_due(
     Ok(())
 }
 
-fn audit(plan: &Plan, name: &FleetName) -> Result<(Ledger, Audit)> {
+pub(crate) fn audit(plan: &Plan, name: &FleetName) -> Result<(Ledger, Audit)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

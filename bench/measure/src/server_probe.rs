@@ -63,6 +63,15 @@ impl ServerProbe {
         })
     }
 
+    /// Bytes of the append-only file. `None` if the server keeps none.
+    pub fn aof_bytes(&mut self) -> Result<Option<u64>> {
+        let info = Info::read(&mut self.redis, "persistence")?;
+        if info.number("aof_enabled")? == 0.0 {
+            return Ok(None);
+        }
+        Ok(Some(info.number("aof_current_size")? as u64))
+    }
+
     /// The server's clock in µs.
     pub fn now_us(&mut self) -> Result<u64> {
         let (seconds, us): (u64, u64) = redis::cmd("TIME").query(&mut self.redis)?;
@@ -96,10 +105,11 @@ impl ServerProbe {
         Ok(waiting + claimed == 0)
     }
 
-    /// Removes every key of a fleet. Staged packs expire by themselves.
+    /// Removes every key of a fleet.
     pub fn remove(&mut self, keys: &Keys) -> Result<()> {
         if !self.at_rest(keys)? {
-            self.remove_packs(keys)?;
+            self.remove_all(&keys.pack)?;
+            self.remove_all(&keys.staged)?;
         }
         let mut command = redis::cmd("UNLINK");
         for (key, _) in keys.typed() {
@@ -108,12 +118,12 @@ impl ServerProbe {
         Ok(command.exec(&mut self.redis)?)
     }
 
-    /// Removes the packs of messages that have not ended.
-    fn remove_packs(&mut self, keys: &Keys) -> Result<()> {
+    /// Removes every key that begins like this: the packs of messages that have not ended.
+    fn remove_all(&mut self, prefix: &str) -> Result<()> {
         let mut cursor = 0;
         loop {
             let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(format!("{}*", keys.pack));
+            scan.arg(cursor).arg("MATCH").arg(format!("{prefix}*"));
             scan.arg("COUNT").arg(1000);
             let (next, packs): (u64, Vec<String>) = scan.query(&mut self.redis)?;
             if !packs.is_empty() {

@@ -1,4 +1,11 @@
-//! What the programs `figures` and `peers` share: the `baton` beside them, servers and fleets.
+//! What the programs `figures` and `peers` share: the `baton` beside them, servers and fleets, and
+//! the document that has their tables.
+
+mod document;
+mod servers;
+
+pub use document::Section;
+pub use servers::ServerProgram;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -35,6 +35,7 @@ const BEHAVIOUR: &[(&str, &str)] = &[
     ("BATON_FLEET", FLEET),
     ("BATON_INTERVAL", "10ms"),
     ("BATON_WORK", "10ms"),
+    ("BATON_MAX_PENDING", "60"),
     ("BATON_CONCURRENCY", "4"),
     ("BATON_ERROR_RATE", "0.05"),
     ("BATON_LEASE_TTL", "1s"),

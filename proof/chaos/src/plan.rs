@@ -138,7 +138,7 @@ pub const KINDS: &[Facts] = &[
     facts(Kind::LinkDown, "link-down", "pull the plug of a node", 1, PAST_TTL),
     facts(Kind::OneWay, "one-way", "a wire that works one way", 1, PAST_TTL),
     facts(Kind::MemoryFull, "memory-full", "maxmemory reached", 1, (500, 2000)),
-    facts(Kind::LoseStaged, "lose-staged", "staged packs vanish", 2, (500, 2500)),
+    facts(Kind::LoseStaged, "lose-staged", "staged packs vanish", 1, PAST_TTL),
     alone(facts(Kind::ServerClock, "server-clock", "Redis's clock jumps by a minute", 1, (500, 2000))),
     alone(facts(Kind::NodeClock, "node-clock", "a node's clock jumps by a minute", 1, (500, 2000))),
     alone(facts(Kind::DiskFull, "disk-full", "the disk is full", 1, (500, 2000))),

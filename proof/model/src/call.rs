@@ -61,6 +61,8 @@ pub enum Call {
         want: u64,
         /// Time to live of the claim.
         ttl: Ms,
+        /// Whether the lane holds no other claim.
+        alone: bool,
         /// If the lane has slept: how many other lanes of its node wait to sleep.
         sleepers: Option<u8>,
     },

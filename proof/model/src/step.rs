@@ -63,6 +63,7 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             run_id,
             want,
             ttl,
+            alone,
             sleepers,
         } => {
             let claim = claim::Wanted {
@@ -71,6 +72,7 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
                 run_id: *run_id,
                 want: *want,
                 ttl: *ttl,
+                alone: *alone,
                 sleepers: *sleepers,
             };
             script.claim(&claim)

@@ -6,32 +6,24 @@ use std::time::Duration;
 const BATCH_TIME: (Duration, Duration) = (Duration::from_millis(40), Duration::from_secs(1));
 /// How many times longer a lane works than it waits for Redis.
 const WORK_PER_WAIT: u32 = 3;
-/// A lane finishes a batch that takes no longer than this: giving so little back costs more than
-/// it brings.
-const REST: Duration = Duration::from_millis(10);
+/// Work that takes no longer than this may wait for its lane: to give so little back costs more
+/// than it brings, and a lane with such batches claims ahead.
+const MOMENT: Duration = Duration::from_millis(10);
 /// Max messages of one claim.
 const MAX_WANT: u64 = 1000;
-/// Max growth from one batch to the next.
-const MAX_GROWTH: u64 = 8;
+/// A lane claims at most so many times what it has handled: what it knows of its handler may rest
+/// on a few messages.
+const MAX_GROWTH: u64 = 100;
 
 /// Measures how fast a lane's handler is and how fast Redis answers, and so how much to claim.
+#[derive(Default)]
 pub(crate) struct BatchSize {
-    /// Smoothed handling time of one message.
-    handling: Duration,
+    /// Smoothed handling time of one message; none before the first.
+    handling: Option<Duration>,
     /// Smoothed time from a claim to its answer.
     answer: Duration,
-    /// How many messages the last batch had.
-    last: u64,
-}
-
-impl Default for BatchSize {
-    fn default() -> Self {
-        Self {
-            handling: BATCH_TIME.0,
-            answer: Duration::ZERO,
-            last: 1,
-        }
-    }
+    /// How many messages the lane has handled.
+    handled: u64,
 }
 
 impl BatchSize {
@@ -42,12 +34,11 @@ impl BatchSize {
         }
         let handling = took.div_f64(count as f64);
         // A slower handler counts at once, a faster one by and by.
-        self.handling = if handling > self.handling {
-            handling
-        } else {
-            (self.handling + handling) / 2
-        };
-        self.last = count;
+        self.handling = Some(match self.handling {
+            Some(before) if before > handling => (before + handling) / 2,
+            _ => handling,
+        });
+        self.handled = self.handled.saturating_add(count);
     }
 
     /// Notes how long Redis took to answer a claim.
@@ -65,20 +56,34 @@ impl BatchSize {
     /// Whether a batch has lasted too long: its time is up, and what is left of it takes more than
     /// a moment.
     pub(crate) fn is_over(&self, took: Duration, handled: u64, left: u64) -> bool {
-        handled > 0 && took > self.batch_time() && took.mul_f64(left as f64 / handled as f64) > REST
+        handled > 0
+            && took > self.batch_time()
+            && took.mul_f64(left as f64 / handled as f64) > MOMENT
     }
 
     /// Whether the handler is so slow that checking the clock after every message costs little.
     pub(crate) fn is_slow(&self) -> bool {
-        self.handling > BATCH_TIME.0 / 500
+        self.handling
+            .is_none_or(|handling| handling > BATCH_TIME.0 / 500)
     }
 
-    /// Max messages of the next claim.
+    /// Whether a batch takes so little time that waiting for Redis between two batches counts.
+    pub(crate) fn is_quick(&self) -> bool {
+        let want = u32::try_from(self.want()).unwrap_or(u32::MAX);
+        self.handling
+            .is_some_and(|handling| handling.saturating_mul(want) <= MOMENT)
+    }
+
+    /// Max messages of the next claim. The first one of a lane's life is for a single message: the
+    /// handler may take an hour for it, and an idle worker begins with the others at once.
     pub(crate) fn want(&self) -> u64 {
-        let fitting = self.batch_time().as_nanos() / self.handling.as_nanos().max(1);
+        let Some(handling) = self.handling else {
+            return 1;
+        };
+        let fitting = self.batch_time().as_nanos() / handling.as_nanos().max(1);
         let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);
         fitting
-            .min(self.last.saturating_mul(MAX_GROWTH))
+            .min(self.handled.saturating_mul(MAX_GROWTH))
             .clamp(1, MAX_WANT)
     }
 }
@@ -116,13 +121,44 @@ mod tests {
     #[test]
     fn a_fast_handler_soon_takes_whole_packs_and_a_slow_one_single_messages() {
         let mut size = BatchSize::default();
-        assert_eq!(size.want(), 1);
-        for _ in 0..30 {
+        let mut wants = Vec::new();
+        for _ in 0..3 {
             let want = size.want();
+            wants.push(want);
             size.measure(want, Duration::from_micros(want));
         }
-        assert_eq!(size.want(), MAX_WANT);
+        assert_eq!(wants, [1, 100, MAX_WANT]);
         size.measure(1, Duration::from_millis(80));
         assert_eq!(size.want(), 1);
+    }
+
+    #[test]
+    fn a_lane_that_knows_its_handler_claims_as_much_after_a_batch_of_one_message() {
+        let mut size = BatchSize::default();
+        for count in [1, 100, 1] {
+            size.measure(count, Duration::from_micros(count));
+        }
+        assert_eq!(size.want(), MAX_WANT);
+    }
+
+    #[test]
+    fn a_slow_first_message_keeps_the_second_claim_small() {
+        let mut size = BatchSize::default();
+        size.measure(1, Duration::from_secs(1));
+        assert_eq!(size.want(), 1);
+    }
+
+    #[test]
+    fn a_batch_is_quick_if_the_lane_knows_that_it_takes_a_few_milliseconds() {
+        let us = Duration::from_micros;
+        let quick = |count, took| {
+            let mut size = BatchSize::default();
+            size.measure(count, took);
+            size.is_quick()
+        };
+        assert!(!BatchSize::default().is_quick(), "unknown");
+        assert!(quick(1000, us(10_000)), "1000 messages of 10 us");
+        assert!(!quick(1000, us(11_000)), "1000 messages of 11 us");
+        assert!(!quick(1, us(2000)), "20 messages of 2 ms");
     }
 }

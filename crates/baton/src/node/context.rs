@@ -141,6 +141,11 @@ impl Context {
         self.stop.borrow().is_some()
     }
 
+    /// Whether lanes end their batches early: the node stops, or has become the generator.
+    pub(crate) fn interrupted(&self) -> bool {
+        self.stopping() || self.role.borrow().epoch().is_some()
+    }
+
     /// Resolves when the node stops.
     pub(crate) async fn stopped(&self) {
         // An error would mean that the sender is gone, which `self` keeps alive.

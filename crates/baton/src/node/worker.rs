@@ -3,80 +3,56 @@
 //! A lane claims about as many messages as it handles in 40 ms ([`BatchSize`]). When they take
 //! longer, it commits what it has handled and gives back the rest, so that no lane idles while
 //! another holds messages that it has not begun. In the steady case the commit and the next claim
-//! share one round trip.
+//! share one round trip. While its handler is quick and messages wait, a lane works with two slots:
+//! one has its next messages on the way while the lane handles those of the other.
 //!
-//! Here is a lane's loop and how it claims. `batch` handles what a claim holds, `commit` ends it.
+//! `lane` is a lane's loop. `batch` handles what a claim holds, `commit` ends it. Here is how a slot
+//! claims.
 
 mod batch;
 mod claim;
 mod commit;
+mod lane;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_protocol::{Claim, ClaimCall, ClaimedPack, GiveBack, OwnedPack, Range, Slot, crash};
 use tokio::time::Instant;
 
 use self::claim::{Answered, Asked, ClaimNumbers, HeldClaim};
+pub(crate) use self::lane::Lane;
+use crate::Error;
 use crate::node::batch_size::BatchSize;
 use crate::node::context::{Context, Role};
 use crate::node::pack_cache::PackId;
-use crate::{Error, Handler};
 
 /// How long a lane goes on after the node was told to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Pause after a wait at the bell that failed, or a claim that cannot be given back.
 const LANE_PAUSE: Duration = Duration::from_millis(100);
 
-/// One lane of a worker. It holds at most one claim at a time.
-pub(crate) struct Lane<H> {
-    ctx: Arc<Context>,
-    handler: Arc<H>,
-    slot: Slot,
-    numbers: ClaimNumbers,
-    batch_size: BatchSize,
+/// The batch size of a lane, for both its slots.
+#[derive(Clone, Default)]
+struct LaneBatchSize(Arc<Mutex<BatchSize>>);
+
+impl LaneBatchSize {
+    fn get(&self) -> MutexGuard<'_, BatchSize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl<H: Handler> Lane<H> {
-    pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, lane: usize) -> Self {
-        let slot = Slot::new(ctx.store.node(), lane);
-        Self {
-            ctx,
-            handler,
-            slot,
-            numbers: ClaimNumbers::default(),
-            batch_size: BatchSize::default(),
-        }
-    }
+/// One slot of a lane. It holds at most one claim at a time.
+struct LaneSlot {
+    ctx: Arc<Context>,
+    slot: Slot,
+    numbers: ClaimNumbers,
+    batch_size: LaneBatchSize,
+    /// Whether the lane's other slot holds no claim.
+    alone: bool,
+}
 
-    /// Works whenever this node is a worker, until it stops.
-    pub(crate) async fn run(mut self) -> Result<(), Error> {
-        loop {
-            tokio::select! {
-                biased;
-                () = self.ctx.stopped() => return Ok(()),
-                () = self.ctx.role_is(|role| role == Role::Worker) => {}
-            }
-            let mut next = self.claim(None).await?;
-            loop {
-                next = match next {
-                    // When the lane is interrupted, it gives back what it has not begun.
-                    Some(held) => {
-                        let outcomes = self.handle(&held).await;
-                        self.end(&held, &outcomes).await?
-                    }
-                    None if self.interrupted() => break,
-                    None => self.sleep().await?,
-                };
-            }
-        }
-    }
-
-    /// Whether the lane ends its batch early: the node stops, or has become the generator.
-    fn interrupted(&self) -> bool {
-        self.ctx.stopping() || self.ctx.role.borrow().epoch().is_some()
-    }
-
+impl LaneSlot {
     /// Sleeps until the bell rings or it is time to claim anyway.
     async fn sleep(&mut self) -> Result<Option<HeldClaim>, Error> {
         let asked = self.asked_now();
@@ -148,9 +124,17 @@ impl<H: Handler> Lane<H> {
         };
         let answered = self.insist(ask).await?;
         if let Some(answered) = &answered {
-            self.batch_size.answered(answered.asked.at.elapsed());
+            self.measure_answer(answered.asked.at);
         }
         Ok(answered)
+    }
+
+    /// Notes how long Redis took to answer a claim. A lane that works with both slots hears the
+    /// answer when it has handled the other batch, so that says nothing about Redis.
+    fn measure_answer(&self, asked_at: Instant) {
+        if self.alone {
+            self.batch_size.get().answered(asked_at.elapsed());
+        }
     }
 
     fn asked_now(&self) -> Asked {
@@ -164,8 +148,9 @@ impl<H: Handler> Lane<H> {
         ClaimCall {
             slot: &self.slot,
             number: self.numbers.next(),
-            want: self.batch_size.want(),
+            want: self.batch_size.get().want(),
             ttl: self.ctx.config.claim_ttl,
+            alone: self.alone,
         }
     }
 
@@ -189,9 +174,15 @@ impl<H: Handler> Lane<H> {
                 pack,
             }));
         }
+        self.drop_claim(number).await?;
+        Ok(None)
+    }
+
+    /// Gives back what a claim still holds, and holds it no longer.
+    async fn drop_claim(&self, number: u64) -> Result<(), Error> {
         self.give_back(number).await?;
         self.ctx.held_claims.remove(&self.slot);
-        Ok(None)
+        Ok(())
     }
 
     /// The pack of a claim: as it came, or read, and once for all lanes if they share it. None if

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use baton::Target;
+use baton_bench::floor::best_batch_size;
 use baton_bench::{Plan, Usage};
 use baton_print::errln;
 use baton_server::{Fsync, PrivateServer};
@@ -30,8 +31,6 @@ use summary::Summary;
 const ERROR_RATE: f64 = 0.05;
 /// Max findings to print: one mistake can make a million of them.
 const MAX_FINDINGS: usize = 20;
-/// Batch sizes that the floor is tried with.
-const FLOOR_BATCHES: [u64; 5] = [100, 250, 500, 1000, 2000];
 
 /// What to measure, and on what.
 #[derive(clap::Args, Debug)]
@@ -248,19 +247,11 @@ impl Bench<'_> {
 
     /// The batch size at which the unsafe queue is fastest here.
     fn best_batch(&self) -> anyhow::Result<u64> {
-        let messages = (self.plan.messages / 4).clamp(1, 250_000);
-        let mut best = (f64::MAX, FLOOR_BATCHES[0]);
-        for batch in FLOOR_BATCHES {
-            let bar = Bar::new(&format!("floor, batches of {batch}"), messages);
-            let (seconds, _) = baton_bench::floor::run(&self.plan, messages, batch, |now| {
-                bar.update(now);
-                self.go_on()
-            })?;
-            if seconds < best.0 {
-                best = (seconds, batch);
-            }
-        }
-        Ok(best.1)
+        let bar = Bar::new("floor, which batch size", self.plan.messages / 4);
+        best_batch_size(&self.plan, |now| {
+            bar.update(now);
+            self.go_on()
+        })
     }
 
     fn name(&self, what: &str, run: u16) -> String {

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use baton::Target;
+use baton_bench::{Plan, burst, floor, floor_burst};
 use baton_server::PrivateServer;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -218,4 +220,47 @@ fn a_bench_that_cannot_start_leaves_the_report_before_as_it_is() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let kept = std::fs::read_to_string(report.path()).unwrap();
     assert_eq!(kept, "the report before");
+}
+
+fn plan(server: &PrivateServer, messages: u64) -> Plan {
+    Plan {
+        program: env!("CARGO_BIN_EXE_baton").into(),
+        target: Target::parse(&server.url()).unwrap(),
+        env: vec![("REDIS_URL".to_owned(), server.url())],
+        messages,
+        size: 64,
+        workers: 2,
+        kills: 0,
+        error_rate: 0.05,
+        flags: Vec::new(),
+    }
+}
+
+#[test]
+fn a_burst_is_timed_from_its_first_publish_to_its_last_commit() {
+    let server = server();
+    for messages in [1, 300] {
+        let plan = plan(&server, messages);
+        for took in [burst(&plan).unwrap(), floor_burst(&plan, 100).unwrap()] {
+            // The copies took longer than this to start.
+            let range = Duration::from_micros(1)..Duration::from_millis(500);
+            assert!(range.contains(&took), "{messages} messages: {took:?}");
+        }
+    }
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+#[test]
+fn a_bare_set_and_get_costs_the_server_more_with_larger_texts() {
+    let server = server();
+    let cost = |size, messages| {
+        let plan = Plan {
+            size,
+            ..plan(&server, messages)
+        };
+        floor::set_and_get(&plan).unwrap()
+    };
+    let (small, large) = (cost(64, 500_000), cost(16 << 10, 4000));
+    assert!(small > 0.0 && large > 10.0 * small, "{small} {large}");
+    assert_eq!(keys(&server), Vec::<String>::new());
 }

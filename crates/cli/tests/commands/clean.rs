@@ -35,6 +35,7 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
                     number,
                     want,
                     ttl,
+                    alone: true,
                 })
                 .await;
             assert!(matches!(claim.unwrap(), Claim::Claimed { .. }));

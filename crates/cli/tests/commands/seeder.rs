@@ -93,6 +93,7 @@ impl Seeder {
             number: self.claim,
             want,
             ttl: TTL,
+            alone: true,
         });
         match self.runtime.block_on(claim).unwrap() {
             Claim::Claimed { range, .. } => (range.first, range.last),

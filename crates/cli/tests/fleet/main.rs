@@ -5,6 +5,7 @@
 #[path = "../shared/mod.rs"]
 mod shared;
 
+mod ahead;
 mod crash;
 mod election;
 mod fake_clock;

@@ -5,7 +5,8 @@ use baton_processes::{Fleet, History, Told};
 use baton_server::PrivateServer;
 
 pub(crate) use crate::shared::{
-    TIMEOUT, durable_server, fleet_at, fleet_of, keys, redis, server, status, wait_for, wait_status,
+    TIMEOUT, durable_server, fleet_at, fleet_of, keys, redis, server, status, wait_for,
+    wait_status, wait_until,
 };
 
 /// The copies that do not generate.

@@ -62,9 +62,9 @@ impl Bell {
     }
 
     /// Notes the answer to a claim that was sent after so many losses: an empty one has put the node
-    /// into `idle`.
-    pub(super) fn claimed(&self, claim: &Claim, losses: u64) {
-        if *claim == Claim::Empty {
+    /// into `idle`, unless its lane holds another claim.
+    pub(super) fn claimed(&self, call: ClaimCall<'_>, claim: &Claim, losses: u64) {
+        if call.alone && *claim == Claim::Empty {
             self.fall_asleep(losses);
         }
     }

@@ -43,6 +43,9 @@ pub struct ClaimCall<'a> {
     pub want: u64,
     /// When the claim expires, from now on.
     pub ttl: Duration,
+    /// Whether the lane holds no other claim. Else it gets no message that a worker may have died
+    /// with.
+    pub alone: bool,
 }
 
 /// The pack of a claim.
@@ -71,7 +74,7 @@ pub enum Claim {
         /// Their pack, or how [`Store::pack`] finds it.
         pack: ClaimedPack,
     },
-    /// No message waits.
+    /// No message waits that this call may claim.
     Empty,
     /// This claim's number was committed or given back before.
     Stale,
@@ -146,7 +149,7 @@ impl Store {
     pub async fn claim(&self, call: ClaimCall<'_>) -> Result<Claim, Error> {
         let losses = self.bell.losses();
         let claim = self.claim_with(call, None).await?;
-        self.bell.claimed(&claim, losses);
+        self.bell.claimed(call, &claim, losses);
         Ok(claim)
     }
 
@@ -180,7 +183,7 @@ impl Store {
         &self,
         call: ClaimCall<'_>,
         sleepers: Option<usize>,
-    ) -> ([&[u8]; 13], [String; 8]) {
+    ) -> ([&[u8]; 13], [String; 9]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -205,6 +208,7 @@ impl Store {
             call.ttl.as_millis().to_string(),
             POISON_DEATHS.to_string(),
             keys.presence.clone(),
+            u8::from(call.alone).to_string(),
             sleepers.map_or_else(String::new, |count| count.to_string()),
         ];
         (names.map(|key| key.as_bytes()), args)
@@ -275,7 +279,7 @@ impl Store {
         let commit = commit.and_then(|answer| decode::commit(&answer));
         let claim = claim.and_then(|answer| decode::claim(&answer));
         if let Ok(claim) = &claim {
-            self.bell.claimed(claim, losses);
+            self.bell.claimed(next, claim, losses);
         }
         Ok((commit, claim))
     }

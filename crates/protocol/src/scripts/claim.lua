@@ -23,7 +23,9 @@
 --   5 ttl_ms         of the claim
 --   6 poison_deaths  after so many deaths a message fails
 --   7 prefix         of the presence channels
---   8 sleepers       how many other lanes of the node wait to sleep, if the lane slept before this
+--   8 alone          '1' if the slot's lane holds no other claim; else it gets no message that a
+--                    worker may have died with
+--   9 sleepers       how many other lanes of the node wait to sleep, if the lane slept before this
 --                    call; else ''
 -- Returns
 --   {'claimed', range, born, pack}  the slot holds the range; the same call returns it again. The
@@ -35,12 +37,14 @@
 --   {'held', number}  the slot holds the claim with that number
 -- Invariants
 --   A range leaves the queue and enters `claims` in one step.
---   A slot gets a few messages at most that one worker died with, and one that two died with. A
+--   A slot gets a few messages at most that one worker died with, and one that two died with, and
+--   only if its lane holds nothing else: else the next death would blame the wrong message. A
 --   message that too many died with goes to the errors store. Before, its suspects have time to
 --   come back; the message waits at the end of the queue, and a restart of the server starts that
 --   time again.
 --   What no script of ours wrote goes from the queue to the errors store, byte for byte.
---   A node whose claim finds nothing is idle from this step on, so the next message rings its bell.
+--   A node whose claim finds nothing is idle from this step on, so the next message rings its bell. A
+--   lane that holds another claim will not sleep, and leaves its node as it is.
 --   A lane that slept and gets messages sleeps no more: its node stays idle only if another lane
 --   waits to sleep.
 --   Constants from bounds.rs: SMALL_PACK_BYTES.
@@ -48,8 +52,9 @@ local queue, pack_key, left_of, claims, deadlines, workers, errors, stats, idle,
   fence, errors_ids = unpack(KEYS)
 local slot, number_text, run_id = ARGV[1], ARGV[2], ARGV[3]
 local want, ttl_ms = math.max(1, tonumber(ARGV[4])), tonumber(ARGV[5])
-local poison_deaths, prefix, sleepers = tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local number, node = tonumber(number_text), string.match(slot, '^([^:]*)')
+local poison_deaths, prefix, is_alone = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1'
+local sleepers, node = ARGV[9], string.match(slot, '^([^:]*)')
+local number = tonumber(number_text)
 -- Messages that a slot gets at once if one worker died with them.
 local MAX_SUSPECT_MESSAGES = 16
 -- How long suspects have to come back.
@@ -64,9 +69,10 @@ must_be(idle, 'zset')
 local generator = redis.call('HGET', fence, 'node')
 local now = now_ms()
 
--- The node is idle. A generator is not: its lanes do not sleep.
+-- The node is idle, unless the lane holds another claim. A generator is not idle: its lanes do not
+-- sleep.
 local function fall_asleep()
-  if node ~= generator then redis.call('ZADD', idle, 'NX', now, node) end
+  if is_alone and node ~= generator then redis.call('ZADD', idle, 'NX', now, node) end
 end
 
 -- The lane gets messages.
@@ -120,6 +126,7 @@ for _ = 1, MAX_HEADS do
   if bytes > 0 and tail ~= '' then since, since_run_id, dead = absent_suspects(tail, prefix) end
 
   if bytes > 0 and #dead < poison_deaths then
+    if #dead > 0 and not is_alone then return {'empty'} end
     if #dead == 1 then want = math.min(want, MAX_SUSPECT_MESSAGES) end
     if #dead > 1 then want = 1 end
     local taken_last = math.min(last, first + want - 1)

@@ -17,6 +17,7 @@ fn call(lane: &Lane, number: u64) -> ClaimCall<'_> {
         number,
         want: 1,
         ttl: LONG,
+        alone: true,
     }
 }
 
@@ -193,6 +194,20 @@ async fn a_lane_that_slept_and_gets_a_message_leaves_its_node_idle_only_for_anot
         "idle [w] rung []",
         "a lane that did not sleep"
     );
+}
+
+#[tokio::test]
+async fn a_claim_ahead_that_finds_nothing_leaves_its_busy_node_out_of_idle() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(1).await;
+    assert_eq!(w.take(1, 1).await, "m1");
+    let ahead = w.sibling(1);
+    let call = ClaimCall {
+        alone: false,
+        ..call(&ahead, 1)
+    };
+    assert_eq!(w.store.claim(call).await.unwrap(), Claim::Empty);
+    assert_eq!(waking(&fleet).await, "idle [] rung []");
 }
 
 #[tokio::test]

@@ -129,6 +129,7 @@ async fn a_claim_of_zero_messages_loses_none() {
             number: 1,
             want: 0,
             ttl: crate::support::EXPIRED,
+            alone: true,
         })
         .await;
     let _ = w.store.reclaim().await.unwrap();

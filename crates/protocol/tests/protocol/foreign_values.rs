@@ -163,6 +163,7 @@ async fn a_claim_that_meets_garbage_checks_the_counter_first() {
             number: 1,
             want: 1,
             ttl: crate::support::LONG,
+            alone: true,
         };
         let claimed = lane.store.claim(claim).await;
         let _: () = spoilt.fleet.raw(&["LPOP", queue]).await;

@@ -47,6 +47,24 @@ async fn a_worker_that_wants_fewer_gets_fewer_of_the_returned_messages() {
 }
 
 #[tokio::test]
+async fn a_lane_with_another_claim_gets_no_message_that_a_worker_may_have_died_with() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(2).await;
+    assert_eq!(fleet.death("x", 1, &g).await, "m1");
+    assert_eq!(w.claim_beside(1, 2).await, Claim::Empty);
+    assert_eq!(
+        fleet.only("queue claims").await,
+        ["queue: [1 2 1 1 1 TIME RUN x, 1 2 2 2 0]"]
+    );
+    assert_eq!(w.take(1, 2).await, "m1 (1)");
+    let beside = w.sibling(1);
+    let Claim::Claimed { range, .. } = beside.claim_beside(1, 2).await else {
+        panic!("m2 has no suspect");
+    };
+    assert_eq!((range.first, range.last, range.returns), (2, 2, 0));
+}
+
+#[tokio::test]
 async fn a_death_counts_only_for_the_messages_of_its_claim() {
     let fleet = Fleet::new().await;
     let (g, _w) = fleet.with_messages(2).await;

@@ -138,6 +138,7 @@ async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
                 number: 1,
                 want: 1,
                 ttl: LONG,
+                alone: true,
             })
             .await
             .map(drop)
@@ -163,6 +164,7 @@ async fn claim_that_meets_garbage_refuses_a_spoilt_key_and_writes_nothing() {
                 number: 1,
                 want: 1,
                 ttl: LONG,
+                alone: true,
             })
             .await
             .unwrap_err();

@@ -40,6 +40,15 @@ impl Lane {
     }
 
     pub(crate) async fn claim_for(&self, number: u64, want: u64, ttl: Duration) -> Claim {
+        self.claim_with(number, want, ttl, true).await
+    }
+
+    /// Claims although the lane may hold another claim.
+    pub(crate) async fn claim_beside(&self, number: u64, want: u64) -> Claim {
+        self.claim_with(number, want, LONG, false).await
+    }
+
+    async fn claim_with(&self, number: u64, want: u64, ttl: Duration, alone: bool) -> Claim {
         let claim = self
             .store
             .claim(ClaimCall {
@@ -47,6 +56,7 @@ impl Lane {
                 number,
                 want,
                 ttl,
+                alone,
             })
             .await;
         claim.unwrap()

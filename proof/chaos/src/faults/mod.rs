@@ -95,7 +95,7 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::LinkDown => Box::new(namespace::Wire::new(namespace::How::Down, rng)),
         Kind::OneWay => Box::new(namespace::Wire::new(namespace::How::OneWay, rng)),
         Kind::MemoryFull => Box::new(memory::Full::default()),
-        Kind::LoseStaged => Box::new(staging::Vanish::default()),
+        Kind::LoseStaged => Box::new(staging::Vanish::new(rng)),
         Kind::ServerClock => Box::new(clock::Jump::of_server(rng)),
         Kind::NodeClock => Box::new(clock::Jump::of_node(rng)),
         Kind::DiskFull => Box::new(disk::Full::default()),

@@ -95,6 +95,7 @@ impl World {
             run_id: self.redis.run_id,
             want: self.want,
             ttl: super::TTL,
+            alone: true,
             sleepers: None,
         }
     }

@@ -1,6 +1,7 @@
 //! Which nodes sleep, and which of them a message wakes.
 
 use super::Script;
+use super::claim::Wanted;
 use crate::flaw::Flaw;
 use crate::state::Node;
 
@@ -8,18 +9,20 @@ use crate::state::Node;
 const MAX_RUNG_NODES: usize = 16;
 
 impl Script<'_> {
-    /// The node is idle. A generator is not: its lanes do not sleep.
-    pub(super) fn fall_asleep(&mut self, node: Node) {
-        if self.state.fence.node != Some(node) && !self.has(Flaw::EmptyNotIdle) {
+    /// The node is idle, unless the lane holds another claim. A generator is not idle: its lanes do
+    /// not sleep.
+    pub(super) fn fall_asleep(&mut self, node: Node, alone: bool) {
+        let works = alone && self.state.fence.node != Some(node);
+        if works && !self.has(Flaw::EmptyNotIdle) {
             self.state.idle.entry(node).or_insert(self.now);
         }
     }
 
     /// A lane gets messages. If it has slept, so many other lanes of its node wait to sleep.
-    pub(super) fn wake_up(&mut self, node: Node, sleepers: Option<u8>) {
-        match sleepers {
+    pub(super) fn wake_up(&mut self, node: Node, call: &Wanted) {
+        match call.sleepers {
             Some(0) => drop(self.state.idle.remove(&node)),
-            Some(_) => self.fall_asleep(node),
+            Some(_) => self.fall_asleep(node, call.alone),
             None => {}
         }
     }

@@ -25,13 +25,18 @@ pub(super) struct Wanted {
     pub(super) run_id: RunId,
     pub(super) want: u64,
     pub(super) ttl: Ms,
+    pub(super) alone: bool,
     pub(super) sleepers: Option<u8>,
 }
 
 impl Script<'_> {
     pub(super) fn claim(&mut self, call: &Wanted) -> Reply {
         let Wanted {
-            slot, run_id, want, ..
+            slot,
+            run_id,
+            want,
+            alone,
+            ..
         } = *call;
         if let Some(reply) = self.known_claim(call) {
             return reply;
@@ -40,7 +45,7 @@ impl Script<'_> {
         for _ in 0..MAX_ENTRIES {
             let head = self.state.queue.first().copied();
             let Some(head) = head.filter(|head| postponed != Some(*head)) else {
-                self.fall_asleep(slot.node);
+                self.fall_asleep(slot.node, alone);
                 return Reply::Empty;
             };
             let range = match head {
@@ -70,6 +75,9 @@ impl Script<'_> {
                 postponed = postponed.or(Some(waits));
                 self.state.queue.remove(0);
                 self.state.queue.push(waits);
+            } else if gone.count() > 0 && !alone {
+                // The next death would blame these messages for another one's.
+                return Reply::Empty;
             } else {
                 let max = match gone.count() {
                     0 => want.max(1),
@@ -80,7 +88,7 @@ impl Script<'_> {
                 return self.hand_out(call, Range { suspects, ..range }, max);
             }
         }
-        self.fall_asleep(slot.node);
+        self.fall_asleep(slot.node, alone);
         self.ring();
         Reply::Empty
     }
@@ -95,7 +103,7 @@ impl Script<'_> {
         Some(match held.body {
             Body::Messages(range) if held.number == number => {
                 self.state.deadlines.insert(slot, self.now + call.ttl);
-                self.wake_up(slot.node, call.sleepers);
+                self.wake_up(slot.node, call);
                 self.claimed(range)
             }
             _ => Reply::Held {
@@ -129,7 +137,7 @@ impl Script<'_> {
             },
         );
         state.deadlines.insert(slot, self.now + call.ttl);
-        self.wake_up(slot.node, call.sleepers);
+        self.wake_up(slot.node, call);
         if !self.state.queue.is_empty() {
             self.ring();
         }

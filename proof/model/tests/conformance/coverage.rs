@@ -7,7 +7,7 @@ use baton_model::call::{Call, Reply};
 use baton_model::state::State;
 
 /// Every answer that every script can give, and some of them for a rare reason.
-const ALL: [&str; 52] = [
+const ALL: [&str; 53] = [
     "Beat Generator",
     "Beat Worker",
     "Census Counted",
@@ -18,6 +18,7 @@ const ALL: [&str; 52] = [
     "Claim Claimed with another postponed",
     "Claim Claimed without its pack",
     "Claim Empty",
+    "Claim Empty with a suspect left",
     "Claim Empty with all postponed",
     "Claim Held",
     "Claim Stale",
@@ -103,9 +104,11 @@ impl Coverage {
             Reply::Published if before.staged.len() > after.staged.len() => {
                 note(" of a pack staged before");
             }
-            Reply::Empty if matches!(call, Call::Claim { .. }) && !after.queue.is_empty() => {
-                note(" with all postponed");
-            }
+            Reply::Empty if !after.queue.is_empty() => match call {
+                Call::Claim { alone: false, .. } => note(" with a suspect left"),
+                Call::Claim { .. } => note(" with all postponed"),
+                _ => {}
+            },
             Reply::Freed { holder: Some(_) } => note(" from the dead"),
             Reply::Records(records) => {
                 let reasons = records.iter().map(|(_, record)| record.reason);

@@ -48,6 +48,7 @@ impl RealFleet {
                 number,
                 want,
                 ttl: hold,
+                alone,
                 sleepers,
                 ..
             } => {
@@ -56,6 +57,7 @@ impl RealFleet {
                     number: *number,
                     want: *want,
                     ttl: ttl(*hold),
+                    alone: *alone,
                 };
                 let answer = match sleepers {
                     Some(count) => store.claim_awake(what, usize::from(*count)).await?,

@@ -47,6 +47,8 @@ impl Line {
         while builder.count() == 0 || !is_full(&builder) {
             builder.push(text);
         }
+        // A finished builder is empty.
+        let count = builder.count();
         Ok(Self {
             redis,
             slot: Slot::new(store.node(), 0),
@@ -54,7 +56,7 @@ impl Line {
             claims: 0,
             last: 0,
             pack: builder.finish(0),
-            count: builder.count(),
+            count,
             _server: server,
         })
     }
@@ -99,6 +101,7 @@ impl Line {
                 number: self.claims,
                 want: self.count,
                 ttl: PATIENCE,
+                alone: true,
             };
             let Claim::Claimed { range, pack } = self.store.claim(call).await? else {
                 bail!("nothing was claimed");

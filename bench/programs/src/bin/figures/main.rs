@@ -1,18 +1,21 @@
 //! Measures what README promises about time and size: takeover, recovery, latency, idle cost,
 //! wake-up, speed, many nodes, long queues, looking on.
 //!
-//! `make figures` runs it all (about six minutes). `--quick` takes a few rounds of each, and
-//! then only completeness counts, not the times; names take some figures only. Every figure
-//! comes from real processes and a private server on this machine; compare figures within one
-//! run only.
+//! `make figures` runs all but `sizes` (about eight minutes). `--quick` takes a few rounds of each,
+//! and then only completeness counts, not the times; names take some figures only. Some figures
+//! are measured on several servers; flags choose a part of these (`choice.rs`). Every figure comes
+//! from real processes and a private server on this machine; compare figures within one run only.
 
 mod backlog;
+mod bursts;
+mod choice;
 mod growth;
 mod idle;
 mod lanes;
 mod latency;
 mod line;
 mod report;
+mod sizes;
 mod snapshot;
 mod takeover;
 mod thousand;
@@ -25,6 +28,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use baton_print::errln;
 
+use choice::Choice;
 use report::Report;
 
 /// How many rounds of each experiment.
@@ -40,6 +44,10 @@ struct Rounds {
     backlog: u64,
     groups: usize,
     growth: usize,
+    bursts: usize,
+    /// Whether all sizes are measured, in runs that are long enough to compare.
+    whole_sizes: bool,
+    size_runs: usize,
 }
 
 const FULL: Rounds = Rounds {
@@ -53,6 +61,9 @@ const FULL: Rounds = Rounds {
     backlog: 10_000_000,
     groups: 1000,
     growth: 15,
+    bursts: 20,
+    whole_sizes: true,
+    size_runs: 5,
 };
 const QUICK: Rounds = Rounds {
     kills: 2,
@@ -65,17 +76,19 @@ const QUICK: Rounds = Rounds {
     backlog: 100_000,
     groups: 20,
     growth: 1,
+    bursts: 2,
+    whole_sizes: false,
+    size_runs: 1,
 };
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 15] = [
+const EXPERIMENTS: [(&str, Experiment); 14] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
     ("worker-kill", takeover::of_a_dead_worker),
     ("worker-pause", takeover::of_a_paused_worker),
-    ("latency", latency::publish_to_handler),
     ("idle", idle::cost),
     ("wake", wake::cost),
     ("speed", idle::full_speed),
@@ -86,6 +99,18 @@ const EXPERIMENTS: [(&str, Experiment); 15] = [
     ("work", work::of_a_millisecond),
     ("lanes", lanes::of_slow_handlers),
 ];
+
+type OnServers = fn(&Path, Rounds, &Choice, &mut Report) -> Result<()>;
+
+/// What is measured on each of several servers.
+const ON_SERVERS: [(&str, OnServers); 3] = [
+    ("latency", latency::publish_to_handler),
+    ("bursts", bursts::at_an_idle_fleet),
+    (SIZES, sizes::of_texts),
+];
+
+/// It takes half an hour: a whole run leaves it out.
+const SIZES: &str = "sizes";
 
 fn main() -> ExitCode {
     match measure() {
@@ -98,22 +123,40 @@ fn main() -> ExitCode {
 }
 
 fn measure() -> Result<()> {
-    let mut wanted: Vec<String> = std::env::args().skip(1).collect();
-    let quick = wanted.iter().any(|arg| arg == "--quick");
-    wanted.retain(|arg| arg != "--quick");
-    let names = EXPERIMENTS.map(|(name, _)| name);
-    if let Some(unknown) = wanted.iter().find(|arg| !names.contains(&arg.as_str())) {
-        bail!(
-            "unknown figure {unknown:?}; there are --quick and {}",
-            names.join(", ")
-        );
+    let args = std::env::args().skip(1);
+    let (flags, wanted): (Vec<_>, Vec<_>) = args.partition(|arg| arg.starts_with("--"));
+    let mut quick = false;
+    let mut choice = Choice::default();
+    for flag in flags {
+        match flag.as_str() {
+            "--quick" => quick = true,
+            flag => choice.take(flag)?,
+        }
     }
+    let on_servers = ON_SERVERS.map(|(name, _)| name);
+    let names: Vec<&str> = EXPERIMENTS
+        .iter()
+        .map(|(name, _)| *name)
+        .chain(on_servers)
+        .collect();
+    if let Some(unknown) = wanted.iter().find(|arg| !names.contains(&arg.as_str())) {
+        bail!("unknown figure {unknown:?}; there are {}", names.join(", "));
+    }
+    let is_wanted = |name: &str| match wanted.is_empty() {
+        true => quick || name != SIZES,
+        false => wanted.iter().any(|arg| arg == name),
+    };
     let rounds = if quick { QUICK } else { FULL };
     let program = baton_figures::program()?;
     let mut report = Report::new(quick);
     for (name, experiment) in EXPERIMENTS {
-        if wanted.is_empty() || wanted.iter().any(|arg| arg == name) {
+        if is_wanted(name) {
             experiment(&program, rounds, &mut report)?;
+        }
+    }
+    for (name, experiment) in ON_SERVERS {
+        if is_wanted(name) {
+            experiment(&program, rounds, &choice, &mut report)?;
         }
     }
     report.finish()

@@ -25,6 +25,13 @@ impl Report {
         self.missed += usize::from(!met);
     }
 
+    /// A goal of a figure that is already printed: only a miss gets a line.
+    pub(crate) fn judge(&mut self, what: &str, measured: &str, goal: &str, met: bool) {
+        if !met {
+            self.add(&format!("  {what}"), measured, goal, met);
+        }
+    }
+
     /// A figure without a goal, to judge the others by.
     pub(crate) fn tell(&mut self, what: &str, measured: &str) {
         outln!("{what:<58} {measured:>34}");

@@ -200,5 +200,6 @@ fn call(slot: &Slot, number: u64) -> ClaimCall<'_> {
         number,
         want: 1,
         ttl: TIMEOUT,
+        alone: true,
     }
 }

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use baton::Target;
 use baton_bench::ServerProbe;
 use baton_print::{errln, outln};
@@ -70,10 +70,8 @@ fn measure() -> Result<()> {
     let whole = peers.len() == PEERS.len() && !quick;
 
     let place = Place::find()?;
-    let page = place.root.join("docs/performance.md");
     if whole {
-        // Better now than after an hour.
-        report::check(&page)?;
+        report::SECTION.check()?;
     }
     process::end_with_signals()?;
     let (program, server) = (baton_figures::program()?, server_version()?);
@@ -104,9 +102,8 @@ fn measure() -> Result<()> {
     let table = report::table(&rows, ours, &server, effort.runs)?;
     outln!("{table}");
     if whole {
-        report::write(&page, &table)?;
-        let chart = place.root.join("docs/peers.svg");
-        std::fs::write(&chart, chart::draw(&rows)).context("cannot write docs/peers.svg")?;
+        report::write(&table)?;
+        report::SECTION.write_picture(&chart::draw(&rows))?;
         errln!("peers: wrote docs/performance.md and docs/peers.svg");
     }
     match rows.iter().filter(|row| row.failure.is_some()).count() {

@@ -1,10 +1,10 @@
 //! The table, on the screen and in docs/performance.md.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
+use baton_figures::Section;
 use baton_print::thousands;
 use baton_report::stats::Spread;
 
@@ -12,8 +12,8 @@ use crate::findings;
 use crate::result::Row;
 use crate::speed::SIZE;
 
-const BEGIN: &str = "<!-- peers:begin -->";
-const END: &str = "<!-- peers:end -->";
+/// Where the table and the chart are.
+pub(crate) const SECTION: Section = Section("peers");
 
 const HEAD: &str = "\
 | peer | version | language | messages | messages/s | ours ÷ it | Redis CPU µs/message | ours | worker RSS MB | ours | kill -9 → runs again |
@@ -119,31 +119,10 @@ pub(crate) fn number(value: f64) -> String {
     thousands(((value / unit).round() * unit) as u64)
 }
 
-/// Fails unless the page has its markers.
-pub(crate) fn check(page: &Path) -> Result<()> {
-    replace(&read(page)?, "").map(drop)
-}
-
-/// Puts the table and the chart between the page's markers.
-pub(crate) fn write(page: &Path, table: &str) -> Result<()> {
-    let body =
-        format!("\n![messages/s of every peer, on a logarithmic scale](peers.svg)\n\n{table}\n\n");
-    let text = replace(&read(page)?, &body)?;
-    std::fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))
-}
-
-fn read(page: &Path) -> Result<String> {
-    std::fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))
-}
-
-fn replace(page: &str, body: &str) -> Result<String> {
-    let parts = page
-        .split_once(BEGIN)
-        .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let Some((before, after)) = parts else {
-        bail!("docs/performance.md needs a line {BEGIN} and after it a line {END}");
-    };
-    Ok(format!("{before}{BEGIN}\n{body}{END}{after}"))
+/// Puts the table and the chart into the document.
+pub(crate) fn write(table: &str) -> Result<()> {
+    let picture = "![messages/s of every peer, on a logarithmic scale](peers.svg)";
+    SECTION.write(&format!("{picture}\n\n{table}"))
 }
 
 #[cfg(test)]
@@ -154,13 +133,5 @@ mod tests {
     fn numbers_have_about_three_digits_and_thousands_are_marked() {
         let numbers = [0.44, 7.25, 99.99, 123.4, 5734.0, 1_234_567.0].map(number);
         assert_eq!(numbers, ["0.4", "7.2", "100", "123", "5,730", "1,230,000"]);
-    }
-
-    #[test]
-    fn a_page_keeps_what_is_outside_of_its_markers() {
-        let page = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
-        let expected = format!("before\n{BEGIN}\nnew\n{END}\nafter\n");
-        assert_eq!(replace(&page, "new\n").unwrap(), expected);
-        assert!(replace("no markers", "new").is_err());
     }
 }

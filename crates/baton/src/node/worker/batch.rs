@@ -1,6 +1,7 @@
 //! Handling a batch: the handler runs over the messages of a claim, one by one.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -9,15 +10,27 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::claim::HeldClaim;
-use super::{Lane, STOP_GRACE};
+use super::{LaneBatchSize, STOP_GRACE};
+use crate::node::context::Context;
 use crate::{Effects, Handler, Message, Rejected};
 
 /// After how many messages a lane with a quick handler checks whether its batch is over.
 const CHECK_EVERY: u64 = 16;
+/// In how many parts a lane handles a batch while its other slot works. A quick handler never waits,
+/// and between two parts the other slot hears which messages it has claimed and asks for their pack.
+const PARTS_BESIDE: u64 = 4;
 
-impl<H: Handler> Lane<H> {
-    /// Handles the messages of a claim until all are handled or the batch is over.
-    pub(super) async fn handle(&mut self, held: &HeldClaim) -> Outcomes {
+/// Runs a lane's handler.
+pub(super) struct BatchHandler<H> {
+    pub(super) ctx: Arc<Context>,
+    pub(super) handler: Arc<H>,
+    pub(super) batch_size: LaneBatchSize,
+}
+
+impl<H: Handler> BatchHandler<H> {
+    /// Handles the messages of a claim until all are handled or the batch is over. If the lane's
+    /// other slot works, too, `beside` lets it go on now and then.
+    pub(super) async fn handle(&self, held: &HeldClaim, beside: bool) -> Outcomes {
         let Range {
             first,
             last,
@@ -32,27 +45,31 @@ impl<H: Handler> Lane<H> {
             return outcomes;
         };
         let began = Instant::now();
-        self.handle_each(held, published_ms, began, &mut outcomes)
+        let parts = if beside { PARTS_BESIDE } else { 1 };
+        let part = (last - first + 1).div_ceil(parts);
+        self.handle_each(held, published_ms, began, part, &mut outcomes)
             .await;
         let (count, took) = (outcomes.count(), began.elapsed());
-        self.batch_size.measure(count, took);
+        self.batch_size.get().measure(count, took);
         if let Ok(handled @ 1..) = u32::try_from(count) {
             self.ctx.meter.handled(took / handled, count);
         }
         outcomes
     }
 
+    /// Handles message by message. After each `part` of the batch, other tasks of the node go on.
     async fn handle_each(
         &self,
         held: &HeldClaim,
         at_ms: u64,
         began: Instant,
+        part: u64,
         outcomes: &mut Outcomes,
     ) {
         let Range {
             pack, first, last, ..
         } = held.range;
-        let slow = self.batch_size.is_slow();
+        let slow = self.batch_size.get().is_slow();
         let mut waited = true;
         for seq in first..=last {
             let handled = seq - first;
@@ -64,6 +81,9 @@ impl<H: Handler> Lane<H> {
             }
             if handled > 0 {
                 crash::point("mid-handling");
+                if handled.is_multiple_of(part) {
+                    tokio::task::yield_now().await;
+                }
             }
             let text = held.text(seq);
             let message = Message {
@@ -90,7 +110,7 @@ impl<H: Handler> Lane<H> {
     }
 
     fn is_batch_over(&self, took: Duration, handled: u64, left: u64) -> bool {
-        self.interrupted() || self.batch_size.is_over(took, handled, left)
+        self.ctx.interrupted() || self.batch_size.get().is_over(took, handled, left)
     }
 
     /// Runs the handler. Returns how the message ended, and whether the handler had to wait. `None`

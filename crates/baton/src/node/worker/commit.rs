@@ -1,17 +1,17 @@
 //! Ending a claim: the lane commits what it handled, gives back the rest and claims anew.
 //!
-//! [`BatchCommit`] decides what follows from each answer, [`Lane`] sends and waits.
+//! [`BatchCommit`] decides what follows from each answer, [`LaneSlot`] sends and waits.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use baton_protocol::{Claim, Commit, Digest, Outcomes, crash};
 
-use super::Lane;
+use super::LaneSlot;
 use super::claim::{Answered, HeldClaim};
 use crate::node::clock::Clock;
 use crate::node::warning::Warning;
-use crate::{Error, Event, Handler};
+use crate::{Error, Event};
 
 /// Pause before a commit is repeated for which the errors store had no room.
 const FULL_PAUSE: Duration = Duration::from_millis(500);
@@ -144,20 +144,21 @@ fn usable(
         .filter(|claim| ended && *claim != Claim::Held { number })
 }
 
-impl<H: Handler> Lane<H> {
-    /// Ends a claim: commits what was handled and gives back the rest. Returns the next claim;
-    /// none if there is nothing to claim, or if the lane is interrupted.
+impl LaneSlot {
+    /// Ends a claim: commits what was handled and gives back the rest. Returns the next claim, if
+    /// `claims`; none if there is nothing to claim, or if the lane is interrupted.
     pub(super) async fn end(
         &mut self,
         held: &HeldClaim,
         outcomes: &Outcomes,
+        claims: bool,
     ) -> Result<Option<HeldClaim>, Error> {
         let mut batch = BatchCommit::new(held, outcomes);
         let all_handled = outcomes.last() == held.range.last;
         if outcomes.count() > 0 {
             crash::point("before-commit");
         }
-        if all_handled && !self.interrupted() {
+        if all_handled && claims && !self.ctx.interrupted() {
             return self.commit_and_claim(batch).await;
         }
         let mut ended = Ended::Committed;
@@ -171,7 +172,7 @@ impl<H: Handler> Lane<H> {
             crash::point("after-give-back");
         }
         self.ctx.held_claims.remove(&self.slot);
-        if self.interrupted() {
+        if !claims || self.ctx.interrupted() {
             return Ok(None);
         }
         self.claim(None).await
@@ -188,7 +189,7 @@ impl<H: Handler> Lane<H> {
         let sent = store.commit_and_claim(&self.slot, number, call, self.call());
         let (commit, claim) = match sent.await {
             Ok((commit, claim)) => {
-                self.batch_size.answered(asked.at.elapsed());
+                self.measure_answer(asked.at);
                 let claim = usable(claim, &commit, number);
                 (commit, claim)
             }

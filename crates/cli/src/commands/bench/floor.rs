@@ -30,6 +30,9 @@ pub(crate) struct FloorArgs {
     /// Share of messages that are faulty
     #[arg(long, value_name = "SHARE", env = "BATON_ERROR_RATE")]
     error_rate: f64,
+    /// Record on the server when the first push and the last batch took effect
+    #[arg(long, env = "BATON_TIMES")]
+    times: bool,
 }
 
 /// Runs a copy until it is killed, or its parent is gone.
@@ -51,12 +54,13 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &FloorArgs) -> anyhow::Resu
         if line.as_deref() == Some("produce") {
             let mut texts = RandomText::sized(args.size);
             let generate = |text: &mut Vec<u8>| texts.append(text);
-            produce(&target, &queue, args.messages, args.batch, generate).await?;
+            let (messages, batch) = (args.messages, args.batch);
+            produce(&target, &queue, messages, batch, args.times, generate).await?;
             // Its parent wants to know what it has used.
             std::future::pending::<()>().await;
         }
         let faulty = |_: &[u8]| rand::random_bool(args.error_rate);
-        consume(&target, &queue, args.batch, faulty).await
+        consume(&target, &queue, args.batch, args.times, faulty).await
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,190 @@
+//! A lane's loop: claim, handle, commit; with one slot, or with both.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use baton_protocol::{Outcomes, Slot};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::batch::BatchHandler;
+use super::claim::{ClaimNumbers, HeldClaim};
+use super::{LaneBatchSize, LaneSlot};
+use crate::node::context::{Context, Role};
+use crate::{Error, Handler};
+
+/// After so many claims in a row that brought messages, a lane takes it that more wait.
+const CLAIMS_OF_A_BACKLOG: u32 = 2;
+/// How long a slot waits for the handler before it gives its messages back.
+const TURN_TIMEOUT: Duration = Duration::from_millis(40);
+
+/// One lane of a worker.
+pub(crate) struct Lane<H> {
+    ctx: Arc<Context>,
+    batches: BatchHandler<H>,
+    batch_size: LaneBatchSize,
+    /// The slot that is never idle while the lane works. It alone sleeps at the bell.
+    first: LaneSlot,
+    /// The slot that claims ahead.
+    ahead: LaneSlot,
+}
+
+impl<H: Handler> Lane<H> {
+    pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, lane: usize) -> Self {
+        let batch_size = LaneBatchSize::default();
+        let slot = |part: String, alone| LaneSlot {
+            ctx: Arc::clone(&ctx),
+            slot: Slot::new(ctx.store.node(), part),
+            numbers: ClaimNumbers::default(),
+            batch_size: batch_size.clone(),
+            alone,
+        };
+        Self {
+            first: slot(lane.to_string(), true),
+            ahead: slot(format!("{lane}+"), false),
+            batches: BatchHandler {
+                ctx: Arc::clone(&ctx),
+                handler,
+                batch_size: batch_size.clone(),
+            },
+            ctx,
+            batch_size,
+        }
+    }
+
+    /// Works whenever this node is a worker, until it stops.
+    pub(crate) async fn run(mut self) -> Result<(), Error> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.ctx.stopped() => return Ok(()),
+                () = self.ctx.role_is(|role| role == Role::Worker) => {}
+            }
+            self.work().await?;
+        }
+    }
+
+    /// Works until the lane is interrupted.
+    async fn work(&mut self) -> Result<(), Error> {
+        let mut claims_in_a_row = 0;
+        let mut next = self.first.claim(None).await?;
+        loop {
+            next = match next {
+                Some(held) => {
+                    claims_in_a_row += 1;
+                    if claims_in_a_row >= CLAIMS_OF_A_BACKLOG && self.may_claim_ahead(&held) {
+                        claims_in_a_row = 0;
+                        // Boxed: an idle lane has no memory for it.
+                        Box::pin(self.work_with_both(held)).await?
+                    } else {
+                        // When the lane is interrupted, it gives back what it has not begun.
+                        let outcomes = self.batches.handle(&held, false).await;
+                        self.first.end(&held, &outcomes, true).await?
+                    }
+                }
+                None if self.ctx.interrupted() => return Ok(()),
+                None => {
+                    claims_in_a_row = 0;
+                    self.first.sleep().await?
+                }
+            };
+        }
+    }
+
+    /// Whether the other slot may claim while the lane handles this batch. A lane that may die of
+    /// its messages holds no others.
+    fn may_claim_ahead(&self, held: &HeldClaim) -> bool {
+        held.range.returns == 0 && self.batch_size.get().is_quick()
+    }
+
+    /// Works with both slots, beginning with a claim of the first. Returns when messages run out,
+    /// the handler is no longer quick, or the lane is interrupted; with the first slot's next claim.
+    async fn work_with_both(&mut self, held: HeldClaim) -> Result<Option<HeldClaim>, Error> {
+        self.first.alone = false;
+        let turns = Turns::new(&self.batches);
+        let (next, ()) = tokio::try_join!(
+            turns.work_first(&mut self.first, held),
+            turns.work_ahead(&mut self.ahead),
+        )?;
+        self.first.alone = true;
+        match next {
+            None if self.ctx.interrupted() => Ok(None),
+            // Messages may wait that a worker may have died with. A slot alone may claim them.
+            None => self.first.claim(None).await,
+            next => Ok(next),
+        }
+    }
+}
+
+/// The slots of a lane take turns: the lane handles one batch at a time.
+struct Turns<'a, H> {
+    batches: &'a BatchHandler<H>,
+    turn: Mutex<()>,
+    /// Whether both slots work.
+    both: AtomicBool,
+}
+
+impl<'a, H: Handler> Turns<'a, H> {
+    fn new(batches: &'a BatchHandler<H>) -> Self {
+        Self {
+            batches,
+            turn: Mutex::new(()),
+            both: AtomicBool::new(true),
+        }
+    }
+
+    /// Works with the first slot until the other one is through; returns the slot's next claim.
+    async fn work_first(
+        &self,
+        slot: &mut LaneSlot,
+        held: HeldClaim,
+    ) -> Result<Option<HeldClaim>, Error> {
+        let mut next = Some(held);
+        while let Some(held) = next.take_if(|_| self.go_on()) {
+            next = match self.handle(&held).await {
+                Some(outcomes) => slot.end(&held, &outcomes, true).await?,
+                None => self.give_up(slot, held).await?,
+            };
+        }
+        self.both.store(false, Ordering::Relaxed);
+        Ok(next)
+    }
+
+    /// Works with the slot that claims ahead until one of the slots is through.
+    async fn work_ahead(&self, slot: &mut LaneSlot) -> Result<(), Error> {
+        let mut next = slot.claim(None).await?;
+        while let Some(held) = next {
+            next = match self.handle(&held).await {
+                Some(outcomes) => slot.end(&held, &outcomes, self.go_on()).await?,
+                None => self.give_up(slot, held).await?,
+            };
+        }
+        self.both.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn go_on(&self) -> bool {
+        self.both.load(Ordering::Relaxed) && self.batches.batch_size.get().is_quick()
+    }
+
+    /// Handles a claim when it is the slot's turn. None if the other slot's turn takes too long.
+    async fn handle(&self, held: &HeldClaim) -> Option<Outcomes> {
+        let _turn = self.next_turn().await?;
+        // A quick handler never waits: what the other slot has to send must be sent before, so that
+        // Redis works at the same time.
+        tokio::task::yield_now().await;
+        Some(self.batches.handle(held, true).await)
+    }
+
+    async fn next_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        let turn = tokio::time::timeout(TURN_TIMEOUT, self.turn.lock());
+        turn.await.ok()
+    }
+
+    /// Gives back a claim that the lane would not begin soon.
+    async fn give_up(&self, slot: &LaneSlot, held: HeldClaim) -> Result<Option<HeldClaim>, Error> {
+        self.both.store(false, Ordering::Relaxed);
+        slot.drop_claim(held.number).await?;
+        Ok(None)
+    }
+}
