@@ -17,6 +17,8 @@ use tokio::runtime::Runtime;
 
 /// Longest wait for copies to be ready, and for any progress.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
+/// Where `scripts/setup-servers` puts the programs, seen from the folder that cargo builds into.
+const SERVERS: &str = "tools/servers";
 /// How long a worker of [`slow_fleet`] pretends to handle a message.
 pub const SLOW_WORK: Duration = Duration::from_millis(300);
 
@@ -34,6 +36,25 @@ pub fn server() -> Result<PrivateServer> {
     PrivateServer::builder()
         .start()
         .context("cannot start a private server")
+}
+
+/// Every server program that this machine has for tests. Without any, or if the environment names
+/// one, the program that all other figures use.
+pub fn server_programs() -> Result<Vec<PathBuf>> {
+    let exe = std::env::current_exe()?.canonicalize()?;
+    let mut listed = exe
+        .ancestors()
+        .find_map(|folder| folder.join(SERVERS).read_dir().ok());
+    if std::env::var_os(baton_server::PROGRAM_VARIABLE).is_some() {
+        listed = None;
+    }
+    let files = listed.into_iter().flatten().filter_map(Result::ok);
+    let mut programs: Vec<PathBuf> = files.map(|file| file.path()).collect();
+    programs.sort();
+    if programs.is_empty() {
+        programs.push(baton_server::find_program()?);
+    }
+    Ok(programs)
 }
 
 /// A fleet of `count` copies that know their roles. Blanks separate the arguments of `baton run`.

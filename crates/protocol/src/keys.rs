@@ -2,8 +2,8 @@
 //!
 //! All keys of one slot share a hash tag, so that each script touches a single slot of a
 //! Redis Cluster: the control keys `{fleet}`, the keys of partition p `{fleet:p}`. No key
-//! has a time to live, because an expiring queue is a lost queue. The one exception is a staged pack:
-//! it is not part of the queue yet.
+//! has a time to live, because an expiring queue is a lost queue. The exceptions are a staged pack,
+//! which is not part of the queue yet, and a bell.
 
 use crate::{Error, Setting};
 
@@ -73,7 +73,9 @@ pub struct Keys {
     pub staged: String,
     /// HASH: first sequence number of a split pack → how many of its messages have not ended.
     pub left: String,
-    /// LIST with at most one token, on which idle workers block.
+    /// ZSET: node with an idle lane → since when (ms).
+    pub idle: String,
+    /// Prefix of the nodes' bells, see [`Keys::bell_key`]. A token in a bell expires.
     pub bell: String,
     /// HASH: slot → its claim.
     pub claims: String,
@@ -117,7 +119,8 @@ impl Keys {
             pack: partition("pack:"),
             staged: partition("staged:"),
             left: partition("left"),
-            bell: partition("bell"),
+            idle: partition("idle"),
+            bell: partition("bell:"),
             claims: partition("claims"),
             deadlines: partition("deadlines"),
             workers: partition("workers"),
@@ -132,12 +135,17 @@ impl Keys {
         }
     }
 
+    /// LIST with at most one token, on which the idle lanes of a node block.
+    pub fn bell_key(&self, node: &str) -> String {
+        format!("{}{node}", self.bell)
+    }
+
     /// The key of the pack that begins with message `first`.
     pub fn pack_key(&self, first: u64) -> String {
         format!("{}{first}", self.pack)
     }
 
-    /// Every single key that may exist, with the type it must have. Packs are not among them.
+    /// Every single key that may exist, with the type it must have. Packs and bells are not among them.
     pub fn typed(&self) -> [(&str, &'static str); 18] {
         [
             (&self.generator, "hash"),
@@ -149,7 +157,7 @@ impl Keys {
             (&self.fence, "hash"),
             (&self.queue, "list"),
             (&self.left, "hash"),
-            (&self.bell, "list"),
+            (&self.idle, "zset"),
             (&self.claims, "hash"),
             (&self.deadlines, "zset"),
             (&self.workers, "hash"),

@@ -63,6 +63,8 @@ pub enum Call {
         ttl: Ms,
         /// Whether the lane holds no other claim.
         alone: bool,
+        /// If the lane has slept: how many other lanes of its node wait to sleep.
+        sleepers: Option<u8>,
     },
     /// A worker extends its claims.
     Extend {
@@ -101,12 +103,12 @@ pub enum Call {
     Reclaim {
         /// The server's run id, or 0 to believe any absence.
         run_id: RunId,
+        /// The node that calls, if it works: it is woken if messages wait and no node is idle.
+        caller: Option<Node>,
         /// Max claims that are checked.
         max_claims: usize,
-        /// The fields of `workers` that the server happened to sample; it forgets old ones.
-        sampled_workers: Vec<Slot>,
-        /// The fields of `claims` that it happened to sample; it gives them a missing deadline.
-        sampled_claims: Vec<Slot>,
+        /// What the server happened to sample.
+        sampled: Sampled,
     },
     /// A person frees the lease of a holder that is gone.
     Free,
@@ -143,6 +145,17 @@ pub enum Call {
     },
     /// Counts where every message is.
     Census,
+}
+
+/// What a reclaim happens to sample.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Sampled {
+    /// Fields of `workers`; it forgets old ones.
+    pub workers: Vec<Slot>,
+    /// Fields of `claims`; it gives them a missing deadline.
+    pub claims: Vec<Slot>,
+    /// Members of `idle`; it removes and rings those that are absent.
+    pub idle: Vec<Node>,
 }
 
 impl Call {

@@ -160,6 +160,8 @@ impl World {
         // Nothing depends on these; they would only multiply the states.
         self.redis.lease.since = None;
         self.redis.takeovers.clear();
+        self.redis.idle.clear();
+        self.redis.bells = 0;
         self.history
             .witness(&before, call, &reply, &self.redis, texts);
         if matches!(call, Call::Claim { .. }) {

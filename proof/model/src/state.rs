@@ -300,8 +300,11 @@ pub struct State {
     pub foreign: u64,
     /// `stats`: retried messages
     pub retried: u64,
-    /// Whether `bell` has its token.
-    pub bell: bool,
+    /// `idle`: since when each node is
+    pub idle: BTreeMap<Node, Ms>,
+    /// The nodes whose bells have a token, a bit per node. That a token expires is left out:
+    /// nothing depends on it.
+    pub bells: u32,
     /// `ledger`
     pub ledger: Vec<LedgerEntry>,
     /// A counter of the application, to which commits add.

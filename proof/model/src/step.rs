@@ -4,6 +4,7 @@
 //! scripts do the same. The caller passes the time.
 
 mod beat;
+mod bell;
 mod claim;
 mod control;
 mod drain;
@@ -63,7 +64,19 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             want,
             ttl,
             alone,
-        } => script.claim(*slot, *number, *run_id, *want, *ttl, *alone),
+            sleepers,
+        } => {
+            let claim = claim::Wanted {
+                slot: *slot,
+                number: *number,
+                run_id: *run_id,
+                want: *want,
+                ttl: *ttl,
+                alone: *alone,
+                sleepers: *sleepers,
+            };
+            script.claim(&claim)
+        }
         Call::Extend { ttl, claims } => script.extend(*ttl, claims),
         Call::Commit {
             slot,
@@ -90,10 +103,10 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
         Call::GiveBack { slot, number } => script.give_back(*slot, *number),
         Call::Reclaim {
             run_id,
+            caller,
             max_claims,
-            sampled_workers,
-            sampled_claims,
-        } => script.reclaim(*run_id, *max_claims, sampled_workers, sampled_claims),
+            sampled,
+        } => script.reclaim(*run_id, *caller, *max_claims, sampled),
         Call::Free => script.free(),
         Call::ErrorsClaim {
             slot,
@@ -186,7 +199,7 @@ impl Script<'_> {
                     None => range,
                 };
                 self.state.queue.insert(0, Entry::Range(range));
-                self.state.bell = true;
+                self.ring();
                 (range.size(), 0)
             }
             Some(Body::Records(ids)) => {

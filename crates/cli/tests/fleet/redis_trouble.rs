@@ -188,10 +188,12 @@ fn a_lost_bell_token_delays_no_worker_for_long() {
     // One idle worker is first in line and rings again within a beat.
     let fleet = fleet_of(2, &server, "--interval 300ms --error-rate 0");
     let mut connection = redis(&server);
+    let worker = wait_for(&fleet, 0, "a worker", Told::is_processed);
+    let bell = keys().bell_key(worker.node());
     let mut stolen = 0;
     while stolen < 3 {
-        // Steal the token the way a dying sleeper does.
-        let token: Option<(String, String)> = connection.blpop(keys().bell, 5.0).unwrap();
+        // Steal the token the way a dying sleeper does: the client that blocked first gets it.
+        let token: Option<(String, String)> = connection.blpop(&bell, 5.0).unwrap();
         stolen += u32::from(token.is_some());
     }
     let published = wait_for(&fleet, fleet.mark(), "a message", Told::is_published);

@@ -147,7 +147,23 @@ pub enum GiveBack {
 impl Store {
     /// Claims messages for a slot.
     pub async fn claim(&self, call: ClaimCall<'_>) -> Result<Claim, Error> {
-        let (keys, args) = self.claim_words(call);
+        let losses = self.bell.losses();
+        let claim = self.claim_with(call, None).await?;
+        self.bell.claimed(call, &claim, losses);
+        Ok(claim)
+    }
+
+    /// Claims messages for a lane that has slept. So many other lanes of its node wait to sleep.
+    pub async fn claim_awake(&self, call: ClaimCall<'_>, sleepers: usize) -> Result<Claim, Error> {
+        self.claim_with(call, Some(sleepers)).await
+    }
+
+    async fn claim_with(
+        &self,
+        call: ClaimCall<'_>,
+        sleepers: Option<usize>,
+    ) -> Result<Claim, Error> {
+        let (keys, args) = self.claim_words(call, sleepers);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         decode::claim(&self.eval(&scripts::CLAIM, &keys, &args).await?)
     }
@@ -161,7 +177,13 @@ impl Store {
         decode::pack(self.link.call(&command).await)
     }
 
-    pub(super) fn claim_words(&self, call: ClaimCall<'_>) -> ([&[u8]; 12], [String; 8]) {
+    /// Keys and arguments of a claim. `sleepers` says for a lane that sleeps before it claims how
+    /// many other lanes of this node wait to sleep.
+    pub(super) fn claim_words(
+        &self,
+        call: ClaimCall<'_>,
+        sleepers: Option<usize>,
+    ) -> ([&[u8]; 13], [String; 9]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -172,6 +194,7 @@ impl Store {
             &keys.workers,
             &keys.errors,
             &keys.stats,
+            &keys.idle,
             &keys.bell,
             &keys.ledger,
             &keys.fence,
@@ -186,6 +209,7 @@ impl Store {
             POISON_DEATHS.to_string(),
             keys.presence.clone(),
             u8::from(call.alone).to_string(),
+            sleepers.map_or_else(String::new, |count| count.to_string()),
         ];
         (names.map(|key| key.as_bytes()), args)
     }
@@ -235,10 +259,10 @@ impl Store {
         next: ClaimCall<'_>,
     ) -> Result<(Result<Commit, Error>, Result<Claim, Error>), Error> {
         let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
-        let (keys, args) = self.claim_words(next);
+        let (keys, args) = self.claim_words(next, None);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         let begin = |verb: &str, text: &str| super::command(verb, text, &keys, &args);
-        let loads = self.loads();
+        let (loads, losses) = (self.loads(), self.bell.losses());
         let [commit, claim] = self
             .link
             .call_both([
@@ -252,10 +276,12 @@ impl Store {
         let claim = self
             .load_if_missing(&scripts::CLAIM, loads, claim, begin)
             .await;
-        Ok((
-            commit.and_then(|answer| decode::commit(&answer)),
-            claim.and_then(|answer| decode::claim(&answer)),
-        ))
+        let commit = commit.and_then(|answer| decode::commit(&answer));
+        let claim = claim.and_then(|answer| decode::claim(&answer));
+        if let Ok(claim) = &claim {
+            self.bell.claimed(next, claim, losses);
+        }
+        Ok((commit, claim))
     }
 
     fn commit_words(
@@ -313,19 +339,24 @@ impl Store {
             .eval(
                 &scripts::GIVE_BACK,
                 &self.return_keys(),
-                &[slot.name.as_bytes(), claim.to_string().as_bytes()],
+                &[
+                    slot.name.as_bytes(),
+                    claim.to_string().as_bytes(),
+                    self.keys.presence.as_bytes(),
+                ],
             )
             .await?;
         decode::give_back(&answer)
     }
 
-    pub(super) fn return_keys(&self) -> [&[u8]; 7] {
+    pub(super) fn return_keys(&self) -> [&[u8]; 8] {
         let keys = &self.keys;
         [
             &keys.queue,
             &keys.claims,
             &keys.deadlines,
             &keys.workers,
+            &keys.idle,
             &keys.bell,
             &keys.errors_held,
             &keys.errors_ids,

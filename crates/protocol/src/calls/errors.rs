@@ -129,7 +129,10 @@ impl Store {
             .collect();
         let pairs = ids.iter().zip(failures);
         let pairs = pairs.flat_map(|(id, failure)| [id.as_bytes(), &failure.record]);
-        let args: Vec<&[u8]> = std::iter::once(word).chain(pairs).collect();
+        let args: Vec<&[u8]> = [word, keys.presence.as_bytes()]
+            .into_iter()
+            .chain(pairs)
+            .collect();
         let answer = self
             .eval(
                 &scripts::ERRORS_SETTLE,
@@ -141,6 +144,7 @@ impl Store {
                     &keys.left,
                     &keys.stats,
                     &keys.fence,
+                    &keys.idle,
                     &keys.bell,
                     &keys.ledger,
                 ],

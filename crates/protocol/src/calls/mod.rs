@@ -190,7 +190,8 @@ impl Store {
 
     /// An error that names the key, if a key of ours holds another type.
     async fn check_types(&self) -> Result<(), Error> {
-        for (key, needed) in self.keys.typed() {
+        let bell = self.keys.bell_key(&self.node);
+        for (key, needed) in self.keys.typed().into_iter().chain([(&*bell, "list")]) {
             let mut command = redis::cmd("TYPE");
             command.arg(key);
             decode::key_type(key, needed, &self.link.call(&command).await?)?;

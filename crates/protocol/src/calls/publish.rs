@@ -101,11 +101,12 @@ impl Store {
         let answer = self
             .eval(
                 &scripts::SEAL,
-                &[&keys.fence, &keys.queue, &keys.bell],
+                &[&keys.fence, &keys.queue, &keys.idle, &keys.bell],
                 &[
                     self.node.as_bytes(),
                     epoch.to_string().as_bytes(),
                     crate::new_name().as_bytes(),
+                    keys.presence.as_bytes(),
                 ],
             )
             .await?;
@@ -180,6 +181,7 @@ impl Store {
             &keys.pack_key(call.first),
             &self.staged_key(call.stage),
             &keys.stats,
+            &keys.idle,
             &keys.bell,
             &keys.ledger,
         ];
@@ -197,6 +199,7 @@ impl Store {
                 call.max_pending.to_string().as_bytes(),
                 bytes,
                 digest_arg(call.digest).as_bytes(),
+                keys.presence.as_bytes(),
             ],
         )
     }

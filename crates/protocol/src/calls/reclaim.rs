@@ -7,10 +7,11 @@ use crate::{Error, scripts};
 
 /// Max claims that one call checks: Redis does nothing else meanwhile.
 const MAX_CLAIMS: u64 = 64;
-/// Random claims that each call checks for a missing deadline.
-const DEADLINE_CHECKS: u64 = 2;
+/// Random claims that each call checks for a missing deadline, and random idle nodes that it checks
+/// for presence.
+const PROBES: u64 = 2;
 /// The same for the first call of [`Store::reclaim_absent`], which is to find them all.
-const ALL_DEADLINE_CHECKS: u64 = 1000;
+const ALL_PROBES: u64 = 1000;
 /// Returned records after which a call checks no further claim.
 const MAX_RECORDS: u64 = 3_000;
 
@@ -41,17 +42,17 @@ impl Store {
     /// Returns the claims of dead workers and drains. Believes that a node is dead only if its
     /// claim was made at the server's current run id.
     pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
-        self.reclaim_from(&self.link.run_id(), 0, DEADLINE_CHECKS)
-            .await
+        let run_id = self.link.run_id();
+        self.reclaim_from(&run_id, 0, PROBES, &self.node).await
     }
 
     /// Returns all claims of nodes that are not connected, also those from before a restart of the
     /// server.
     pub async fn reclaim_absent(&self) -> Result<Reclaimed, Error> {
-        let mut all = self.reclaim_from("", 0, ALL_DEADLINE_CHECKS).await?;
+        let mut all = self.reclaim_from("", 0, ALL_PROBES, "").await?;
         let (mut skip, mut claims) = (0, self.claims_len().await?);
         loop {
-            let some = self.reclaim_from("", skip, DEADLINE_CHECKS).await?;
+            let some = self.reclaim_from("", skip, PROBES, "").await?;
             let cut_short = some.records >= MAX_RECORDS;
             let none = some.nodes.is_empty();
             all.add(some);
@@ -72,12 +73,14 @@ impl Store {
         decode::length(&self.link.call(&command).await?)
     }
 
-    /// One call of the script. With an empty run id it believes every absence.
+    /// One call of the script. With an empty run id it believes every absence. If messages wait and
+    /// no node is idle, it rings the bell of `node`.
     async fn reclaim_from(
         &self,
         run_id: &str,
         skip: u64,
-        deadline_checks: u64,
+        probes: u64,
+        node: &str,
     ) -> Result<Reclaimed, Error> {
         let answer = self
             .eval(
@@ -89,7 +92,8 @@ impl Store {
                     MAX_CLAIMS.to_string().as_bytes(),
                     skip.to_string().as_bytes(),
                     MAX_RECORDS.to_string().as_bytes(),
-                    deadline_checks.to_string().as_bytes(),
+                    probes.to_string().as_bytes(),
+                    node.as_bytes(),
                 ],
             )
             .await?;

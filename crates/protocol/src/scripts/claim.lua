@@ -10,10 +10,11 @@
 --   6 workers     hash: slot -> what it ended last
 --   7 errors      hash: id -> record
 --   8 stats       hash: counters
---   9 bell        list with at most one token
---   10 ledger     list of entries
---   11 fence      hash: born, the name of this data
---   12 errors_ids hash: last, free
+--   9 idle        zset: idle node -> since when (ms)
+--   10 bell       prefix of the bells
+--   11 ledger     list of entries
+--   12 fence      hash: born, the name of this data; node, the generator
+--   13 errors_ids hash: last, free
 -- ARGV
 --   1 slot           node:lane
 --   2 number         of the claim; grows with each claim of a slot
@@ -24,6 +25,8 @@
 --   7 prefix         of the presence channels
 --   8 alone          '1' if the slot's lane holds no other claim; else it gets no message that a
 --                    worker may have died with
+--   9 sleepers       how many other lanes of the node wait to sleep, if the lane slept before this
+--                    call; else ''
 -- Returns
 --   {'claimed', range, born, pack}  the slot holds the range; the same call returns it again. The
 --                   pack is '' if it is large: then the node reads its key. If the claim takes a
@@ -40,12 +43,17 @@
 --   come back; the message waits at the end of the queue, and a restart of the server starts that
 --   time again.
 --   What no script of ours wrote goes from the queue to the errors store, byte for byte.
+--   A node whose claim finds nothing is idle from this step on, so the next message rings its bell. A
+--   lane that holds another claim will not sleep, and leaves its node as it is.
+--   A lane that slept and gets messages sleeps no more: its node stays idle only if another lane
+--   waits to sleep.
 --   Constants from bounds.rs: SMALL_PACK_BYTES.
-local queue, pack_key, left_of, claims, deadlines, workers, errors, stats, bell, ledger, fence,
-  errors_ids = unpack(KEYS)
+local queue, pack_key, left_of, claims, deadlines, workers, errors, stats, idle, bell, ledger,
+  fence, errors_ids = unpack(KEYS)
 local slot, number_text, run_id = ARGV[1], ARGV[2], ARGV[3]
 local want, ttl_ms = math.max(1, tonumber(ARGV[4])), tonumber(ARGV[5])
 local poison_deaths, prefix, is_alone = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1'
+local sleepers, node = ARGV[9], string.match(slot, '^([^:]*)')
 local number = tonumber(number_text)
 -- Messages that a slot gets at once if one worker died with them.
 local MAX_SUSPECT_MESSAGES = 16
@@ -57,7 +65,31 @@ local MAX_HEADS = 100
 local held = redis.call('HGET', claims, slot)
 local ended = redis.call('HGET', workers, slot)
 must_be(deadlines, 'zset')
+must_be(idle, 'zset')
+local generator = redis.call('HGET', fence, 'node')
 local now = now_ms()
+
+-- The node is idle, unless the lane holds another claim. A generator is not idle: its lanes do not
+-- sleep.
+local function fall_asleep()
+  if is_alone and node ~= generator then redis.call('ZADD', idle, 'NX', now, node) end
+end
+
+-- The lane gets messages.
+local function wake_up()
+  if sleepers == '0' then
+    redis.call('ZREM', idle, node)
+  elseif sleepers ~= '' then
+    fall_asleep()
+  end
+end
+
+-- The answer if no message can be claimed.
+local function empty()
+  begin_writes(claims)
+  fall_asleep()
+  return {'empty'}
+end
 
 -- The answer to a claim of first..last. `bytes` is the length of the pack.
 local function claimed(range, pack_count, first, last, field, bytes)
@@ -79,6 +111,7 @@ if held then
     or {'claimed', body, '', ''}
   begin_writes(claims)
   redis.call('ZADD', deadlines, now + ttl_ms, slot)
+  wake_up()
   return answer
 end
 if ended and number <= tonumber(string.match(ended, '^(%d+) ') or '0') then return {'stale'} end
@@ -86,7 +119,7 @@ if ended and number <= tonumber(string.match(ended, '^(%d+) ') or '0') then retu
 local postponed
 for _ = 1, MAX_HEADS do
   local head = redis.call('LINDEX', queue, 0)
-  if not head or head == postponed then return {'empty'} end
+  if not head or head == postponed then return empty() end
   local pack, count, first, last, returns, field, tail = parse_range(head)
   local bytes = pack and pack_bytes(pack_key .. field) or 0
   local since, since_run_id, dead = 0, '', {}
@@ -101,7 +134,6 @@ for _ = 1, MAX_HEADS do
     local range = taken_last == last and new_tail == tail and head
       or format_range(pack, count, first, taken_last, returns, new_tail)
     local answer = claimed(range, count, first, taken_last, field, bytes)
-    local is_silent = redis.call('LLEN', bell) == 0
     -- The first write needs no memory, so workers can drain a full server.
     redis.call('LPOP', queue)
     if taken_last < last then
@@ -109,7 +141,8 @@ for _ = 1, MAX_HEADS do
     end
     redis.call('HSET', claims, slot, 'm ' .. number_text .. ' ' .. run_id .. ' ' .. range)
     redis.call('ZADD', deadlines, now + ttl_ms, slot)
-    if is_silent and redis.call('LLEN', queue) > 0 then redis.call('RPUSH', bell, '1') end
+    wake_up()
+    if redis.call('LLEN', queue) > 0 then ring(idle, bell, prefix) end
     return answer
   end
 
@@ -132,5 +165,6 @@ for _ = 1, MAX_HEADS do
   end
 end
 -- There may be messages behind the heads that this call removed: another claim takes them.
-ring(bell)
-return {'empty'}
+local answer = empty()
+ring(idle, bell, prefix)
+return answer

@@ -9,11 +9,13 @@
 --                  ended, if some have
 --   6 stats        hash: counters
 --   7 fence        hash: last, the last sequence number
---   8 bell         list with at most one token
---   9 ledger       list of entries
+--   8 idle         zset: idle node -> since when (ms)
+--   9 bell         prefix of the bells
+--   10 ledger      list of entries
 -- ARGV
---   1 action  'drop' or 'retry'
---   2...      for each failed message the id of its record and the record
+--   1 action    'drop' or 'retry'
+--   2 presence  prefix of the presence channels
+--   3...        for each failed message the id of its record and the record
 -- Returns one word for each record, from the first one on. It returns fewer words than there are
 -- records, but at least one, if the packs of the messages are large: that bounds its time
 --   dropped  the record is gone
@@ -25,8 +27,9 @@
 --   id may belong to another record. A second call finds the records of the first one missing.
 --   A message leaves the errors store and enters the queue in one step:
 --   published + retried = done + failed + pending + claimed.
-local errors, errors_held, queue, pack_key, left_of, stats, fence, bell, ledger = unpack(KEYS)
-local is_retry = ARGV[1] == 'retry'
+local errors, errors_held, queue, pack_key, left_of, stats, fence, idle, bell, ledger =
+  unpack(KEYS)
+local is_retry, presence = ARGV[1] == 'retry', ARGV[2]
 -- Bytes of packs after which a call settles no further record.
 local MAX_PACK_BYTES = 524288
 
@@ -34,7 +37,7 @@ must_be(errors, 'hash')
 must_be(errors_held, 'hash')
 must_be(queue, 'list')
 must_be(left_of, 'hash')
-must_be(bell, 'list')
+must_be(idle, 'zset')
 local retried = read_count(stats, 'retried') or 0
 local fleet_last = read_count(fence, 'last') or 0
 local is_audited = redis.call('LLEN', ledger) > 0
@@ -100,7 +103,7 @@ end
 
 -- What becomes of each record.
 local answer, settled, is_settled = {}, {}, {}
-for i = 2, #ARGV, 2 do
+for i = 3, #ARGV, 2 do
   if bytes_read > MAX_PACK_BYTES then break end
   local id, record = ARGV[i], ARGV[i + 1]
   local word, field, text, count = 'missing', nil, nil, nil
@@ -124,5 +127,5 @@ for _, message in ipairs(settled) do redis.call('HDEL', errors, message.id) end
 if not is_retry or #settled == 0 then return answer end
 for _, message in ipairs(settled) do requeue(message.field, message.text, message.count) end
 redis.call('HSET', stats, 'retried', string.format('%.0f', retried + #settled))
-ring(bell)
+ring(idle, bell, presence)
 return answer

@@ -6,8 +6,9 @@
 --   3 pack    string: where the pack is stored
 --   4 staged  string: where the generator put the pack, if it is large
 --   5 stats   hash: counters
---   6 bell    list with at most one token
---   7 ledger  list of entries
+--   6 idle    zset: idle node -> since when (ms)
+--   7 bell    prefix of the bells
+--   8 ledger  list of entries
 -- ARGV
 --   1 node      the generator
 --   2 epoch     of its lease
@@ -18,6 +19,7 @@
 --   7 max_open  backpressure: how many messages may wait or be claimed
 --   8 bytes     the pack; opaque. '' if it is staged
 --   9 digest    of the texts, for the ledger; '' if the fleet keeps none
+--   10 presence prefix of the presence channels
 -- Returns
 --   {'ok'}                   the pack is written
 --   {'already', last}        the fleet has these numbers. This call wrote them earlier, if the
@@ -30,9 +32,9 @@
 --   Sequence numbers have no gap. Only the node and epoch of the fence publish.
 --   A full server refuses all of a pack: its staging, or here the first write of a small one.
 --   A staged pack expires unless this script takes it. No other generator writes its key.
-local fence, queue, pack, staged, stats, bell, ledger = unpack(KEYS)
+local fence, queue, pack, staged, stats, idle, bell, ledger = unpack(KEYS)
 -- Most arguments stay texts: they are written as they came, and formatting a number is slow.
-local node, epoch, first, last, count, cursor, max_open, bytes, digest = unpack(ARGV)
+local node, epoch, first, last, count, cursor, max_open, bytes, digest, presence = unpack(ARGV)
 
 local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last')
 if fenced[1] ~= node or fenced[2] ~= epoch then
@@ -50,7 +52,7 @@ end
 local is_staged = bytes == ''
 if is_staged and pack_bytes(staged) == 0 then return {'missing'} end
 must_be(queue, 'list')
-local is_silent = redis.call('LLEN', bell) == 0
+must_be(idle, 'zset')
 local time
 if digest ~= '' then
   must_be(ledger, 'list')
@@ -66,7 +68,7 @@ else
 end
 redis.call('RPUSH', queue, first .. ' ' .. count .. ' ' .. first .. ' ' .. last .. ' 0')
 redis.call('HSET', fence, 'last', last, 'cursor', cursor)
-if is_silent then redis.call('RPUSH', bell, '1') end
+ring(idle, bell, presence)
 if digest ~= '' then
   append_entry(ledger, 'p ' .. epoch .. ' ' .. first .. ' ' .. last .. ' ' .. digest, time)
 end

@@ -5,28 +5,32 @@
 --   2 claims       hash: slot -> its claim
 --   3 deadlines    zset: slot -> until when its claim holds (ms)
 --   4 workers      hash: slot -> what it ended last
---   5 bell         list with at most one token
---   6 errors_held  hash: id of a record -> slot of the drain that has claimed it
---   7 errors_ids   hash: last, free
+--   5 idle         zset: idle node -> since when (ms)
+--   6 bell         prefix of the bells
+--   7 errors_held  hash: id of a record -> slot of the drain that has claimed it
+--   8 errors_ids   hash: last, free
 -- ARGV
 --   1 run_id       the server process; '' believes absence also after a restart
 --   2 prefix       of the presence channels
 --   3 max_claims   how many claims the call examines
 --   4 skip         how many claims with earlier deadlines it passes over
 --   5 max_records  after so many records the other claims wait for the next call
---   6 probes       in how many claims it searches for one without a deadline
+--   6 probes       in how many claims it searches for one without a deadline, and how many idle
+--                  nodes it examines
+--   7 node         the caller; '' if it does not work
 -- Returns
 --   {'reclaimed', messages, records, node...}  how many came back, and the dead that held them
 -- Invariants
 --   A range enters the queue in the step in which it leaves `claims`, with the name of the worker
 --   that may have died.
---   Suspects that are present are acquitted. A bell whose token died with a worker rings again. A
---   claim without a deadline gets one.
+--   Suspects that are present are acquitted. A claim without a deadline gets one.
+--   While messages wait, each call wakes a node: a token may have died with a worker. If no node is
+--   idle, that is the caller: it may sleep without being in `idle`, as when `idle` was deleted.
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], workers = KEYS[4],
-  bell = KEYS[5], errors_held = KEYS[6], errors_ids = KEYS[7]}
+  idle = KEYS[5], bell = KEYS[6], errors_held = KEYS[7], errors_ids = KEYS[8]}
 local run_id, prefix = ARGV[1], ARGV[2]
 local max_claims, skip = tonumber(ARGV[3]), tonumber(ARGV[4])
-local max_records, probes = tonumber(ARGV[5]), tonumber(ARGV[6])
+local max_records, probes, caller = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 -- Claims with the latest deadlines that the call examines, too.
 local LATEST_CLAIMS = 2
 -- Ranges at either end of the queue whose suspects it examines.
@@ -45,7 +49,7 @@ end
 local waiting = redis.call('LLEN', keys.queue)
 must_be(keys.claims, 'hash')
 must_be(keys.workers, 'hash')
-must_be(keys.bell, 'list')
+must_be(keys.idle, 'zset')
 must_be(keys.errors_held, 'hash')
 must_be(keys.errors_ids, 'hash')
 local now = now_ms()
@@ -63,13 +67,13 @@ local gone = absent(prefix, run_id, holders)
 
 begin_writes(keys.claims)
 local answer, named = {'reclaimed', 0, 0}, {}
-local lost = {now = now, run_id = run_id, prefix = prefix}
+local lost = {now = now, run_id = run_id}
 for _, holder in ipairs(holders) do
   local slot, node = holder.slot, holder.name
   local is_dead = is_past(holder.deadline, now) or gone[node]
   if is_dead and answer[3] < max_records then
     if held[slot] then
-      local messages, records = put_back(keys, slot, held[slot], lost)
+      local messages, records = put_back(keys, prefix, slot, held[slot], lost)
       held[slot] = nil
       answer[2], answer[3] = answer[2] + messages, answer[3] + records
       if not named[node] then answer[#answer + 1] = node end
@@ -79,7 +83,9 @@ for _, holder in ipairs(holders) do
     end
   end
 end
-if waiting > 0 then ring(keys.bell) end
+if waiting > 0 and not ring(keys.idle, keys.bell, prefix) and caller ~= '' then
+  ring_node(keys.bell, caller)
+end
 
 -- Strikes off the suspects of ranges first..last of the queue that are present: one that is back
 -- for a moment did not die.
@@ -105,6 +111,16 @@ for _, slot in ipairs(redis.call('HRANDFIELD', keys.claims, probes)) do
   if not redis.call('ZSCORE', keys.deadlines, slot) then
     redis.call('ZADD', keys.deadlines, now, slot)
   end
+end
+-- Nodes that died in their sleep leave `idle`, a few at a time. One that lost only its presence
+-- connection gets a token: it claims, and is idle again.
+local sleepers = {}
+for _, name in ipairs(redis.call('ZRANDMEMBER', keys.idle, probes)) do
+  sleepers[#sleepers + 1] = {name = name}
+end
+for name in pairs(absent(prefix, '', sleepers)) do
+  redis.call('ZREM', keys.idle, name)
+  ring_node(keys.bell, name)
 end
 -- The slots of old nodes leave `workers`, a few at a time.
 local ended = redis.call('HRANDFIELD', keys.workers, WORKER_PROBES, 'WITHVALUES')

@@ -3,25 +3,27 @@
 -- KEYS
 --   1 fence  hash: the node and epoch that may publish, the last sequence number, the cursor, born
 --   2 queue  list of ranges
---   3 bell   list with at most one token
+--   3 idle   zset: idle node -> since when (ms)
+--   4 bell   prefix of the bells
 -- ARGV
 --   1 node   the new generator
 --   2 epoch  of its lease
 --   3 born   a random word: the name of this data if it has none yet
+--   4 presence  prefix of the presence channels
 -- Returns
 --   {'sealed', last, cursor}  the fleet's last sequence number, and where its schedule stands
 --   {'fenced', node, epoch}   a newer generator, or another of the same epoch, has sealed
 -- Invariants
 --   The fence only rises. Of two nodes with one epoch, one passes. `born` is written once in the
---   life of this data.
-local fence, queue, bell = unpack(KEYS)
-local node, epoch, born = unpack(ARGV)
+--   life of this data. A generator is not idle: no message rings its bell.
+local fence, queue, idle, bell = unpack(KEYS)
+local node, epoch, born, presence = unpack(ARGV)
 
 local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'cursor', 'born')
 local fenced_node, fenced_epoch = fenced[1] or '', checked_count(fence, 'epoch', fenced[2])
 must_be_count(fence, 'last', fenced[3])
 local waiting = redis.call('LLEN', queue)
-must_be(bell, 'list')
+must_be(idle, 'zset')
 if fenced_epoch > tonumber(epoch)
   or (fenced_epoch == tonumber(epoch) and fenced_node ~= node) then
   return {'fenced', fenced_node, string.format('%.0f', fenced_epoch)}
@@ -30,6 +32,7 @@ end
 -- HDEL needs no memory: the old generator loses the fence even if the server is full.
 redis.call('HDEL', fence, 'node', 'epoch')
 redis.call('HSET', fence, 'node', node, 'epoch', epoch, 'born', fenced[5] or born)
--- The node blocked on the bell until now and may have taken the token.
-if waiting > 0 then ring(bell) end
+redis.call('ZREM', idle, node)
+-- The node slept until now and may have taken a token.
+if waiting > 0 then ring(idle, bell, presence) end
 return {'sealed', fenced[3] or '0', fenced[4] or '0'}

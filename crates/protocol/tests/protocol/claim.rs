@@ -12,7 +12,6 @@ async fn a_whole_pack_is_claimed() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "claims: {w:0=m 1 RUN 1 3 1 3 0}",
             "deadlines: {w:0=TIME}",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
@@ -40,7 +39,6 @@ async fn a_large_pack_is_split_and_its_rest_stays_at_the_head() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "claims: {w:0=m 1 RUN 1 5 1 2 0, x:0=m 1 RUN 1 5 3 3 0, y:0=m 1 RUN 1 5 4 5 0}",
             "deadlines: {w:0=TIME, x:0=TIME, y:0=TIME}",
             "fence: {cursor=60, epoch=1, last=7, node=g}",
@@ -81,7 +79,7 @@ async fn a_claim_on_an_empty_queue_is_empty() {
     let fleet = Fleet::new().await;
     let w = fleet.lane("w").await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
-    assert_eq!(fleet.dump().await, [""; 0]);
+    assert_eq!(fleet.dump().await, ["idle: {w=TIME}"]);
 }
 
 #[tokio::test]
@@ -118,18 +116,6 @@ async fn a_slot_that_has_a_claim_gets_no_other() {
     assert_eq!(w.claim(3, 2).await, Claim::Held { number: 4 });
     assert_eq!(fleet.dump().await, before);
     assert_eq!(w.sibling(1).take(1, 2).await, "m3 m4", "another lane does");
-}
-
-#[tokio::test]
-async fn a_claim_rings_the_bell_only_if_it_leaves_messages() {
-    let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(3).await;
-    fleet.write(&["DEL", &fleet.keys.bell]).await;
-    assert_eq!(w.take(1, 2).await, "m1 m2");
-    assert_eq!(fleet.only("bell").await, ["bell: [1]"]);
-    fleet.write(&["DEL", &fleet.keys.bell]).await;
-    assert_eq!(w.sibling(1).take(1, 2).await, "m3");
-    assert_eq!(fleet.only("bell").await, [""; 0]);
 }
 
 #[tokio::test]

@@ -14,7 +14,6 @@ async fn a_commit_ends_the_claim_and_leaves_nothing_of_the_pack() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
             "stats: {done=3}",
             "workers: {w:0=1 1 3 TIME}",
@@ -108,7 +107,6 @@ async fn a_prefix_can_be_committed_and_then_the_rest() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "claims: {w:0=m 1 RUN 1 5 3 5 0}",
             "deadlines: {w:0=TIME}",
             "fence: {cursor=10, epoch=1, last=5, node=g}",
@@ -124,7 +122,6 @@ async fn a_prefix_can_be_committed_and_then_the_rest() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "fence: {cursor=10, epoch=1, last=5, node=g}",
             "stats: {done=5}",
             "workers: {w:0=1 3 5 TIME}",
@@ -184,7 +181,6 @@ async fn failed_messages_go_to_errors_in_the_same_step() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "errors: {1=1 at 5 by w try 1: bad: m1, 2=3 at 5 by w try 1: bad: m3}",
             "errors_ids: {last=2}",
             "fence: {cursor=10, epoch=1, last=3, node=g}",

@@ -47,7 +47,6 @@ async fn every_verb_takes_effect_in_the_step_of_the_commit() {
             "app:sums: {f=7, g=-1}",
             "app:was-list: 'now a string'",
             "app:zset: {m=-3}",
-            "bell: [1]",
             "errors: {1=2 at 5 by w try 1: bad: m2}",
             "errors_ids: {last=1}",
             "fence: {cursor=10, epoch=1, last=2, node=g}",

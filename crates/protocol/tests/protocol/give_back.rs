@@ -10,12 +10,10 @@ async fn a_claim_that_is_given_back_is_at_the_head_of_the_queue_without_suspects
     let (g, w) = fleet.with_messages(3).await;
     assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
     assert_eq!(w.take(1, 3).await, "m1 m2 m3");
-    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(w.give_back(1).await, GiveBack::Ok);
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "fence: {cursor=40, epoch=1, last=4, node=g}",
             "packs: {1=[m1 m2 m3], 4=[m4]}",
             "queue: [1 3 1 3 0, 4 1 4 4 0]",
@@ -35,7 +33,6 @@ async fn after_a_prefix_commit_only_the_rest_is_given_back() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
             "left: {1=2}",
             "packs: {1=[m1 m2 m3]}",

@@ -7,6 +7,7 @@
 mod support;
 
 mod audit;
+mod bells;
 mod census;
 mod claim;
 mod clocks;

@@ -61,7 +61,6 @@ async fn with_full_memory_only_publish_is_refused() {
     limit_memory(&fleet, 1).await;
     assert_eq!(w.take(5, 9).await, "m4 m5 m6", "m3 was poison");
     assert_eq!(w.commit(5, 4..=6).await, Commit::Done);
-    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(g.reclaim().await.unwrap().messages, 0, "but it rings");
     let claim = w.drain(6, 9, 9999).await;
     assert!(matches!(claim, ErrorsClaim::Claimed(_)));
@@ -88,7 +87,6 @@ async fn with_full_memory_only_publish_is_refused() {
         fleet.dump().await,
         [
             "app:x: 'written'",
-            "bell: [1]",
             "errors_ids: {free=2, last=3}",
             "fence: {cursor=70, epoch=2, last=7, node=w}",
             "generator: {epoch=2, node=w, run=RUN, since=TIME, until=TIME}",
@@ -135,4 +133,19 @@ async fn draining_frees_memory_until_publish_works_again() {
     let census = g.census().await.unwrap();
     assert!(census.balanced());
     assert_eq!((census.done, census.pending), (PACKS, 1));
+}
+
+#[tokio::test]
+async fn with_full_memory_nodes_fall_asleep_and_are_woken() {
+    let server = start();
+    let fleet = Fleet::on(&server.url()).await;
+    let (g, w) = fleet.with_messages(1).await;
+    let x = fleet.lane("x").await;
+    assert_eq!(w.take(1, 1).await, "m1");
+    limit_memory(&fleet, 1).await;
+    assert_eq!(x.claim(1, 1).await, Claim::Empty);
+    assert_eq!(fleet.only("idle").await, ["idle: {x=TIME}"]);
+    assert_eq!(w.give_back(1).await, GiveBack::Ok);
+    assert_eq!(fleet.only("bell:x idle").await, ["bell:x: [1]"]);
+    drop(g);
 }

@@ -12,7 +12,6 @@ async fn a_pack_is_written_with_its_numbers_and_the_cursor() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "fence: {cursor=10, epoch=1, last=3, node=g}",
             "packs: {1=[m1 m2 m3]}",
             "queue: [1 3 1 3 0]",
@@ -21,7 +20,7 @@ async fn a_pack_is_written_with_its_numbers_and_the_cursor() {
 }
 
 #[tokio::test]
-async fn numbers_go_on_without_a_gap_and_the_bell_keeps_one_token() {
+async fn numbers_go_on_without_a_gap() {
     let fleet = Fleet::new().await;
     let g = fleet.generator().await;
     for (first, count) in [(1, 3), (4, 1), (5, 2)] {
@@ -30,7 +29,6 @@ async fn numbers_go_on_without_a_gap_and_the_bell_keeps_one_token() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "fence: {cursor=50, epoch=1, last=6, node=g}",
             "packs: {1=[m1 m2 m3], 4=[m4], 5=[m5 m6]}",
             "queue: [1 3 1 3 0, 4 1 4 4 0, 5 2 5 6 0]",

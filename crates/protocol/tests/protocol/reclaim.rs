@@ -18,12 +18,10 @@ async fn a_claim_past_its_deadline_returns_with_the_name_of_its_worker() {
     let (g, w) = fleet.with_messages(3).await;
     assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
     assert_eq!(w.take_and_stall(1, 3).await, "m1 m2 m3");
-    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(g.reclaim().await.unwrap(), reclaimed(3, &["w"]));
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "fence: {cursor=40, epoch=1, last=4, node=g}",
             "packs: {1=[m1 m2 m3], 4=[m4]}",
             "queue: [1 3 1 3 1, 4 1 4 4 0]",
@@ -112,18 +110,6 @@ async fn a_deadline_without_a_claim_is_cleared_away() {
 }
 
 #[tokio::test]
-async fn a_bell_whose_token_died_with_a_worker_rings_again() {
-    let fleet = Fleet::new().await;
-    let (g, _w) = fleet.with_messages(1).await;
-    let before = fleet.dump().await;
-    fleet.write(&["LPOP", &fleet.keys.bell]).await;
-    for _ in 0..2 {
-        let _ = g.reclaim().await.unwrap();
-        assert_eq!(fleet.dump().await, before);
-    }
-}
-
-#[tokio::test]
 async fn slots_that_ended_no_claim_for_ten_minutes_are_forgotten() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(1).await;
@@ -152,6 +138,7 @@ async fn a_claim_that_no_script_wrote_goes_through_the_queue_to_errors() {
             "errors: {1=0 at TIME by w try 1: not a message of this fleet: vandal}",
             "errors_ids: {last=1}",
             "fence: {epoch=1, node=g}",
+            "idle: {w=TIME}",
             "stats: {foreign=1}",
         ]
     );

@@ -35,7 +35,6 @@ async fn claims_from_before_a_restart_stay_until_their_deadline() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "fence: {cursor=10, epoch=1, last=2, node=g}",
             "packs: {1=[m1 m2]}",
             "queue: [1 2 1 1 1 TIME RUN w, 1 2 2 2 0]",

@@ -72,7 +72,6 @@ async fn every_call_works_after_the_scripts_were_flushed() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "errors_ids: {free=1, last=1}",
             "fence: {cursor=10, epoch=1, last=5, node=g}",
             "generator: {epoch=1, since=TIME}",

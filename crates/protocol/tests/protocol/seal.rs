@@ -37,7 +37,6 @@ async fn a_higher_epoch_raises_the_fence_and_gets_the_last_number_and_the_cursor
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "fence: {cursor=10, epoch=9, last=3, node=b}",
             "packs: {1=[m1 m2 m3]}",
             "queue: [1 3 1 3 0]",
@@ -88,19 +87,6 @@ async fn sealing_again_answers_the_same_and_changes_nothing() {
     assert_eq!(g.seal(1).await.unwrap(), sealed);
     assert_eq!(g.seal(1).await.unwrap(), sealed);
     assert_eq!(fleet.dump().await, before);
-}
-
-#[tokio::test]
-async fn a_seal_rings_the_bell_if_messages_wait() {
-    let fleet = Fleet::new().await;
-    let g = fleet.generator().await;
-    assert_eq!(fleet.only("bell").await, [""; 0], "nothing waits yet");
-    assert_eq!(publish(&g, 1, 1).await, Publish::Ok);
-    fleet.write(&["DEL", &fleet.keys.bell]).await;
-    for _ in 0..2 {
-        assert!(matches!(g.seal(1).await.unwrap(), Seal::Sealed { .. }));
-        assert_eq!(fleet.only("bell").await, ["bell: [1]"]);
-    }
 }
 
 #[tokio::test]

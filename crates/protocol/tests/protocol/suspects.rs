@@ -31,7 +31,6 @@ async fn messages_of_a_dead_worker_come_back_a_few_at_a_time_and_then_alone() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "fence: {cursor=10, epoch=1, last=40, node=g}",
             "stats: {done=40}",
             "workers: {w:0=20 33 40 TIME}",
@@ -89,7 +88,6 @@ async fn a_message_that_killed_three_workers_fails_and_its_neighbours_wait_on() 
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "claims: {w:0=m 4 RUN 1 3 2 2 2 TIME RUN x,y}",
             "deadlines: {w:0=TIME}",
             "errors: {1=1 at TIME by w try 3: its worker died 3 times: m1}",
@@ -122,10 +120,10 @@ async fn a_pack_of_one_poisonous_message_leaves_nothing_behind() {
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "errors: {1=1 at TIME by w try 3: its worker died 3 times: m1}",
             "errors_ids: {last=1}",
             "fence: {cursor=10, epoch=1, last=1, node=g}",
+            "idle: {w=TIME}",
             "stats: {failed=1}",
         ]
     );
@@ -282,7 +280,6 @@ async fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_later_messages_a
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "claims: {w:0=m 1 RUN 1 1 1 1 0}",
             "deadlines: {w:0=TIME}",
             "errors: {\
@@ -304,17 +301,16 @@ async fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_later_messages_a
 }
 
 #[tokio::test]
-async fn a_flood_of_garbage_is_cleared_in_steps_that_ring_the_bell() {
+async fn a_flood_of_garbage_is_cleared_in_steps_that_ring_a_bell() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(1).await;
     let mut flood = redis::cmd("LPUSH");
     flood.arg(&fleet.keys.queue).arg(vec!["garbage"; 150]);
     fleet.send(&flood).await;
-    fleet.write(&["DEL", &fleet.keys.bell]).await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
     assert_eq!(
-        fleet.only("bell stats").await,
-        ["bell: [1]", "stats: {foreign=100}"]
+        fleet.only("bell:w stats").await,
+        ["bell:w: [1]", "stats: {foreign=100}"]
     );
     assert_eq!(w.take(1, 1).await, "m1");
     assert_eq!(fleet.only("queue stats").await, ["stats: {foreign=150}"]);
@@ -330,7 +326,6 @@ async fn a_range_whose_pack_is_missing_goes_to_errors_and_later_messages_are_del
     assert_eq!(
         fleet.dump().await,
         [
-            "bell: [1]",
             "claims: {w:0=m 1 RUN 3 1 3 3 0}",
             "deadlines: {w:0=TIME}",
             "errors: {1=0 at TIME by w try 1: its text is missing in Redis: 1 2 1 2 0}",

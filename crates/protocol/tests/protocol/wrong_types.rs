@@ -33,7 +33,6 @@ impl Busy {
         let drain = w.sibling(2);
         let _ = drain.drain_for(1, 1, 1, EXPIRED).await;
         fleet.fail(&[failed(1, "m1")]).await;
-        fleet.write(&["DEL", &fleet.keys.bell]).await;
         Self { fleet, g, w }
     }
 
@@ -110,13 +109,13 @@ async fn roster_refuses_a_spoilt_key() {
 
 #[tokio::test]
 async fn seal_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "fence queue bell";
+    let keys = "fence queue idle";
     refuses(keys, async |busy| busy.w.store.seal(2).await.map(drop)).await;
 }
 
 #[tokio::test]
 async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "fence queue stats bell ledger";
+    let keys = "fence queue stats idle ledger";
     refuses(keys, async |busy| {
         let pack = pack(7, 1);
         let call = PublishCall {
@@ -130,7 +129,7 @@ async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "queue claims deadlines workers bell";
+    let keys = "queue claims deadlines workers idle fence";
     refuses(keys, async |busy| {
         let lane = busy.w.sibling(7);
         lane.store
@@ -201,7 +200,7 @@ async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
     .await;
 }
 
-const RETURN_KEYS: &str = "queue claims deadlines workers bell errors_held errors_ids";
+const RETURN_KEYS: &str = "queue claims deadlines workers idle errors_held errors_ids";
 
 #[tokio::test]
 async fn give_back_refuses_a_spoilt_key_and_writes_nothing() {
@@ -260,7 +259,7 @@ async fn a_snapshot_refuses_a_spoilt_key() {
 
 #[tokio::test]
 async fn errors_settle_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "errors errors_held queue left stats fence bell ledger";
+    let keys = "errors errors_held queue left stats fence idle ledger";
     for (settle, settled) in [
         (Settle::Drop, Settled::Dropped),
         (Settle::Retry, Settled::Retried),

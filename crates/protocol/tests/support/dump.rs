@@ -28,6 +28,14 @@ impl Dump {
     }
 }
 
+impl Dump {
+    /// All lines but those of keys that begin so.
+    pub(crate) fn without(mut self, prefix: &str) -> Self {
+        self.0.retain(|line| !line.starts_with(prefix));
+        self
+    }
+}
+
 impl<const N: usize> PartialEq<[&str; N]> for Dump {
     fn eq(&self, lines: &[&str; N]) -> bool {
         self.0 == lines

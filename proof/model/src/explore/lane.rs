@@ -96,6 +96,7 @@ impl World {
             want: self.want,
             ttl: super::TTL,
             alone: true,
+            sleepers: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::actions::Action;
 use super::drain::Drain;
 use super::{Client, Events, World};
-use crate::call::{Call, Staging};
+use crate::call::{Call, Sampled, Staging};
 use crate::state::{Node, Pack, RunId};
 use crate::step::VERDICT_MS;
 
@@ -132,9 +132,9 @@ impl World {
         let run_id: RunId = if any { 0 } else { self.redis.run_id };
         let call = Call::Reclaim {
             run_id,
+            caller: None,
             max_claims: 64,
-            sampled_workers: Vec::new(),
-            sampled_claims: Vec::new(),
+            sampled: Sampled::default(),
         };
         self.execute(&call, &[]);
     }

@@ -18,23 +18,34 @@ const SMALL_PACK_BYTES: u64 = 1024;
 /// Max entries of the queue that one claim checks.
 const MAX_ENTRIES: usize = 100;
 
+/// The arguments of a claim.
+pub(super) struct Wanted {
+    pub(super) slot: Slot,
+    pub(super) number: u64,
+    pub(super) run_id: RunId,
+    pub(super) want: u64,
+    pub(super) ttl: Ms,
+    pub(super) alone: bool,
+    pub(super) sleepers: Option<u8>,
+}
+
 impl Script<'_> {
-    pub(super) fn claim(
-        &mut self,
-        slot: Slot,
-        number: u64,
-        run_id: RunId,
-        want: u64,
-        ttl: Ms,
-        alone: bool,
-    ) -> Reply {
-        if let Some(reply) = self.known_claim(slot, number, ttl) {
+    pub(super) fn claim(&mut self, call: &Wanted) -> Reply {
+        let Wanted {
+            slot,
+            run_id,
+            want,
+            alone,
+            ..
+        } = *call;
+        if let Some(reply) = self.known_claim(call) {
             return reply;
         }
         let mut postponed = None;
         for _ in 0..MAX_ENTRIES {
             let head = self.state.queue.first().copied();
             let Some(head) = head.filter(|head| postponed != Some(*head)) else {
+                self.fall_asleep(slot.node, alone);
                 return Reply::Empty;
             };
             let range = match head {
@@ -74,23 +85,25 @@ impl Script<'_> {
                     _ => 1,
                 };
                 let suspects = gone;
-                let claim = (number, run_id, ttl);
-                return self.hand_out(slot, claim, Range { suspects, ..range }, max);
+                return self.hand_out(call, Range { suspects, ..range }, max);
             }
         }
-        self.state.bell = true;
+        self.fall_asleep(slot.node, alone);
+        self.ring();
         Reply::Empty
     }
 
     /// The answer if the slot has a claim, or has ended one of this number.
-    fn known_claim(&mut self, slot: Slot, number: u64, ttl: Ms) -> Option<Reply> {
+    fn known_claim(&mut self, call: &Wanted) -> Option<Reply> {
+        let (slot, number) = (call.slot, call.number);
         let Some(held) = self.state.claims.get(&slot) else {
             let ended = self.state.workers.get(&slot)?;
             return (number <= ended.number).then_some(Reply::Stale);
         };
         Some(match held.body {
             Body::Messages(range) if held.number == number => {
-                self.state.deadlines.insert(slot, self.now + ttl);
+                self.state.deadlines.insert(slot, self.now + call.ttl);
+                self.wake_up(slot.node, call);
                 self.claimed(range)
             }
             _ => Reply::Held {
@@ -100,13 +113,8 @@ impl Script<'_> {
     }
 
     /// The slot claims the first messages of the head of the queue.
-    fn hand_out(
-        &mut self,
-        slot: Slot,
-        (number, run_id, ttl): (u64, RunId, Ms),
-        range: Range,
-        max: u64,
-    ) -> Reply {
+    fn hand_out(&mut self, call: &Wanted, range: Range, max: u64) -> Reply {
+        let (slot, number, run_id) = (call.slot, call.number, call.run_id);
         let last = range.last.min(range.first + max - 1);
         let taken = Range { last, ..range };
         let leaves = self.has(Flaw::ClaimLeavesQueue);
@@ -128,8 +136,11 @@ impl Script<'_> {
                 body,
             },
         );
-        state.deadlines.insert(slot, self.now + ttl);
-        state.bell |= !state.queue.is_empty();
+        state.deadlines.insert(slot, self.now + call.ttl);
+        self.wake_up(slot.node, call);
+        if !self.state.queue.is_empty() {
+            self.ring();
+        }
         self.claimed(taken)
     }
 

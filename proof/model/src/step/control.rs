@@ -54,7 +54,10 @@ impl Script<'_> {
             last: fence.last,
             cursor: fence.cursor,
         };
-        self.state.bell |= waits;
+        self.state.idle.remove(&node);
+        if waits {
+            self.ring();
+        }
         reply
     }
 

@@ -71,13 +71,13 @@ impl Script<'_> {
         if keeps_cursor {
             state.fence.cursor = call.cursor;
         }
-        state.bell = true;
         if call.audited {
             let epoch = call.epoch;
             state
                 .ledger
                 .push(LedgerEntry::Published { epoch, first, last });
         }
+        self.ring();
         Reply::Published
     }
 

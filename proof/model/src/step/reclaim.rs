@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Script;
-use crate::call::Reply;
+use crate::call::{Reply, Sampled};
 use crate::state::{Entry, Ms, Node, Range, RunId, Slot};
 
 /// Claims with the last deadlines that are checked, too.
@@ -41,9 +41,9 @@ impl Script<'_> {
     pub(super) fn reclaim(
         &mut self,
         run_id: RunId,
+        caller: Option<Node>,
         max_claims: usize,
-        sampled_workers: &[Slot],
-        sampled_claims: &[Slot],
+        sampled: &Sampled,
     ) -> Reply {
         let now = self.now;
         let waits = !self.state.queue.is_empty();
@@ -72,14 +72,24 @@ impl Script<'_> {
                 nodes.push(slot.node);
             }
         }
-        self.state.bell |= waits;
+        if waits
+            && !self.ring()
+            && let Some(caller) = caller
+        {
+            self.ring_node(caller);
+        }
         self.clear_suspects();
-        for slot in sampled_claims {
+        for slot in &sampled.claims {
             if self.state.claims.contains_key(slot) {
                 self.state.deadlines.entry(*slot).or_insert(now);
             }
         }
-        for slot in sampled_workers {
+        for node in &sampled.idle {
+            if !self.state.is_present(*node) && self.state.idle.remove(node).is_some() {
+                self.ring_node(*node);
+            }
+        }
+        for slot in &sampled.workers {
             // Stored in whole seconds, and compared with a clock that has fractions.
             let old = |at: Ms| (at / 1000 + WORKERS_FORGET_S) * 1000 < now;
             if self

@@ -45,8 +45,12 @@ impl Script<'_> {
         if !(retry && self.has(Flaw::RetryKeepsRecord)) {
             self.state.errors.retain(|id, _| !taken.contains(id));
         }
+        let retries_some = !retries.is_empty();
         for (seen, place) in retries {
             self.requeue(&seen.record, seen.bytes, place);
+        }
+        if retries_some {
+            self.ring();
         }
         Reply::Settled(settled)
     }
@@ -104,6 +108,5 @@ impl Script<'_> {
         if !state.ledger.is_empty() {
             state.ledger.push(LedgerEntry::Retried { seq });
         }
-        state.bell = true;
     }
 }

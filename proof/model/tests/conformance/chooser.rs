@@ -6,7 +6,7 @@
 mod failed;
 mod messages;
 
-use baton_model::call::Call;
+use baton_model::call::{Call, Sampled};
 use baton_model::state::{Entry, Ms, Node, Range, RunId, Seq, Slot, State, Suspects, Text};
 
 use crate::event::{Event, OTHER_RUN};
@@ -82,7 +82,11 @@ pub(crate) fn choose(op: &Operation, scene: Scene<'_>) -> Option<Event> {
         }
         Verb::Shift => Some(Event::Shift(chooser.one(&SHIFTS))),
         Verb::Restarted => Some(Event::Restarted),
-        Verb::TakeBell => Some(Event::TakeBell),
+        Verb::TakeBell => {
+            let rung = |node: &Node| chooser.scene.state.bells & (1 << node) != 0;
+            let rung: Vec<Node> = (0..NODES).filter(rung).collect();
+            Some(Event::TakeBell(chooser.maybe(&rung)?))
+        }
         Verb::Blame => match chooser.scene.state.queue.first()? {
             Entry::Range(range) => Some(Event::Blame(Range {
                 returns: chooser.one(&[3, 1, 2]),
@@ -206,11 +210,12 @@ impl Chooser<'_> {
             Verb::GiveBack => self.give_back(),
             Verb::Reclaim => {
                 let run_id = self.scene.run_id;
+                let run_id = self.usually(run_id, &[0]);
                 Call::Reclaim {
-                    run_id: self.usually(run_id, &[0]),
+                    run_id,
+                    caller: (run_id != 0).then_some(first_present),
                     max_claims: 64,
-                    sampled_workers: Vec::new(),
-                    sampled_claims: Vec::new(),
+                    sampled: Sampled::default(),
                 }
             }
             Verb::Free => Call::Free,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
-use baton_model::call::{Call, Reply};
+use baton_model::call::{Call, Reply, Sampled};
 use baton_model::flaw::Flaw;
 use baton_model::state::{Ms, Node, Slot, State, Text};
 use baton_model::step;
@@ -17,10 +17,12 @@ use crate::redis_state::RedisState;
 
 /// The nodes that are present when a sequence begins.
 const FIRST_NODES: [Node; 3] = [0, 1, 2];
-/// How many fields of `workers` and of `claims` a reclaim samples.
+/// How many fields of `workers` and of `claims`, and members of `idle`, a reclaim samples.
 const SAMPLE_SIZE: usize = 2;
-/// More reclaims than it takes to return the claims of all slots.
-const MAX_RECLAIMS: usize = 5;
+/// How often a reclaim that believes any absence runs the script, if there are few claims.
+const FULL_RECLAIMS: usize = 2;
+/// Tokens expire: a sequence that takes longer cannot be judged.
+const TOKEN_MS: Ms = 9_000;
 
 /// The model and a real fleet.
 pub(crate) struct Comparison {
@@ -130,10 +132,18 @@ impl Comparison {
         self.check_agreement(&redis)
     }
 
+    fn read_state(&mut self) -> Result<RedisState, SequenceError> {
+        let redis = self.real.read_state(self.since)?;
+        match redis.at - self.since > TOKEN_MS {
+            true => Err(SequenceError::Stalled("tokens may have expired".to_owned())),
+            false => Ok(redis),
+        }
+    }
+
     async fn apply(&mut self, event: &Event) -> Result<(), SequenceError> {
         apply(event, &mut self.model, self.at);
         self.real.apply(event, &self.model).await?;
-        let redis = self.real.read_state(self.since)?;
+        let redis = self.read_state()?;
         self.at = redis.at;
         self.check_agreement(&redis)
     }
@@ -147,7 +157,7 @@ impl Comparison {
         coverage: &mut Coverage,
     ) -> Result<(), SequenceError> {
         let answer = self.real.call(by, call).await?;
-        let redis = self.real.read_state(self.since)?;
+        let redis = self.read_state()?;
         let calls = self.script_calls(call, &redis.state)?;
         if redis.at < self.at {
             return Err(SequenceError::Stalled(
@@ -189,12 +199,15 @@ impl Comparison {
     /// calls.
     fn script_calls(&self, call: &Call, after: &State) -> Result<Vec<Call>, SequenceError> {
         let Call::Reclaim {
-            run_id, max_claims, ..
+            run_id,
+            caller,
+            max_claims,
+            ..
         } = call
         else {
             return Ok(vec![call.clone()]);
         };
-        let (once, scripts) = (*run_id != 0, if *run_id == 0 { MAX_RECLAIMS } else { 1 });
+        let (once, scripts) = (*run_id != 0, if *run_id == 0 { FULL_RECLAIMS } else { 1 });
         let workers = &self.model.workers;
         let few = workers.len() <= SAMPLE_SIZE;
         let sampled_workers: Vec<Slot> = workers
@@ -208,12 +221,16 @@ impl Comparison {
         }
         let script = Call::Reclaim {
             run_id: *run_id,
+            caller: *caller,
             max_claims: *max_claims,
-            sampled_workers,
-            sampled_claims: match once {
-                true => self.sampled_claims(after),
-                // The first call samples more claims than there are.
-                false => self.model.claims.keys().copied().collect(),
+            sampled: Sampled {
+                workers: sampled_workers,
+                claims: match once {
+                    true => self.sampled_claims(after),
+                    // The first call samples more claims than there are.
+                    false => self.model.claims.keys().copied().collect(),
+                },
+                idle: self.sampled_idle(once, after),
             },
         };
         Ok(vec![script; scripts])
@@ -229,6 +246,17 @@ impl Comparison {
         let slots = after.claims.keys();
         let slots = slots.filter(|slot| few || found(slot));
         slots.take(SAMPLE_SIZE).copied().collect()
+    }
+
+    /// The idle nodes that a reclaim sampled, as far as the state after it shows them; also those
+    /// that it woke before.
+    fn sampled_idle(&self, once: bool, after: &State) -> Vec<Node> {
+        let idle = &self.model.idle;
+        let all = !once || idle.len() <= SAMPLE_SIZE;
+        let sampled = idle
+            .keys()
+            .filter(|node| all || !after.idle.contains_key(node));
+        sampled.copied().collect()
     }
 
     fn check_agreement(&self, redis: &RedisState) -> Result<(), SequenceError> {
@@ -255,18 +283,13 @@ fn moments(between: RangeInclusive<Ms>, scripts: usize) -> Vec<(Ms, Ms)> {
     ways.collect()
 }
 
-/// Runs the scripts that a call consists of: at least two if there are several, and then until one
-/// of them returns nothing.
+/// Runs the scripts that a call consists of.
 fn run(model: &mut State, calls: &[Call], (first, later): (Ms, Ms), flaw: Option<Flaw>) -> Reply {
     let mut calls = calls.iter();
     let reply = calls.next().map(|call| step(model, call, first, flaw));
     let mut reply = reply.unwrap_or(Reply::Empty);
     for call in calls {
-        let claims = model.deadlines.len();
         add(&mut reply, step(model, call, later, flaw));
-        if model.deadlines.is_empty() || model.deadlines.len() == claims {
-            break;
-        }
     }
     reply
 }
@@ -317,7 +340,7 @@ fn differences(model: (&State, &Unmodelled), server: (&State, &Unmodelled)) -> S
     }
     compare!(
         0: run_id present lease nodes joined seen takeovers fence queue packs left claims deadlines
-           workers errors held last_id done failed foreign retried bell ledger effects,
+           workers errors held last_id done failed foreign retried idle bells ledger effects,
         1: protocol born
     );
     text

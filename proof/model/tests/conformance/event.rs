@@ -19,8 +19,8 @@ pub(crate) enum Event {
     Shift(Ms),
     /// The server restarted with its data, and all nodes are back.
     Restarted,
-    /// An idle worker takes the bell's token.
-    TakeBell,
+    /// An idle lane of a node takes the token of its bell.
+    TakeBell(Node),
     /// Workers may have died with the range at the head of the queue.
     Blame(Range),
     /// A person pushes foreign entries into the queue.
@@ -82,7 +82,7 @@ pub(crate) fn apply(event: &Event, state: &mut State, at: Ms) {
             let claims = state.claims.values_mut();
             claims.for_each(|claim| claim.run_id = OTHER_RUN);
         }
-        Event::TakeBell => state.bell = false,
+        Event::TakeBell(node) => state.bells &= !(1 << node),
         Event::Blame(range) => state.queue[0] = Entry::Range(*range),
         Event::Foreign(texts) => {
             state.queue.extend(texts.clone().map(Entry::Foreign));
@@ -123,6 +123,7 @@ fn shift(state: &mut State, by: Ms) {
         .iter_mut()
         .chain(state.joined.values_mut())
         .chain(state.seen.values_mut())
+        .chain(state.idle.values_mut())
         .chain(state.deadlines.values_mut())
         .chain(state.workers.values_mut().map(|settled| &mut settled.at));
     times.for_each(|time| *time -= by);

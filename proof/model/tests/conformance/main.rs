@@ -109,6 +109,7 @@ fn a_model_with_any_flaw_is_found_out() {
     let mut found = Vec::new();
     for flaw in Flaw::ALL
         .into_iter()
+        .chain(Flaw::OF_BELLS)
         .filter(|flaw| !NODE_FLAWS.contains(flaw))
     {
         let real = runtime.block_on(RealFleet::connect(&server.url()));

@@ -49,6 +49,7 @@ impl RealFleet {
                 want,
                 ttl: hold,
                 alone,
+                sleepers,
                 ..
             } => {
                 let what = ClaimCall {
@@ -58,7 +59,11 @@ impl RealFleet {
                     ttl: ttl(*hold),
                     alone: *alone,
                 };
-                claim(store, store.claim(what).await?).await?
+                let answer = match sleepers {
+                    Some(count) => store.claim_awake(what, usize::from(*count)).await?,
+                    None => store.claim(what).await?,
+                };
+                claim(store, answer).await?
             }
             Call::Extend { ttl: hold, claims } => {
                 let claims = claims

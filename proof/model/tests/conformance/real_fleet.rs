@@ -180,8 +180,9 @@ impl RealFleet {
             Event::Shift(_) | Event::Restarted | Event::Crowd { .. } => {
                 return self.rewrite(model);
             }
-            Event::TakeBell => {
-                pipe.cmd("LPOP").arg(&self.keys.bell);
+            Event::TakeBell(node) => {
+                let bell = self.keys.bell_key(&encoding::node(*node));
+                pipe.cmd("LPOP").arg(bell);
             }
             Event::Blame(range) => {
                 let range = encoding::write_range(range);
@@ -272,6 +273,12 @@ impl RealFleet {
                 .arg(&keys.deadlines)
                 .arg(*at)
                 .arg(slot.name());
+        }
+        for (node, at) in &model.idle {
+            pipe.cmd("ZADD")
+                .arg(&keys.idle)
+                .arg(*at)
+                .arg(encoding::node(*node));
         }
         for (slot, ended) in &model.workers {
             let (number, first, last) = (ended.number, ended.first, ended.last);

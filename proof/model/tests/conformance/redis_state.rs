@@ -63,6 +63,10 @@ pub(crate) fn read_commands(keys: &Keys, app: &App) -> redis::Pipeline {
             _ => pipe.cmd("LRANGE").arg(key).arg(&[0, -1]),
         };
     }
+    for node in 0..NODES {
+        let bell = keys.bell_key(&encoding::node(node));
+        pipe.cmd("LRANGE").arg(bell).arg(&[0, -1]);
+    }
     pipe.cmd("EVAL").arg(READ_PACKS).arg(0);
     pipe.arg(&[&keys.pack, &keys.staged]);
     pipe.cmd("GET").arg(&app.counter);
@@ -113,7 +117,9 @@ pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisS
     };
     read_control(&mut state, [generator, nodes, joined, seen, takeovers])?;
     state.fence = read_fence(fence)?;
+    let (partition, bells) = partition.split_at(partition.len().saturating_sub(NODES.into()));
     read_partition(&mut state, partition, (since as u64, at as u64))?;
+    state.bells = read_bells(bells)?;
     state.packs = map(packs, digits, |value| pack(value, false))?;
     state.staged = map(staged, encoding::read_staged, |value| pack(value, true))?;
     state.effects = match is_empty(counter) {
@@ -155,7 +161,7 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
     let [
         queue,
         left,
-        bell,
+        idle,
         claims,
         deadlines,
         workers,
@@ -170,11 +176,7 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
     };
     state.queue = list(queue, entry)?;
     state.left = map(left, digits, number)?;
-    state.bell = match elements(bell) {
-        [] => false,
-        [token] if bytes(token)? == b"1" => true,
-        _ => return Err(strange("bell", bell)),
-    };
+    state.idle = map(idle, encoding::read_node, time_of)?;
     state.claims = map(claims, encoding::read_slot, claim)?;
     state.deadlines = map(deadlines, encoding::read_slot, time_of)?;
     state.workers = map(workers, encoding::read_slot, ended_claim)?;
@@ -190,6 +192,19 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
     (state.foreign, state.retried) = (foreign?, retried?);
     state.ledger = list(ledger, ledger_entry)?;
     read_ids_of(state, ids)
+}
+
+/// The nodes whose bells have a token.
+fn read_bells(bells: &[Value]) -> Result<u32, String> {
+    let mut rung = 0;
+    for (node, bell) in bells.iter().enumerate() {
+        match elements(bell) {
+            [] => {}
+            [token] if bytes(token)? == b"1" => rung |= 1 << node,
+            _ => return Err(strange("a bell", bell)),
+        }
+    }
+    Ok(rung)
 }
 
 /// Reads `errors_ids`. Its field `free` is a hint, which must not hide a record.

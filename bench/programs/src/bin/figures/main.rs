@@ -1,10 +1,10 @@
 //! Measures what README promises about time and size: takeover, recovery, latency, idle cost,
-//! speed, many nodes, long queues, looking on.
+//! wake-up, speed, many nodes, long queues, looking on.
 //!
 //! `make figures` runs all but `sizes` (about eight minutes). `--quick` takes a few rounds of each,
 //! and then only completeness counts, not the times; names take some figures only. Some figures
-//! are measured on several servers; flags choose a part of these (`choice.rs`). Every figure comes from real processes and a private server on this machine; compare figures within one
-//! run only.
+//! are measured on several servers; flags choose a part of these (`choice.rs`). Every figure comes
+//! from real processes and a private server on this machine; compare figures within one run only.
 
 mod backlog;
 mod bursts;
@@ -19,6 +19,7 @@ mod sizes;
 mod snapshot;
 mod takeover;
 mod thousand;
+mod wake;
 mod work;
 
 use std::path::Path;
@@ -82,13 +83,14 @@ const QUICK: Rounds = Rounds {
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 13] = [
+const EXPERIMENTS: [(&str, Experiment); 14] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
     ("worker-kill", takeover::of_a_dead_worker),
     ("worker-pause", takeover::of_a_paused_worker),
     ("idle", idle::cost),
+    ("wake", wake::cost),
     ("speed", idle::full_speed),
     ("thousand", thousand::nodes),
     ("snapshot", snapshot::cost),

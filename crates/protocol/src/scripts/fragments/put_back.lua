@@ -2,14 +2,14 @@
 -- errors_store.
 
 -- Ends the claim of a slot: its messages go to the front of the queue, or its records are free.
---   keys   {queue, claims, deadlines, bell, errors_held, errors_ids}, by name
---   slot   node:part
---   value  what `claims` holds for the slot
---   lost   nil if the slot itself gives back; else {now, run_id, prefix}, by name: the time, the
---          server process and the prefix of presence channels. The worker may have died, and
---          becomes a suspect
+--   keys      {queue, claims, deadlines, idle, bell, errors_held, errors_ids}, by name
+--   presence  prefix of the presence channels
+--   slot      node:part
+--   value     what `claims` holds for the slot
+--   lost      nil if the slot itself gives back; else {now, run_id}, by name: the time and the
+--             server process. The worker may have died, and becomes a suspect
 -- Returns how many messages and how many records came back.
-local function put_back(keys, slot, value, lost)
+local function put_back(keys, presence, slot, value, lost)
   redis.call('HDEL', keys.claims, slot)
   redis.call('ZREM', keys.deadlines, slot)
   local kind, _, _, body = parse_claim(value)
@@ -27,7 +27,7 @@ local function put_back(keys, slot, value, lost)
     return 0, 0
   end
   if lost then
-    local _, _, names = absent_suspects(tail, lost.prefix)
+    local _, _, names = absent_suspects(tail, presence)
     local node = string.match(slot, '^([^:]*)')
     local known = false
     for _, name in ipairs(names) do known = known or name == node end
@@ -35,7 +35,7 @@ local function put_back(keys, slot, value, lost)
     returns, tail = returns + 1, format_suspects(lost.now, lost.run_id, names)
   end
   redis.call('LPUSH', keys.queue, format_range(pack, count, first, last, returns, tail))
-  ring(keys.bell)
+  ring(keys.idle, keys.bell, presence)
   return last - first + 1, 0
 end
 

@@ -141,6 +141,7 @@ impl Chooser<'_> {
             want: self.one(&[2, 1, 3, 100, 17, 100, 0]),
             ttl: self.one(&TTLS),
             alone: self.usually(true, &[false]),
+            sleepers: self.one(&[None, Some(0), Some(1)]),
         }
     }
 

@@ -1,0 +1,205 @@
+//! What it costs the server to wake one of many idle nodes.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use baton::{Effects, FleetName, Target};
+use baton_figures::{TIMEOUT, runtime, server_programs};
+use baton_processes::{Info, redis_cpu_us};
+use baton_protocol::{
+    Claim, ClaimCall, Commit, CommitCall, Cursor, PackBuilder, Publish, PublishCall, Seal, Slot,
+    Store, new_name,
+};
+use baton_server::PrivateServer;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::Rounds;
+use crate::report::{Report, quartiles};
+
+const EPOCH: u64 = 1;
+/// Messages between two readings of the server's clock.
+const GROUP: usize = 25;
+/// Idle nodes are watched for so many times this long: each claims by itself once in five seconds.
+const IDLE_SLICES: usize = 50;
+const IDLE_SLICE: Duration = Duration::from_millis(100);
+const GOAL_US: f64 = 100.0;
+
+/// Wakes one of 1, 100, 400 and 1,000 idle nodes, on every server that this machine has.
+pub(crate) fn cost(_: &Path, rounds: Rounds, report: &mut Report) -> Result<()> {
+    for program in server_programs()? {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        for nodes in [1, rounds.crowd / 10, rounds.crowd * 2 / 5, rounds.crowd] {
+            let server = PrivateServer::builder().program(&program).start()?;
+            let cost = runtime()?.block_on(measure(&server, nodes, rounds.messages / 50))?;
+            let what = format!("{name}: waking one of {nodes} idle nodes, Redis CPU");
+            let measured = format!("{cost:.0} µs");
+            match nodes == rounds.crowd {
+                true => report.add(&what, &measured, "≤ 100 µs", cost <= GOAL_US),
+                false => report.tell(&what, &measured),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The server's processor time to wake a node, in µs: what a message costs whose node sleeps, less
+/// what it costs if a lane claims it by itself, and less what nodes cost that only sleep.
+async fn measure(server: &PrivateServer, nodes: usize, groups: usize) -> Result<f64> {
+    let mut redis = redis::Client::open(server.url())?.get_connection()?;
+    let (target, fleet) = (Target::parse(&server.url())?, FleetName::new("wake")?);
+    let generator = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
+    let sealed = generator.seal(EPOCH).await?;
+    ensure!(matches!(sealed, Seal::Sealed { .. }), "{sealed:?}");
+
+    let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
+    let (slot, mut seq) = (Slot::new(store.node(), 0), 1);
+    // The first message brings the scripts to the server.
+    handle_next(&generator, &store, &slot, seq).await?;
+    let awake = median_us(&mut redis, groups, async || {
+        for _ in 0..GROUP {
+            seq += 1;
+            handle_next(&generator, &store, &slot, seq).await?;
+        }
+        Ok(())
+    });
+    let (awake, _) = awake.await?;
+
+    let (sender, mut ends) = mpsc::unbounded_channel();
+    let mut sleepers = JoinSet::new();
+    for _ in 0..nodes {
+        let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
+        sleepers.spawn(work(store, sender.clone()));
+    }
+    wait_until_asleep(&mut redis, nodes).await?;
+    let asleep = median_us(&mut redis, IDLE_SLICES, async || {
+        tokio::time::sleep(IDLE_SLICE).await;
+        Ok(())
+    });
+    let (asleep, slice) = asleep.await?;
+
+    let woken = median_us(&mut redis, groups, async || {
+        for _ in 0..GROUP {
+            seq += 1;
+            publish(&generator, seq).await?;
+            tokio::select! {
+                ended = ends.recv() => ensure!(ended == Some(seq), "{ended:?} ended, not {seq}"),
+                stopped = sleepers.join_next() => bail!("a sleeper stopped: {stopped:?}"),
+                () = tokio::time::sleep(TIMEOUT) => bail!("no node woke up"),
+            }
+        }
+        Ok(())
+    });
+    let (woken, took) = woken.await?;
+    let asleep = asleep * took.as_secs_f64() / slice.as_secs_f64();
+    Ok((woken - asleep - awake) / GROUP as f64)
+}
+
+/// Runs something a few times. Returns the median of the server's processor time, in µs, and how
+/// long one run took on average.
+async fn median_us(
+    redis: &mut redis::Connection,
+    runs: usize,
+    mut run: impl AsyncFnMut() -> Result<()>,
+) -> Result<(f64, Duration)> {
+    let (mut costs, began) = (Vec::new(), Instant::now());
+    for _ in 0..runs {
+        let before = redis_cpu_us(redis)?;
+        run().await?;
+        costs.push(redis_cpu_us(redis)? - before);
+    }
+    let [_, median, _] = quartiles(&costs);
+    Ok((median, began.elapsed() / u32::try_from(runs)?))
+}
+
+/// Publishes message `number`, claims it under the same number and commits it.
+async fn handle_next(generator: &Store, store: &Store, slot: &Slot, number: u64) -> Result<()> {
+    publish(generator, number).await?;
+    let claim = store.claim(call(slot, number)).await?;
+    ensure!(matches!(claim, Claim::Claimed { .. }), "{claim:?}");
+    let effects = Effects::default();
+    let answer = store.commit(slot, number, ended(number, &effects)).await?;
+    ensure!(answer == Commit::Done, "{answer:?}");
+    Ok(())
+}
+
+/// Waits until every node blocks.
+async fn wait_until_asleep(redis: &mut redis::Connection, nodes: usize) -> Result<()> {
+    let deadline = Instant::now() + TIMEOUT;
+    while Info::read(redis, "clients")?.number("blocked_clients")? < nodes as f64 {
+        ensure!(Instant::now() < deadline, "not all nodes fell asleep");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+async fn publish(generator: &Store, seq: u64) -> Result<()> {
+    let mut pack = PackBuilder::default();
+    pack.push(&[b'x'; 64]);
+    let call = PublishCall {
+        epoch: EPOCH,
+        first: seq,
+        count: 1,
+        cursor: Cursor::default(),
+        max_pending: u64::MAX,
+        digest: None,
+        pack: &pack.finish(0),
+        stage: generator.new_stage(),
+        is_staged: false,
+    };
+    let answer = generator.publish(call).await?;
+    ensure!(answer == Publish::Ok, "{answer:?}");
+    Ok(())
+}
+
+/// A worker with one lane: it sleeps until the bell rings, claims and commits.
+async fn work(store: Store, ends: mpsc::UnboundedSender<u64>) -> Result<()> {
+    let (slot, effects) = (Slot::new(store.node(), 0), Effects::default());
+    let mut number = 1;
+    let mut claim = store.claim(call(&slot, number)).await?;
+    loop {
+        claim = match claim {
+            Claim::Empty => {
+                let turn = store.bell_turn().await;
+                turn.wait_and_claim(call(&slot, number)).await?
+            }
+            Claim::Claimed { range, .. } => {
+                let outcomes = ended(range.first, &effects);
+                let next = call(&slot, number + 1);
+                let answers = store
+                    .commit_and_claim(&slot, number, outcomes, next)
+                    .await?;
+                ensure!(matches!(answers.0, Ok(Commit::Done)), "{answers:?}");
+                number += 1;
+                ends.send(range.first).context("the measuring has ended")?;
+                answers.1?
+            }
+            // A server that learns its scripts may have run the claim before the commit.
+            Claim::Held { .. } => store.claim(call(&slot, number)).await?,
+            Claim::Stale => bail!("claim {number} is stale"),
+        };
+    }
+}
+
+/// The commit of one message.
+fn ended(seq: u64, effects: &Effects) -> CommitCall<'_> {
+    CommitCall {
+        first: seq,
+        last: seq,
+        failed: &[],
+        effects,
+        max_errors: 0,
+        digest: None,
+    }
+}
+
+fn call(slot: &Slot, number: u64) -> ClaimCall<'_> {
+    ClaimCall {
+        slot,
+        number,
+        want: 1,
+        ttl: TIMEOUT,
+        alone: true,
+    }
+}
