@@ -65,31 +65,33 @@ local MAX_HEADS = 100
 local held = redis.call('HGET', claims, slot)
 local ended = redis.call('HGET', workers, slot)
 must_be(deadlines, 'zset')
-must_be(idle, 'zset')
-local generator = redis.call('HGET', fence, 'node')
+local idle_nodes = redis.call('ZCARD', idle)
 local now = now_ms()
 
--- The node is idle, unless the lane holds another claim. A generator is not idle: its lanes do not
--- sleep.
-local function fall_asleep()
-  if is_alone and node ~= generator then redis.call('ZADD', idle, 'NX', now, node) end
+-- Whether the node may be idle: the lane holds no other claim, and the node does not generate. The
+-- lanes of a generator do not sleep.
+local function may_sleep()
+  return is_alone and redis.call('HGET', fence, 'node') ~= node
 end
 
--- The lane gets messages.
-local function wake_up()
-  if sleepers == '0' then
+-- The lane gets messages. If it slept, the node stays idle only if another lane waits to sleep.
+local function wake_up(stays_idle)
+  if stays_idle then
+    redis.call('ZADD', idle, 'NX', now, node)
+  elseif sleepers == '0' then
     redis.call('ZREM', idle, node)
-  elseif sleepers ~= '' then
-    fall_asleep()
   end
 end
 
 -- The answer if no message can be claimed.
 local function empty()
+  local sleeps = may_sleep()
   begin_writes(claims)
-  fall_asleep()
+  if sleeps then redis.call('ZADD', idle, 'NX', now, node) end
   return {'empty'}
 end
+
+local stays_idle = sleepers ~= '' and sleepers ~= '0' and may_sleep()
 
 -- The answer to a claim of first..last. `bytes` is the length of the pack.
 local function claimed(range, pack_count, first, last, field, bytes)
@@ -111,7 +113,7 @@ if held then
     or {'claimed', body, '', ''}
   begin_writes(claims)
   redis.call('ZADD', deadlines, now + ttl_ms, slot)
-  wake_up()
+  wake_up(stays_idle)
   return answer
 end
 if ended and number <= tonumber(string.match(ended, '^(%d+) ') or '0') then return {'stale'} end
@@ -141,8 +143,10 @@ for _ = 1, MAX_HEADS do
     end
     redis.call('HSET', claims, slot, 'm ' .. number_text .. ' ' .. run_id .. ' ' .. range)
     redis.call('ZADD', deadlines, now + ttl_ms, slot)
-    wake_up()
-    if redis.call('LLEN', queue) > 0 then ring(idle, bell, prefix) end
+    wake_up(stays_idle)
+    if (idle_nodes > 0 or stays_idle) and redis.call('LLEN', queue) > 0 then
+      ring(idle, bell, prefix)
+    end
     return answer
   end
 

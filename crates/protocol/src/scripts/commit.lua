@@ -67,7 +67,7 @@ local effects, reason = check_effects(FIRST_RECORD + failed, FIRST_EFFECT_KEY)
 if not effects then return {'refused', reason} end
 local is_whole_pack = count == pack_count
 local left = is_whole_pack and 0 or (read_count(left_of, field) or pack_count) - count
-must_be(deadlines, 'zset')
+if last < held_last then must_be(deadlines, 'zset') end
 local counters = redis.call('HMGET', stats, 'done', 'failed')
 if checked_count(stats, 'done', counters[1]) + count >= MAX_EXACT
   or checked_count(stats, 'failed', counters[2]) + count >= MAX_EXACT then
@@ -76,10 +76,10 @@ end
 if digest ~= '' then must_be(ledger, 'list') end
 local time = redis.call('TIME')
 
+-- It fails, and writes nothing, if `deadlines` has another type.
+if last == held_last then redis.call('ZREM', deadlines, slot) end
 redis.call('HDEL', claims, slot)
-if last == held_last then
-  redis.call('ZREM', deadlines, slot)
-else
+if last < held_last then
   redis.call('HSET', claims, slot, 'm ' .. number_text .. ' ' .. run_id .. ' '
     .. format_range(pack, pack_count, last + 1, held_last, returns, tail))
 end

@@ -51,7 +51,7 @@ script!(
 script!(
     PUBLISH,
     "publish",
-    ["key_types", "counts", "bell", "ledger", "packs"]
+    ["key_types", "counts", "bell", "ledger"]
 );
 script!(
     CLAIM,

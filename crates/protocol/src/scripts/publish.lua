@@ -49,26 +49,26 @@ local open = fleet_last + checked_count(stats, 'retried', counters[3])
 if open + tonumber(count) > tonumber(max_open) then
   return {'full', string.format('%.0f', open)}
 end
-local is_staged = bytes == ''
-if is_staged and pack_bytes(staged) == 0 then return {'missing'} end
 must_be(queue, 'list')
-must_be(idle, 'zset')
+-- Few calls: after the copy of a large pack, each of them finds the server's caches cold.
+local idle_nodes = redis.call('ZCARD', idle)
 local time
 if digest ~= '' then
   must_be(ledger, 'list')
   time = redis.call('TIME')
 end
 
-if is_staged then
+if bytes == '' then
+  -- It must expire until here, else the generator did not write it.
+  if redis.call('PERSIST', staged) == 0 then return {'missing'} end
   -- The bytes stay where they are in memory: neither Lua nor the server copies them.
-  redis.call('PERSIST', staged)
   redis.call('RENAME', staged, pack)
 else
   redis.call('SET', pack, bytes)
 end
 redis.call('RPUSH', queue, first .. ' ' .. count .. ' ' .. first .. ' ' .. last .. ' 0')
 redis.call('HSET', fence, 'last', last, 'cursor', cursor)
-ring(idle, bell, presence)
+if idle_nodes > 0 then ring(idle, bell, presence) end
 if digest ~= '' then
   append_entry(ledger, 'p ' .. epoch .. ' ' .. first .. ' ' .. last .. ' ' .. digest, time)
 end

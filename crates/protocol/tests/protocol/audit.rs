@@ -239,9 +239,9 @@ async fn commit_broken(fleet: &Fleet, number: &str, last: &str, ours: &str, brok
 async fn an_audit_finds_a_commit_that_leaves_its_claim() {
     let (fleet, g, w) = audited(3).await;
     let _ = w.take_and_stall(1, 2).await;
-    let ours = "redis.call('HDEL', claims, slot)\n\
-                if last == held_last then\n  redis.call('ZREM', deadlines, slot)\nelse";
-    commit_broken(&fleet, "1", "2", ours, "if last ~= held_last then").await;
+    let ours = "if last == held_last then redis.call('ZREM', deadlines, slot) end\n\
+                redis.call('HDEL', claims, slot)\n";
+    commit_broken(&fleet, "1", "2", ours, "").await;
     let _ = g.reclaim().await.unwrap();
     let late = fleet.lane("late").await;
     assert_eq!(late.take(1, 1).await, "m1 (1)");
@@ -258,8 +258,9 @@ async fn an_audit_finds_a_commit_that_leaves_its_claim() {
 async fn an_audit_finds_a_commit_that_drops_the_rest_of_its_claim() {
     let (fleet, g, w) = audited(3).await;
     let _ = w.take(1, 3).await;
-    let ours = "if last == held_last then";
-    commit_broken(&fleet, "1", "1", ours, "if true then").await;
+    let ours = "redis.call('HDEL', claims, slot)\nif last < held_last then";
+    let broken = "redis.call('HDEL', claims, slot)\nif false then";
+    commit_broken(&fleet, "1", "1", ours, broken).await;
     assert_eq!(
         findings(&g).await,
         [

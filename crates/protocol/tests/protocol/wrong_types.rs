@@ -129,7 +129,7 @@ async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "queue claims deadlines workers idle fence";
+    let keys = "queue claims deadlines workers idle";
     refuses(keys, async |busy| {
         let lane = busy.w.sibling(7);
         lane.store
