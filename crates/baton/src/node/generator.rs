@@ -11,6 +11,7 @@ mod publish;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use baton_protocol::{Cursor, Digest, PackBuilder, Publish, Seal, crash};
@@ -137,7 +138,8 @@ impl<'a, S: Source> Reign<'a, S> {
                 let Some(prepared) = self.next_pack().await else {
                     break;
                 };
-                under_way.push_back(publish::send(Arc::clone(self.ctx), self.epoch, prepared));
+                let sending = publish::send(Arc::clone(self.ctx), self.epoch, prepared);
+                under_way.push_back(begin(sending).await);
             }
             // With a full window nothing new is sent before an answer comes.
             let due = self.next_due(under_way.len() < WINDOW);
@@ -338,6 +340,20 @@ impl<'a, S: Source> Reign<'a, S> {
         tokio::select! {
             () = self.ctx.pause_after(error) => {}
             () = self.ctx.stopped() => {}
+        }
+    }
+}
+
+/// Begins to send a pack, and lets the connection write it. Else Redis would wait for all packs of the
+/// window to be made, and the generator for all of them to be answered.
+async fn begin<F: Future>(sending: F) -> impl Future<Output = F::Output> {
+    let mut sending = Box::pin(sending);
+    let sent = std::future::poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
+    tokio::task::yield_now().await;
+    async move {
+        match sent {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => sending.await,
         }
     }
 }
