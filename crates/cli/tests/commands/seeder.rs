@@ -68,20 +68,20 @@ impl Seeder {
     pub(crate) fn publish(&mut self, texts: &[impl AsRef<[u8]>]) {
         let mut builder = PackBuilder::default();
         texts.iter().for_each(|text| builder.push(text.as_ref()));
-        let pack = builder.finish(AT_MS);
+        let (count, pack) = (builder.count(), builder.finish(AT_MS));
         let publish = self.store.publish(PublishCall {
             stage: 1,
             is_staged: false,
             epoch: 1,
             first: self.next,
-            count: builder.count(),
+            count,
             cursor: baton_protocol::Cursor::default(),
             max_pending: u64::MAX >> 12,
             digest: None,
             pack: &pack,
         });
         assert_eq!(self.runtime.block_on(publish).unwrap(), Publish::Ok);
-        self.next += builder.count();
+        self.next += count;
     }
 
     /// Claims the oldest waiting messages.

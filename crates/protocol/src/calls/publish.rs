@@ -124,10 +124,10 @@ impl Store {
     /// Publishes one pack, or nothing. A large pack is staged first, with a plain command on the
     /// same connection: its texts do not pass through the script, which would copy them.
     pub async fn publish(&self, call: PublishCall<'_>) -> Result<Publish, Error> {
-        if call.count > MAX_PACK_MESSAGES {
+        let count = call.count;
+        if !(1..=MAX_PACK_MESSAGES).contains(&count) {
             // The scripts would take its range for a foreign entry.
-            let count = call.count;
-            let problem = format!("a pack has at most {MAX_PACK_MESSAGES} messages, not {count}");
+            let problem = format!("a pack has 1 to {MAX_PACK_MESSAGES} messages, not {count}");
             return Err(Error::Refused(problem));
         }
         let publish = |verb: &str, text: &str| self.publish_words(verb, text, call);
