@@ -76,7 +76,9 @@ impl Noise {
         let Some(since) = self.since else {
             return Ok(String::new());
         };
-        let per_node = arena.fleet.alive().len().max(1) as f64 * since.elapsed().as_secs_f64();
+        // The first attempts follow each other quickly, so a shorter fault would count too many.
+        let seconds = since.elapsed().as_secs_f64().max(1.0);
+        let per_node = arena.fleet.alive().len().max(1) as f64 * seconds;
         let complains = |told: &Told| {
             matches!(
                 told.event(),
