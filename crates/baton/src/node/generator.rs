@@ -99,6 +99,8 @@ struct Reign<'a, S> {
     unavailable_warned: Option<Instant>,
     /// When the generator last warned that the queue is full.
     full_warned: Option<Instant>,
+    /// Since when the queue is full.
+    full_since: Option<Instant>,
     /// The pause after the next answer that the queue is full.
     full_pause: Duration,
     text: Vec<u8>,
@@ -118,6 +120,7 @@ impl<'a, S: Source> Reign<'a, S> {
             left_out_warned: None,
             unavailable_warned: None,
             full_warned: None,
+            full_since: None,
             full_pause: publish::FULL_PAUSE.0,
             text: Vec::new(),
             builder: PackBuilder::default(),

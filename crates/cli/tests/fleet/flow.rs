@@ -34,6 +34,15 @@ fn a_full_queue_holds_the_generator_back_and_drops_nothing() {
 }
 
 #[test]
+fn a_generator_at_full_speed_says_so_when_no_worker_makes_room() {
+    let server = server();
+    let fleet = fleet_of(1, &server, "--interval 0 --max-pending 3");
+    wait_for(&fleet, 0, "the warning", |told| {
+        warns(told, "the queue is full (3")
+    });
+}
+
+#[test]
 fn a_generator_that_a_full_queue_keeps_from_its_schedule_says_so() {
     let server = server();
     let fleet = fleet_of(1, &server, "--interval 5ms --max-pending 3");

@@ -221,3 +221,15 @@ async fn a_range_of_more_messages_than_a_pack_can_have_is_foreign() {
     let census = g.census().await.unwrap();
     assert_eq!((census.foreign, census.balanced()), (1, true));
 }
+
+#[tokio::test]
+async fn a_claim_with_a_number_beyond_2_to_the_53_is_none_of_ours() {
+    let fleet = Fleet::new().await;
+    let (_g, w) = fleet.with_messages(2).await;
+    let forged = "m 99999999999999999999 abc 1 2 1 2 0";
+    fleet
+        .write(&["HSET", &fleet.keys.claims, w.slot.name(), forged])
+        .await;
+    assert_eq!(w.claim(1, 1).await, Claim::Held { number: 0 });
+    assert_eq!(w.give_back(0).await, GiveBack::Lost);
+}

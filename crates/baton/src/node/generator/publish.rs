@@ -93,6 +93,7 @@ impl<S: Source> Reign<'_, S> {
             return Some(Refused { prepared, trouble });
         }
         self.full_pause = FULL_PAUSE.0;
+        self.full_since = None;
         if !prepared.announced {
             prepared.announced = true;
             crash::point("after-publish");
@@ -128,11 +129,13 @@ impl<S: Source> Reign<'_, S> {
         Ok(None)
     }
 
-    /// Warns now and then that the queue is full. At full speed it always is: the generator is
-    /// faster than the workers.
+    /// Warns now and then that the queue is full. At full speed it often is for a moment, because the
+    /// generator is faster than the workers; then it warns if none of them made room for long.
     fn warn_full(&mut self, open: u64) {
+        let since = *self.full_since.get_or_insert_with(Instant::now);
         let is_scheduled = self.ctx.config.interval > Duration::ZERO;
-        if is_scheduled && !warned_lately(self.full_warned) {
+        let is_stuck = is_scheduled || !warned_lately(Some(since));
+        if is_stuck && !warned_lately(self.full_warned) {
             self.full_warned = Some(Instant::now());
             self.ctx.warn(Warning::QueueFull { open });
         }
