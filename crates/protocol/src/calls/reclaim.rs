@@ -13,7 +13,7 @@ const PROBES: u64 = 2;
 /// The same for the first call of [`Store::reclaim_absent`], which is to find them all.
 const ALL_PROBES: u64 = 1000;
 /// Returned records after which a call checks no further claim.
-const MAX_RECORDS: u64 = 3_000;
+const MAX_RECORDS: u64 = 2_000;
 
 /// What a reclaim returned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
