@@ -63,7 +63,7 @@ fn max_redis_us(cell: &Cell) -> Option<f64> {
     }
 }
 
-/// What `baton bench` measures unless it is told otherwise.
+/// The settings of `baton bench` without flags.
 fn is_usual(cell: &Cell) -> bool {
     cell.persistence == Persistence::None && cell.workers == 2
 }
