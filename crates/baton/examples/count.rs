@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use baton::{Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
+use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Rejected, Source, Target};
 
 struct Numbers;
 
@@ -17,9 +17,13 @@ impl Source for Numbers {
 struct Count;
 
 impl Handler for Count {
-    async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(
+        &self,
+        message: Message<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), HandlerError> {
         if message.seq.is_multiple_of(13) {
-            return Err("thirteen again".into());
+            return Err(Rejected::new("thirteen again").into());
         }
         // Written in the step that commits the message: the counter is exact, whatever crashes.
         effects.incr_by("counted", 1);

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example effects -- redis://localhost`
 
-use baton::{Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
+use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Rejected, Source, Target};
 
 /// Orders of a few customers.
 struct Orders;
@@ -18,10 +18,14 @@ impl Source for Orders {
 struct Totals;
 
 impl Handler for Totals {
-    async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(
+        &self,
+        message: Message<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), HandlerError> {
         let text = std::str::from_utf8(message.text).map_err(Rejected::because)?;
         let Some((customer, amount)) = text.split_once(' ') else {
-            return Err(format!("no amount in {text:?}").into());
+            return Err(Rejected::new(format!("no amount in {text:?}")).into());
         };
         let amount: i64 = amount.parse().map_err(Rejected::because)?;
         // All of it, or nothing of it, in the step that commits the message.

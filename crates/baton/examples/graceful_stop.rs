@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use baton::{Effects, Event, FleetName, Handler, Message, Node, Rejected, Source, Target};
+use baton::{Effects, Event, FleetName, Handler, HandlerError, Message, Node, Source, Target};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -23,7 +23,7 @@ impl Source for Numbers {
 struct Slow;
 
 impl Handler for Slow {
-    async fn handle(&self, _: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(&self, _: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
         tokio::time::sleep(Duration::from_millis(200)).await;
         Ok(())
     }

@@ -8,7 +8,7 @@
 //! every copy:
 //!
 //! ```no_run
-//! use baton::{Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
+//! use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Rejected, Source, Target};
 //!
 //! struct Hello;
 //!
@@ -21,9 +21,13 @@
 //! struct Count;
 //!
 //! impl Handler for Count {
-//!     async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
+//!     async fn handle(
+//!         &self,
+//!         message: Message<'_>,
+//!         effects: &mut Effects,
+//!     ) -> Result<(), HandlerError> {
 //!         if message.text.is_empty() {
-//!             return Err("nothing to count".into());
+//!             return Err(Rejected::new("nothing to count").into());
 //!         }
 //!         effects.incr_by("hellos", 1);
 //!         Ok(())
@@ -45,8 +49,9 @@
 //! 2. **Who handles.** A worker *claims* messages, runs the handler, and *commits*. The commit ends
 //!    the claim, counts the outcomes and writes the staged [`Effects`] in one atomic step. When a
 //!    worker dies, its claim returns to the queue.
-//! 3. **What fails.** A handler returns [`Rejected`], and the message goes to the errors store with
-//!    the reason. [`Inspector`] reads, retries, drops and takes failed messages.
+//! 3. **What fails.** A handler returns an error, and a worker tries the message again later; after
+//!    the last attempt, or if the handler returns [`Rejected`], it goes to the errors store with the
+//!    reason. [`Inspector`] reads, retries, drops and takes failed messages.
 //! 4. **What happens.** [`NodeBuilder::on_event`] reports each [`Event`] of this node.
 //!    [`inspect::Watch`] follows the whole fleet: snapshots, rates, health.
 //! 5. **How it ends.** [`Node::run`] takes a future; when it resolves, the node resigns, finishes or
@@ -78,7 +83,8 @@ pub use node::Node;
 pub use node::builder::NodeBuilder;
 pub use node::config::Missed;
 pub use node::event::Event;
-pub use node::handler::{Handler, Message, Rejected, Source};
+pub use node::handler::{Handler, Key, Message, Source};
+pub use node::handler_error::{HandlerError, Rejected};
 pub use node::warning::Warning;
 
 /// What an [`Inspector`] and a watch return.

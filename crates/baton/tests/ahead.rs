@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use baton::{
-    Effects, FleetName, Handler, Inspector, Message, Node, NodeBuilder, Rejected, Source, Target,
+    Effects, FleetName, Handler, HandlerError, Inspector, Message, Node, NodeBuilder, Source,
+    Target,
 };
 use baton_server::PrivateServer;
 use redis::Commands;
@@ -133,7 +134,7 @@ where
     F: Fn(&Message<'_>) -> W + Send + Sync + 'static,
     W: Future<Output = ()> + Send,
 {
-    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
         (self.0)(&message).await;
         Ok(())
     }

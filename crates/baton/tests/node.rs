@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use baton::inspect::Snapshot;
 use baton::{
-    Effects, Event, FailedMessage, FleetName, Handler, Inspector, Message, Node, NodeBuilder,
-    Rejected, Source, Target,
+    Effects, Event, FailedMessage, FleetName, Handler, HandlerError, Inspector, Message, Node,
+    NodeBuilder, Rejected, Source, Target,
 };
 use baton_protocol::record;
 use baton_server::PrivateServer;
@@ -103,11 +103,15 @@ fn records(server: &PrivateServer) -> Vec<FailedMessage> {
 struct Counting;
 
 impl Handler for Counting {
-    async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(
+        &self,
+        message: Message<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), HandlerError> {
         effects.incr_by("counted", 1);
         effects.sadd("numbers", message.seq.to_string());
         if message.seq.is_multiple_of(10) {
-            return Err("a round number".into());
+            return Err(Rejected::new("a round number").into());
         }
         Ok(())
     }
@@ -131,7 +135,7 @@ async fn effects_of_done_messages_are_written_once_and_those_of_failed_ones_neve
 struct Panicking;
 
 impl Handler for Panicking {
-    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
         assert!(message.seq != 7, "seven");
         Ok(())
     }
@@ -154,7 +158,11 @@ async fn a_panic_of_the_handler_fails_that_message_alone() {
 struct BadEffect;
 
 impl Handler for BadEffect {
-    async fn handle(&self, message: Message<'_>, effects: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(
+        &self,
+        message: Message<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), HandlerError> {
         match message.seq {
             42 => effects.incr_by("a list", 1),
             _ => effects.incr_by("counted", 1),
@@ -190,7 +198,7 @@ async fn an_effect_that_cannot_work_fails_its_message_and_not_its_neighbours() {
 struct Fine;
 
 impl Handler for Fine {
-    async fn handle(&self, _: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(&self, _: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
         Ok(())
     }
 }
@@ -226,10 +234,10 @@ async fn a_claim_that_overtakes_the_first_commit_is_asked_for_again_at_once() {
 struct Matching;
 
 impl Handler for Matching {
-    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
         match message.text == format!("message {}", message.seq).as_bytes() {
             true => Ok(()),
-            false => Err("a text of another message".into()),
+            false => Err(Rejected::new("a text of another message").into()),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton::inspect::{NodeRole, Point, TakeoverCause, View, Watch};
-use baton::{Effects, Handler, Message, Rejected};
+use baton::{Effects, Handler, HandlerError, Message};
 use baton_server::PrivateServer;
 
 use copies::{Fleet, LEASE_TTL, Usual, at_work, until};
@@ -20,7 +20,7 @@ fn server() -> PrivateServer {
 struct Hangs;
 
 impl Handler for Hangs {
-    async fn handle(&self, _: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(&self, _: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
         std::future::pending().await
     }
 }

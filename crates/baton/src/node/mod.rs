@@ -10,6 +10,7 @@ mod election;
 pub(crate) mod event;
 mod generator;
 pub(crate) mod handler;
+pub(crate) mod handler_error;
 pub(crate) mod meter;
 mod outbox;
 mod pack_cache;

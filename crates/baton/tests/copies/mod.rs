@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton::inspect::{Limits, Meter, View, Watch};
-use baton::{Effects, FleetName, Handler, Message, Node, NodeBuilder, Rejected, Source, Target};
+use baton::{
+    Effects, FleetName, Handler, HandlerError, Message, Node, NodeBuilder, Rejected, Source, Target,
+};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -105,9 +107,9 @@ impl Source for Numbers {
 pub(crate) struct Usual;
 
 impl Handler for Usual {
-    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
         match message.seq.is_multiple_of(10) {
-            true => Err("a round number".into()),
+            true => Err(Rejected::new("a round number").into()),
             false => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use baton::{Effects, Handler, Message, Rejected};
+use baton::{Effects, Handler, HandlerError, Message, Rejected};
 use tokio::time::Instant;
 
 use crate::args::RunArgs;
@@ -70,14 +70,15 @@ impl PretendedWork {
 }
 
 impl Handler for PretendedWork {
-    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
         let time = self.time(message.text);
         if !time.is_zero() {
             self.sleep(time).await;
         }
         if self.error_rate > 0.0 && rand::random_bool(self.error_rate) {
             let percent = (self.error_rate * 1e6).round() / 1e4;
-            return Err(format!("found faulty by chance ({percent} %)").into());
+            let reason = format!("found faulty by chance ({percent} %)");
+            return Err(Rejected::new(reason).into());
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use baton::{Effects, FleetName, Handler, Message, Node, Rejected, Source, Target};
+use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Source, Target};
 use baton_bench::ServerProbe;
 use baton_figures::runtime;
 use baton_server::PrivateServer;
@@ -39,7 +39,7 @@ impl Source for Stopwatch {
 }
 
 impl Handler for Stopwatch {
-    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), Rejected> {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
         let now = Instant::now();
         let mut times = self.lock();
         if let Some(made) = times.made.remove(&message.seq) {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::claim::HeldClaim;
 use super::{LaneBatchSize, STOP_GRACE};
 use crate::node::context::Context;
-use crate::{Effects, Handler, Message, Rejected};
+use crate::{Effects, Handler, HandlerError, Message};
 
 /// After how many messages a lane with a quick handler checks whether its batch is over.
 const CHECK_EVERY: u64 = 16;
@@ -91,6 +91,7 @@ impl<H: Handler> BatchHandler<H> {
                 at_ms,
                 attempt: outcomes.attempt(),
                 text,
+                origin: "",
             };
             let mut effects = Effects::default();
             let Some((ended, pending)) = self.handle_one(message, &mut effects).await else {
@@ -99,8 +100,8 @@ impl<H: Handler> BatchHandler<H> {
             waited = pending;
             match ended {
                 Ok(()) => outcomes.done(effects),
-                Err(rejected) => {
-                    outcomes.failed(rejected.reason(), text, self.ctx.clock.now_ms());
+                Err(error) => {
+                    outcomes.failed(error.reason(), text, self.ctx.clock.now_ms());
                 }
             }
             if let Some(digest) = &mut outcomes.digest {
@@ -119,7 +120,7 @@ impl<H: Handler> BatchHandler<H> {
         &self,
         message: Message<'_>,
         effects: &mut Effects,
-    ) -> Option<(Result<(), Rejected>, bool)> {
+    ) -> Option<(Result<(), HandlerError>, bool)> {
         let handling = AssertUnwindSafe(self.handler.handle(message, effects)).catch_unwind();
         let mut handling = std::pin::pin!(handling);
         let first_poll = std::future::poll_fn(|cx| Poll::Ready(handling.as_mut().poll(cx))).await;
