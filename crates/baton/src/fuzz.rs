@@ -35,7 +35,7 @@ pub fn pack(data: &[u8]) {
     );
     let mut builder = PackBuilder::default();
     pack.texts.iter().for_each(|text| builder.push(text));
-    let written = builder.finish(pack.at_ms);
+    let written = builder.finish(pack.at_ms, pack.origin);
     assert_eq!(Pack::parse(&written).ok(), Some(pack));
     assert!(
         Pack::parse(&[data, b"x"].concat()).is_err(),
@@ -249,6 +249,7 @@ fn written(entry: &Entry) -> String {
             format!("c {slot} {first} {last} {failed} {digest} {s} {us}")
         }
         Entry::Retried { seq, .. } => format!("r {seq} {s} {us}"),
+        Entry::Delayed { seq, .. } => format!("d {seq} {s} {us}"),
     }
 }
 

@@ -8,9 +8,11 @@ const BATCH_TIME: (Duration, Duration) = (Duration::from_millis(40), Duration::f
 const WORK_PER_WAIT: u32 = 3;
 /// Work that takes no longer than this may wait for its lane: to give so little back costs more
 /// than it brings, and a lane with such batches claims ahead.
-const MOMENT: Duration = Duration::from_millis(10);
+pub(crate) const MOMENT: Duration = Duration::from_millis(10);
 /// Max messages of one claim.
 const MAX_WANT: u64 = 1000;
+/// Max messages of the first claim in a lane's life, when the lane does not know its handler.
+const FIRST_WANT: u64 = 100;
 /// A lane claims at most so many times what it has handled: what it knows of its handler may rest
 /// on a few messages.
 const MAX_GROWTH: u64 = 100;
@@ -74,11 +76,11 @@ impl BatchSize {
             .is_some_and(|handling| handling.saturating_mul(want) <= MOMENT)
     }
 
-    /// Max messages of the next claim. The first one of a lane's life is for a single message: the
-    /// handler may take an hour for it, and an idle worker begins with the others at once.
+    /// Max messages of the next claim. If a message takes longer than a moment, the lane gives back
+    /// those behind it.
     pub(crate) fn want(&self) -> u64 {
         let Some(handling) = self.handling else {
-            return 1;
+            return FIRST_WANT;
         };
         let fitting = self.batch_time().as_nanos() / handling.as_nanos().max(1);
         let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);
@@ -127,7 +129,7 @@ mod tests {
             wants.push(want);
             size.measure(want, Duration::from_micros(want));
         }
-        assert_eq!(wants, [1, 100, MAX_WANT]);
+        assert_eq!(wants, [100, MAX_WANT, MAX_WANT]);
         size.measure(1, Duration::from_millis(80));
         assert_eq!(size.want(), 1);
     }

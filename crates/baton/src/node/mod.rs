@@ -1,5 +1,6 @@
 //! One running copy: beats, generates or works, and stops in good order.
 
+pub(crate) mod backoff;
 mod batch_size;
 pub(crate) mod builder;
 mod claim_keeper;

@@ -220,6 +220,25 @@ impl LaneSlot {
         Ok(())
     }
 
+    /// Gives back the messages of a claim behind `keep`.
+    async fn give_back_after(&self, held: &mut HeldClaim, keep: u64) -> Result<(), Error> {
+        if keep == held.range.last {
+            return Ok(());
+        }
+        crash::point("before-give-back");
+        let give_back = || {
+            let store = &self.ctx.store;
+            store.give_back_after(&self.slot, held.number, keep)
+        };
+        let answer = self.insist(give_back).await?;
+        // The commit of a claim that is lost finds that out.
+        if let Some(GiveBack::Ok | GiveBack::Lost) = answer {
+            held.range.last = keep;
+            crash::point("after-give-back");
+        }
+        Ok(())
+    }
+
     /// Gives back a claim of this slot that the lane does not know: a late twin of an earlier call
     /// took messages.
     async fn give_back_unknown(&mut self, number: u64) -> Result<(), Error> {

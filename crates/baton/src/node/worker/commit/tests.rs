@@ -20,7 +20,7 @@ fn held() -> HeldClaim {
             last: 13,
             returns: 0,
         },
-        pack: Arc::new(OwnedPack::new(pack.finish(1))),
+        pack: Arc::new(OwnedPack::new(pack.finish(1, "0123456789"))),
     }
 }
 
