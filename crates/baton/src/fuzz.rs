@@ -192,7 +192,7 @@ fn known<T>(read: Result<T, Error>) -> Option<T> {
 /// What a worker does with a claim before any handler sees a message.
 fn claimed(range: Range, bytes: &[u8]) {
     assert!((1..=range.count).contains(&range.size()));
-    let mut outcomes = Outcomes::new("node", range.first, range.returns + 1);
+    let mut outcomes = Outcomes::new("node", &range, range.first, "0123456789");
     assert!(outcomes.last() < range.first);
     let place = |seq: u64| usize::try_from(seq - range.pack).unwrap_or(usize::MAX);
     let pack = Pack::parse(bytes).ok();

@@ -47,12 +47,25 @@ fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
             first,
             last,
             failed,
+            delayed,
             attempt,
         } => LogEvent::Processed {
             first: *first,
             last: *last,
             failed: failed.into(),
+            delayed: delayed.into(),
             attempt: *attempt,
+        },
+        Event::Delayed {
+            seq,
+            attempt,
+            delay,
+            reason,
+        } => LogEvent::Delayed {
+            seq: *seq,
+            attempt: *attempt,
+            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            reason: reason.into(),
         },
         Event::Fenced { epoch, by } => LogEvent::Fenced {
             epoch: *epoch,
