@@ -110,7 +110,7 @@ local next_delayed = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
 if next_delayed[2] then
   answer[5] = string.format('%.0f', math.max(0, tonumber(next_delayed[2]) - now))
 end
-waiting = waiting + answer[2] + answer[4]
+waiting = waiting + #woken
 if waiting > 0 and not ring(keys.idle, keys.bell, prefix) and caller ~= '' then
   ring_node(keys.bell, caller)
 end

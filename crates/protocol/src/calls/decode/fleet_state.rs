@@ -23,7 +23,7 @@ pub fn fleet_state(
     let Some((nodes, rest)) = answers.split_at_checked(6) else {
         return Err(unexpected("EXEC", answers));
     };
-    let Some((messages, [version, takeovers, records])) = rest.split_at_checked(7) else {
+    let Some((messages, [version, takeovers, records])) = rest.split_at_checked(9) else {
         return Err(unexpected("EXEC", answers));
     };
     protocol(fleet, version)?;
