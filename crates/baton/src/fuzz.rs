@@ -152,7 +152,13 @@ fn whole(fleet: &FleetName, answers: &[Value]) {
         let Some(census) = known(decode::census(ranges, answers)) else {
             continue;
         };
-        let ended = [census.done, census.failed, census.pending, census.claimed];
+        let ended = [
+            census.done,
+            census.failed,
+            census.pending,
+            census.claimed,
+            census.delayed,
+        ];
         let sum: u128 = ended.map(u128::from).iter().sum();
         let open = u128::from(census.published) + u128::from(census.retried);
         assert_eq!(census.balanced(), open == sum);

@@ -132,7 +132,7 @@ fn an_effect_that_the_user_may_not_write_is_refused_like_any_other() {
     assert!(matches!(batch.next(denied(), &clock), Ok(Next::Send)));
     assert_eq!(part(&batch), (11, 11, vec![], true));
 
-    let mut without = Outcomes::new("n", &held().range, 11, "0123456789");
+    let mut without = Outcomes::new("n", &held.range, 11, "0123456789");
     without.done(Effects::default());
     let mut batch = BatchCommit::new(&held, &without);
     let next = batch.next(denied(), &clock);
