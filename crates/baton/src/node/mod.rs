@@ -112,6 +112,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             above: AtomicU64::new(0),
             meter: self.meter,
             packs: PackCache::default(),
+            handling: Arc::default(),
             held_claims: HeldClaims::default(),
             observe: self.observe,
         });

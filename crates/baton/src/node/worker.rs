@@ -33,10 +33,15 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 const LANE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The batch size of a lane, for both its slots.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct LaneBatchSize(Arc<Mutex<BatchSize>>);
 
 impl LaneBatchSize {
+    fn new(ctx: &Context) -> Self {
+        let known = Arc::clone(&ctx.handling);
+        Self(Arc::new(Mutex::new(BatchSize::new(known))))
+    }
+
     fn get(&self) -> MutexGuard<'_, BatchSize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,7 @@
 //! Handling a batch: the handler runs over the messages of a claim, one by one.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
@@ -46,12 +47,8 @@ pub(super) struct Handled {
     pub(super) unavailable: Option<String>,
 }
 
-/// How the handling of a message ended.
-struct Ended {
-    result: Result<(), HandlerError>,
-    /// Whether the handler had to wait.
-    waited: bool,
-}
+/// How the handling of a message ended: as the handler says, or with a panic.
+type Ended = std::thread::Result<Result<(), HandlerError>>;
 
 impl<H: Handler> BatchHandler<H> {
     pub(super) fn new(ctx: Arc<Context>, handler: Arc<H>, batch_size: LaneBatchSize) -> Self {
@@ -160,12 +157,25 @@ impl<H: Handler> BatchHandler<H> {
             }
             let message = self.message(&texts, held.range, seq, &batch.outcomes);
             let mut effects = Effects::default();
-            let handling = self.handle_one(slot, held, message, &mut effects, batch);
-            let Some(ended) = handling.await? else {
+            let ended = {
+                let handling = AssertUnwindSafe(self.handler.handle(message, &mut effects));
+                let mut handling = std::pin::pin!(handling.catch_unwind());
+                match poll_once(handling.as_mut()).await {
+                    Poll::Ready(ended) => {
+                        waited = false;
+                        Some(ended)
+                    }
+                    // Boxed: a quick handler pays nothing for it.
+                    Poll::Pending => {
+                        waited = true;
+                        Box::pin(self.wait(slot, held, seq, handling, batch)).await?
+                    }
+                }
+            };
+            let Some(ended) = ended else {
                 break;
             };
-            waited = ended.waited;
-            match ended.result {
+            match ended.unwrap_or_else(|_| Err("the handler panicked".into())) {
                 Ok(()) => batch.outcomes.done(effects),
                 Err(error) if error.remedy == Remedy::GiveBack => {
                     batch.unavailable = Some(error.reason);
@@ -201,49 +211,32 @@ impl<H: Handler> BatchHandler<H> {
         self.ctx.interrupted() || self.batch_size.get().is_over(took, handled, left)
     }
 
-    /// Runs the handler. If it takes longer than a moment, the lane keeps this message alone. `None`
-    /// if the node stops and the handler does not end in time.
-    async fn handle_one(
+    /// Waits for the handler of message `seq`. If it takes longer than a moment, the lane keeps this
+    /// message alone. `None` if the node stops and the handler does not end in time.
+    async fn wait(
         &self,
         slot: &LaneSlot,
         held: &mut HeldClaim,
-        message: Message<'_>,
-        effects: &mut Effects,
+        seq: u64,
+        handling: impl Future<Output = Ended>,
         batch: &mut Handled,
     ) -> Result<Option<Ended>, Error> {
-        let handling = AssertUnwindSafe(self.handler.handle(message, effects)).catch_unwind();
-        let mut handling = std::pin::pin!(
-            handling
-                .map(|result| { result.unwrap_or_else(|_| Err("the handler panicked".into())) })
-        );
-        let first_poll = std::future::poll_fn(|cx| Poll::Ready(handling.as_mut().poll(cx))).await;
-        if let Poll::Ready(result) = first_poll {
-            let waited = false;
-            return Ok(Some(Ended { result, waited }));
-        }
         let mut ending = std::pin::pin!(self.in_time(handling));
-        let has_others = batch.outcomes.count() > 0 || message.seq < held.range.last;
-        let result = match has_others {
-            false => ending.await,
-            true => match tokio::time::timeout(MOMENT, ending.as_mut()).await {
-                Ok(result) => result,
-                Err(_) => {
-                    let keeping = self.keep_only(slot, held, message.seq, batch);
-                    let (result, kept) = tokio::join!(ending, keeping);
-                    kept?;
-                    result
-                }
-            },
-        };
-        let waited = true;
-        Ok(result.map(|result| Ended { result, waited }))
+        let has_others = batch.outcomes.count() > 0 || seq < held.range.last;
+        if !has_others {
+            return Ok(ending.await);
+        }
+        if let Ok(ended) = tokio::time::timeout(MOMENT, ending.as_mut()).await {
+            return Ok(ended);
+        }
+        self.batch_size.get().takes_longer_than(MOMENT);
+        let (ended, kept) = tokio::join!(ending, self.keep_only(slot, held, seq, batch));
+        kept?;
+        Ok(ended)
     }
 
     /// Waits for a handler until its time is up. None if the node stops before.
-    async fn in_time(
-        &self,
-        handling: impl Future<Output = Result<(), HandlerError>>,
-    ) -> Option<Result<(), HandlerError>> {
+    async fn in_time(&self, handling: impl Future<Output = Ended>) -> Option<Ended> {
         let timeout = self.ctx.config.timeout;
         let time_is_up = async {
             match timeout {
@@ -256,7 +249,8 @@ impl<H: Handler> BatchHandler<H> {
             result = handling => Some(result),
             () = time_is_up => {
                 let timeout = humantime::format_duration(timeout.unwrap_or_default());
-                Some(Err(format!("it took longer than its timeout of {timeout}").into()))
+                let reason = format!("it took longer than its timeout of {timeout}");
+                Some(Ok(Err(reason.into())))
             }
             () = self.ctx.stopped_for(STOP_GRACE) => None,
         }
@@ -322,6 +316,11 @@ impl<H: Handler> BatchHandler<H> {
             }
         }
     }
+}
+
+/// Polls a future once.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
 /// The beginning of a reason, if it is long.

@@ -31,7 +31,7 @@ pub(crate) struct Lane<H> {
 
 impl<H: Handler> Lane<H> {
     pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, lane: usize) -> Self {
-        let batch_size = LaneBatchSize::default();
+        let batch_size = LaneBatchSize::new(&ctx);
         let slot = |part: String, alone| LaneSlot {
             ctx: Arc::clone(&ctx),
             slot: Slot::new(ctx.store.node(), part),
