@@ -83,8 +83,8 @@ impl Timeline {
                         timeline.latency.times.push((took, count));
                     }
                 }
-                // A retried message is not new: it ends in a slice like any other.
-                Entry::Retried { .. } => {}
+                // A message that is tried again is not new: it ends in a slice like any other.
+                Entry::Retried { .. } | Entry::Delayed { .. } => {}
             }
         }
         timeline.latency.times.sort_unstable();

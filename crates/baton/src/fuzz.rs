@@ -35,7 +35,7 @@ pub fn pack(data: &[u8]) {
     );
     let mut builder = PackBuilder::default();
     pack.texts.iter().for_each(|text| builder.push(text));
-    let written = builder.finish(pack.at_ms);
+    let written = builder.finish(pack.at_ms, pack.origin);
     assert_eq!(Pack::parse(&written).ok(), Some(pack));
     assert!(
         Pack::parse(&[data, b"x"].concat()).is_err(),
@@ -152,7 +152,13 @@ fn whole(fleet: &FleetName, answers: &[Value]) {
         let Some(census) = known(decode::census(ranges, answers)) else {
             continue;
         };
-        let ended = [census.done, census.failed, census.pending, census.claimed];
+        let ended = [
+            census.done,
+            census.failed,
+            census.pending,
+            census.claimed,
+            census.delayed,
+        ];
         let sum: u128 = ended.map(u128::from).iter().sum();
         let open = u128::from(census.published) + u128::from(census.retried);
         assert_eq!(census.balanced(), open == sum);
@@ -192,7 +198,7 @@ fn known<T>(read: Result<T, Error>) -> Option<T> {
 /// What a worker does with a claim before any handler sees a message.
 fn claimed(range: Range, bytes: &[u8]) {
     assert!((1..=range.count).contains(&range.size()));
-    let mut outcomes = Outcomes::new("node", range.first, range.returns + 1);
+    let mut outcomes = Outcomes::new("node", &range, range.first, "0123456789");
     assert!(outcomes.last() < range.first);
     let place = |seq: u64| usize::try_from(seq - range.pack).unwrap_or(usize::MAX);
     let pack = Pack::parse(bytes).ok();
@@ -249,6 +255,7 @@ fn written(entry: &Entry) -> String {
             format!("c {slot} {first} {last} {failed} {digest} {s} {us}")
         }
         Entry::Retried { seq, .. } => format!("r {seq} {s} {us}"),
+        Entry::Delayed { seq, .. } => format!("d {seq} {s} {us}"),
     }
 }
 

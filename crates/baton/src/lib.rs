@@ -80,6 +80,7 @@ mod observe;
 pub use baton_protocol::{Effects, Error, FailedMessage, FleetName, Setting, Target};
 pub use inspector::Inspector;
 pub use node::Node;
+pub use node::backoff::Backoff;
 pub use node::builder::NodeBuilder;
 pub use node::config::Missed;
 pub use node::event::Event;

@@ -144,7 +144,8 @@ impl Handler for Panicking {
 #[tokio::test]
 async fn a_panic_of_the_handler_fails_that_message_alone() {
     let server = PrivateServer::builder().start().unwrap();
-    let snapshot = run_fleet(&server, 100, Panicking).await;
+    let once = |settings: NodeBuilder| settings.attempts(1);
+    let snapshot = run_fleet_with(&server, 100, Panicking, once).await;
     assert_eq!((snapshot.done, snapshot.failed), (99, 1));
     let failed = records(&server);
     assert_eq!(

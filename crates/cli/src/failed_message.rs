@@ -76,7 +76,8 @@ mod tests {
             printed(&failed(b"valid"), true),
             concat!(
                 r#"{"seq":17,"at":"2023-11-14T22:13:20.123Z","node":"k3v9x0a7qm","#,
-                r#""reason":"no\tsuch \u001b[1mcustomer","attempt":2,"text":"valid"}"#,
+                r#""reason":"no\tsuch \u001b[1mcustomer","attempt":2,"#,
+                r#""key":"0123456789-17","text":"valid"}"#,
                 "\n"
             )
         );

@@ -79,6 +79,8 @@ impl Drop for Log {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     pub(super) const AT_MS: u64 = 1_700_000_000_123;
@@ -105,31 +107,56 @@ mod tests {
                 first: 17,
                 last: 17,
                 failed: vec![],
+                delayed: vec![],
                 attempt: 1,
             },
             Event::Processed {
                 first: 17,
                 last: 17,
                 failed: vec![17],
+                delayed: vec![],
                 attempt: 2,
             },
             Event::Processed {
                 first: 1,
                 last: 500,
                 failed: vec![],
+                delayed: vec![],
                 attempt: 1,
             },
             Event::Processed {
                 first: 1,
                 last: 500,
                 failed: vec![3, 4],
+                delayed: vec![],
                 attempt: 1,
             },
             Event::Processed {
                 first: 1,
                 last: 2,
                 failed: vec![1, 2],
+                delayed: vec![],
                 attempt: 1,
+            },
+            Event::Processed {
+                first: 1,
+                last: 3,
+                failed: vec![1],
+                delayed: vec![2],
+                attempt: 1,
+            },
+            Event::Processed {
+                first: 7,
+                last: 7,
+                failed: vec![],
+                delayed: vec![7],
+                attempt: 2,
+            },
+            Event::Delayed {
+                seq: 7,
+                attempt: 2,
+                delay: Duration::from_millis(2100),
+                reason: "no\nanswer".to_owned(),
             },
             Event::Fenced { epoch: 3, by: None },
             Event::Fenced {

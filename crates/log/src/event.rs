@@ -40,8 +40,22 @@ pub enum LogEvent<'a> {
         last: u64,
         /// The messages that the handler rejected.
         failed: Cow<'a, [u64]>,
-        /// 1, or more if workers died with these messages before.
+        /// The messages that wait for their next attempt.
+        #[serde(default)]
+        delayed: Cow<'a, [u64]>,
+        /// 1, or more if these messages were tried before or workers died with them.
         attempt: u64,
+    },
+    /// An attempt failed. The message waits for its next attempt.
+    Delayed {
+        /// The message.
+        seq: u64,
+        /// Which attempt failed.
+        attempt: u64,
+        /// How long the message waits, in ms.
+        delay_ms: u64,
+        /// Why the attempt failed.
+        reason: Cow<'a, str>,
     },
     /// The node lost its lease.
     Fenced {
@@ -131,6 +145,7 @@ impl LogEvent<'_> {
             Self::Worker { .. } => "worker",
             Self::Published { .. } => "published",
             Self::Processed { .. } => "processed",
+            Self::Delayed { .. } => "delayed",
             Self::Fenced { .. } => "fenced",
             Self::Lost { .. } => "lost",
             Self::Reclaimed { .. } => "reclaimed",
@@ -182,12 +197,27 @@ impl LogEvent<'_> {
                 first,
                 last,
                 failed,
+                delayed,
                 attempt,
             } => {
                 line.serialize_entry("first", first)?;
                 line.serialize_entry("last", last)?;
                 line.serialize_entry("failed", failed)?;
+                if !delayed.is_empty() {
+                    line.serialize_entry("delayed", delayed)?;
+                }
                 line.serialize_entry("attempt", attempt)
+            }
+            Self::Delayed {
+                seq,
+                attempt,
+                delay_ms,
+                reason,
+            } => {
+                line.serialize_entry("seq", seq)?;
+                line.serialize_entry("attempt", attempt)?;
+                line.serialize_entry("delay_ms", delay_ms)?;
+                line.serialize_entry("reason", reason)
             }
             Self::Fenced { epoch, by } => {
                 line.serialize_entry("epoch", epoch)?;

@@ -20,15 +20,18 @@ impl History {
     pub fn new(told: &[Told]) -> Self {
         let mut history = Self::default();
         for told in told {
+            let mut waiting: &[u64] = &[];
             let (counts, first, last) = match told.event() {
                 LogEvent::Published { first, last, .. } => (&mut history.published, first, last),
                 LogEvent::Processed {
                     first,
                     last,
                     failed,
+                    delayed,
                     ..
                 } => {
                     history.failed.extend_from_slice(failed);
+                    waiting = delayed;
                     (&mut history.processed, first, last)
                 }
                 _ => continue,
@@ -37,8 +40,10 @@ impl History {
             if counts.len() <= last {
                 counts.resize(last + 1, 0);
             }
-            for count in &mut counts[first..=last] {
-                *count = count.saturating_add(1);
+            for (seq, count) in (first as u64..).zip(&mut counts[first..=last]) {
+                if !waiting.contains(&seq) {
+                    *count = count.saturating_add(1);
+                }
             }
         }
         history.failed.sort_unstable();
@@ -119,6 +124,7 @@ mod tests {
                 first,
                 last,
                 failed: failed.to_vec().into(),
+                delayed: Vec::new().into(),
                 attempt: 1,
             })
         };

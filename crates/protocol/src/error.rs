@@ -95,6 +95,12 @@ pub enum Setting {
     ClaimTtl,
     /// How many messages a worker handles at the same time.
     Concurrency,
+    /// How long a handler may take for a message.
+    Timeout,
+    /// How many attempts a message has.
+    Attempts,
+    /// How long a message waits for its next attempt.
+    Backoff,
     /// What becomes of missed ticks.
     Missed,
     /// How many messages may wait or be in workers' hands.

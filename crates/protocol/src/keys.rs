@@ -83,6 +83,10 @@ pub struct Keys {
     pub deadlines: String,
     /// HASH: slot → the claim it ended last.
     pub workers: String,
+    /// ZSET: range of one message → when its next attempt is due.
+    pub delayed: String,
+    /// HASH: sequence number of a message that was tried before and has not ended → its note.
+    pub notes: String,
     /// HASH: id → record of a failed message.
     pub errors: String,
     /// HASH: id → slot of the drain that claimed the record.
@@ -124,6 +128,8 @@ impl Keys {
             claims: partition("claims"),
             deadlines: partition("deadlines"),
             workers: partition("workers"),
+            delayed: partition("delayed"),
+            notes: partition("notes"),
             errors: partition("errors"),
             errors_held: partition("errors_held"),
             errors_ids: partition("errors_ids"),
@@ -146,7 +152,7 @@ impl Keys {
     }
 
     /// Every single key that may exist, with the type it must have. Packs and bells are not among them.
-    pub fn typed(&self) -> [(&str, &'static str); 18] {
+    pub fn typed(&self) -> [(&str, &'static str); 20] {
         [
             (&self.generator, "hash"),
             (&self.nodes, "hash"),
@@ -161,6 +167,8 @@ impl Keys {
             (&self.claims, "hash"),
             (&self.deadlines, "zset"),
             (&self.workers, "hash"),
+            (&self.delayed, "zset"),
+            (&self.notes, "hash"),
             (&self.errors, "hash"),
             (&self.errors_held, "hash"),
             (&self.errors_ids, "hash"),

@@ -23,7 +23,7 @@ mod target;
 pub mod text;
 
 pub use calls::{
-    Beat, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, ErrorsClaim,
+    Beat, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim,
     ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes, PROTOCOL, Page,
     Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal, Settle, Settled, Slot, Store,
     Wanted, decode, exact,
@@ -31,7 +31,8 @@ pub use calls::{
 pub use encoding::cursor::Cursor;
 pub use encoding::effects::Effects;
 pub use encoding::ledger::{Digest, Entry, Ledger};
-pub use encoding::pack::{OwnedPack, Pack, PackBuilder, Range};
+pub use encoding::note::Note;
+pub use encoding::pack::{OwnedPack, Pack, PackBuilder, Range, set_origin};
 pub use encoding::record::{self, FailedMessage, FailedPreview};
 pub use encoding::takeover::{Takeover, TakeoverCause};
 pub use error::{Error, Setting};

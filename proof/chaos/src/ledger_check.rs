@@ -42,10 +42,12 @@ impl LedgerCheck {
                     }
                 }
                 // The message has to end once more.
-                Entry::Retried { seq, .. } => match self.ended.get_mut(*seq as usize) {
-                    Some(ended @ true) => *ended = false,
-                    _ => findings.push(format!("retried without an end: #{seq}")),
-                },
+                Entry::Retried { seq, .. } | Entry::Delayed { seq, .. } => {
+                    match self.ended.get_mut(*seq as usize) {
+                        Some(ended @ true) => *ended = false,
+                        _ => findings.push(format!("tried again without an end: #{seq}")),
+                    }
+                }
             }
         }
         findings
@@ -97,7 +99,7 @@ mod tests {
                 "published #3 where #2 was due",
                 "committed more than once: #1",
                 "committed but never published: #4",
-                "retried without an end: #3"
+                "tried again without an end: #3"
             ]
         );
     }

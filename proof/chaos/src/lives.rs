@@ -244,6 +244,7 @@ mod tests {
                 first,
                 last,
                 failed: failed.into(),
+                delayed: Vec::new().into(),
                 attempt: 1,
             })
         };

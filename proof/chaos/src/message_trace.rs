@@ -89,6 +89,7 @@ impl MessageTrace<'_> {
                 )
             }
             Entry::Retried { seq, .. } => format!("#{seq} retried at {at_s:.6}"),
+            Entry::Delayed { seq, .. } => format!("#{seq} delayed at {at_s:.6}"),
         }
     }
 
@@ -130,6 +131,7 @@ mod tests {
             first: seq,
             last: seq,
             failed: Vec::new().into(),
+            delayed: Vec::new().into(),
             attempt: 1,
         };
         let told = [

@@ -275,8 +275,8 @@ impl<'a> Entries<'a> {
                     let failures: &mut Vec<u64> = ended.entry((node, *first, *last)).or_default();
                     failures.push(*failed);
                 }
-                // No node logs a retry.
-                Entry::Retried { .. } => {}
+                // A retry has no line of its own, and a delay is in the line of its commit.
+                Entry::Retried { .. } | Entry::Delayed { .. } => {}
             }
         }
         Self { ended, published }

@@ -1,5 +1,7 @@
 //! How many messages a lane claims at a time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long a batch lasts where Redis answers fast, and where it answers slowly.
@@ -8,12 +10,9 @@ const BATCH_TIME: (Duration, Duration) = (Duration::from_millis(40), Duration::f
 const WORK_PER_WAIT: u32 = 3;
 /// Work that takes no longer than this may wait for its lane: to give so little back costs more
 /// than it brings, and a lane with such batches claims ahead.
-const MOMENT: Duration = Duration::from_millis(10);
+pub(crate) const MOMENT: Duration = Duration::from_millis(10);
 /// Max messages of one claim.
 const MAX_WANT: u64 = 1000;
-/// A lane claims at most so many times what it has handled: what it knows of its handler may rest
-/// on a few messages.
-const MAX_GROWTH: u64 = 100;
 
 /// Measures how fast a lane's handler is and how fast Redis answers, and so how much to claim.
 #[derive(Default)]
@@ -22,11 +21,36 @@ pub(crate) struct BatchSize {
     handling: Option<Duration>,
     /// Smoothed time from a claim to its answer.
     answer: Duration,
-    /// How many messages the lane has handled.
-    handled: u64,
+    /// What the lanes of the node know together.
+    node: Arc<NodeHandling>,
+}
+
+/// The handling time of one message that a lane of this node measured last, in ns; 0 before the first.
+/// A lane that has handled nothing yet goes by it.
+#[derive(Default)]
+pub(crate) struct NodeHandling(AtomicU64);
+
+impl NodeHandling {
+    fn set(&self, handling: Duration) {
+        let ns = u64::try_from(handling.as_nanos()).unwrap_or(u64::MAX);
+        self.0.store(ns.max(1), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Option<Duration> {
+        let ns = self.0.load(Ordering::Relaxed);
+        (ns > 0).then(|| Duration::from_nanos(ns))
+    }
 }
 
 impl BatchSize {
+    /// Nothing is known of this lane, and perhaps something of its node.
+    pub(crate) fn new(node: Arc<NodeHandling>) -> Self {
+        Self {
+            node,
+            ..Self::default()
+        }
+    }
+
     /// Notes how long the handler took for a batch.
     pub(crate) fn measure(&mut self, count: u64, took: Duration) {
         if count == 0 {
@@ -38,7 +62,7 @@ impl BatchSize {
             Some(before) if before > handling => (before + handling) / 2,
             _ => handling,
         });
-        self.handled = self.handled.saturating_add(count);
+        self.node.set(handling);
     }
 
     /// Notes how long Redis took to answer a claim.
@@ -74,17 +98,20 @@ impl BatchSize {
             .is_some_and(|handling| handling.saturating_mul(want) <= MOMENT)
     }
 
-    /// Max messages of the next claim. The first one of a lane's life is for a single message: the
-    /// handler may take an hour for it, and an idle worker begins with the others at once.
+    /// A message takes longer than this, and is not handled yet.
+    pub(crate) fn takes_longer_than(&self, time: Duration) {
+        self.node.set(time);
+    }
+
+    /// Max messages of the next claim. A lane that knows nothing of its handler claims as many as it
+    /// can: if a message takes longer than a moment, it gives back those behind it.
     pub(crate) fn want(&self) -> u64 {
-        let Some(handling) = self.handling else {
-            return 1;
+        let Some(handling) = self.handling.or_else(|| self.node.get()) else {
+            return MAX_WANT;
         };
         let fitting = self.batch_time().as_nanos() / handling.as_nanos().max(1);
         let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);
-        fitting
-            .min(self.handled.saturating_mul(MAX_GROWTH))
-            .clamp(1, MAX_WANT)
+        fitting.clamp(1, MAX_WANT)
     }
 }
 
@@ -119,26 +146,23 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_handler_soon_takes_whole_packs_and_a_slow_one_single_messages() {
+    fn a_fast_handler_takes_whole_packs_and_a_slow_one_single_messages() {
         let mut size = BatchSize::default();
-        let mut wants = Vec::new();
-        for _ in 0..3 {
-            let want = size.want();
-            wants.push(want);
-            size.measure(want, Duration::from_micros(want));
-        }
-        assert_eq!(wants, [1, 100, MAX_WANT]);
+        assert_eq!(size.want(), MAX_WANT, "unknown");
+        size.measure(1, Duration::from_micros(1));
+        assert_eq!(size.want(), MAX_WANT);
         size.measure(1, Duration::from_millis(80));
         assert_eq!(size.want(), 1);
     }
 
     #[test]
-    fn a_lane_that_knows_its_handler_claims_as_much_after_a_batch_of_one_message() {
-        let mut size = BatchSize::default();
-        for count in [1, 100, 1] {
-            size.measure(count, Duration::from_micros(count));
-        }
-        assert_eq!(size.want(), MAX_WANT);
+    fn a_lane_that_has_handled_nothing_goes_by_what_others_know() {
+        let node = Arc::new(NodeHandling::default());
+        let (mut first, second) = (BatchSize::new(Arc::clone(&node)), BatchSize::new(node));
+        first.takes_longer_than(Duration::from_millis(10));
+        assert_eq!((first.want(), second.want()), (4, 4));
+        first.measure(1, Duration::from_secs(1));
+        assert_eq!(second.want(), 1);
     }
 
     #[test]

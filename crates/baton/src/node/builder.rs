@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::backoff::Backoff;
 use super::config::{Config, Missed};
 use super::{Node, Observe};
 use crate::{Error, Event, FleetName, Handler, Source, Target};
@@ -62,6 +63,27 @@ impl NodeBuilder {
     /// How many messages a worker handles at the same time. One unless set.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.config.concurrency = concurrency;
+        self
+    }
+
+    /// How long a handler may take for one message. After that its attempt ends and counts as failed.
+    /// No limit unless set.
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.config.timeout = timeout.into();
+        self
+    }
+
+    /// How many attempts a message has before it goes to the errors store. A death of its worker
+    /// counts as one, too. Five unless set.
+    pub fn attempts(mut self, attempts: u64) -> Self {
+        self.config.attempts = attempts;
+        self
+    }
+
+    /// How long a failed message waits for its next attempt. From a second to ten minutes unless
+    /// set.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.config.backoff = backoff;
         self
     }
 

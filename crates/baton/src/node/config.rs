@@ -5,6 +5,7 @@ use std::time::Duration;
 use baton_protocol::Setting;
 use baton_protocol::bounds::{MAX_EXACT, MAX_TTL_MS};
 
+use crate::node::backoff::Backoff;
 use crate::{Error, FleetName};
 
 /// Shortest and longest time to live of leases and claims. With a shorter one, jitter would kill
@@ -53,6 +54,9 @@ pub(crate) struct Config {
     pub(crate) lease_ttl: Duration,
     pub(crate) claim_ttl: Duration,
     pub(crate) concurrency: usize,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) attempts: u64,
+    pub(crate) backoff: Backoff,
     pub(crate) missed: Missed,
     pub(crate) max_pending: u64,
     pub(crate) max_errors: u64,
@@ -70,6 +74,9 @@ impl Config {
             lease_ttl: LEASE_TTL,
             claim_ttl: CLAIM_TTL,
             concurrency: 1,
+            timeout: None,
+            attempts: 5,
+            backoff: Backoff::default(),
             missed: Missed::default(),
             max_pending: 1_000_000,
             max_errors: 1_000_000,
@@ -94,6 +101,12 @@ impl Config {
             let problem = format!("the concurrency must lie between 1 and {MAX_CONCURRENCY}");
             return Err(Error::setting(Setting::Concurrency, problem));
         }
+        if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
+            let problem = "a handler needs a timeout above zero, or none";
+            return Err(Error::setting(Setting::Timeout, problem));
+        }
+        check_count(Setting::Attempts, "attempts", self.attempts)?;
+        self.backoff.check()?;
         check_count(Setting::MaxPending, "pending messages", self.max_pending)?;
         check_count(Setting::MaxErrors, "errors", self.max_errors)?;
         if self.messages.is_some_and(|messages| messages > MAX_EXACT) {

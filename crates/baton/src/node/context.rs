@@ -8,6 +8,7 @@ use baton_protocol::Store;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use crate::node::batch_size::NodeHandling;
 use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
 use crate::node::config::Config;
@@ -69,6 +70,7 @@ pub(crate) struct Context {
     pub(crate) above: AtomicU64,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
+    pub(crate) handling: Arc<NodeHandling>,
     pub(crate) held_claims: HeldClaims,
     pub(crate) observe: Arc<dyn Fn(&Event) + Send + Sync>,
 }

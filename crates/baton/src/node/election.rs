@@ -52,6 +52,8 @@ const MARGIN_SHARE: u32 = 10;
 /// How many reclaims one beat sends at most. A node of many lanes leaves more claims than one call
 /// looks at.
 const MAX_RECLAIMS: usize = 32;
+/// Shortest pause between two beats, however soon a delayed message is due.
+const MIN_PAUSE: Duration = Duration::from_millis(2);
 /// Longest wait for a lost connection before a generator checks its trust again.
 const LOST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -161,13 +163,14 @@ impl Election {
             true => tokio::join!(beat, reclaim(ctx)),
             false => (beat.await, Ok(Reclaimed::default())),
         };
-        report(ctx, reclaimed)?;
+        let next_due = report(ctx, reclaimed)?;
         match beat {
             Ok(beat) => {
                 let generates = matches!(beat, Beat::Generator { .. });
                 ctx.set_clock(beat.now_ms(), sent, generates);
                 let step = self.step(beat, trusted_until(sent, ctx.config.lease_ttl));
-                apply(ctx, step).await
+                let pause = apply(ctx, step).await?;
+                Ok(next_due.map_or(pause, |due| pause.min(due.max(MIN_PAUSE))))
             }
             Err(error) if error.is_transient() => {
                 let role = *ctx.role.borrow();
@@ -211,29 +214,38 @@ async fn reclaim(ctx: &Context) -> Result<Reclaimed, Error> {
     let mut all = Reclaimed::default();
     for _ in 0..MAX_RECLAIMS {
         let some = ctx.store.reclaim().await?;
-        if some.nodes.is_empty() {
+        let is_more = !some.nodes.is_empty() || some.next_due == Some(Duration::ZERO);
+        all.add(some);
+        if !is_more {
             break;
         }
-        all.add(some);
     }
     Ok(all)
 }
 
 /// Logs what was returned. A reclaim that a transient error cut short goes on with the next beat.
-fn report(ctx: &Context, reclaimed: Result<Reclaimed, Error>) -> Result<(), Error> {
+/// Returns when the next delayed message is due.
+fn report(ctx: &Context, reclaimed: Result<Reclaimed, Error>) -> Result<Option<Duration>, Error> {
     match reclaimed {
-        Ok(Reclaimed { messages: 0, .. }) => Ok(()),
         Ok(Reclaimed {
-            messages, nodes, ..
+            messages: 0,
+            next_due,
+            ..
+        }) => Ok(next_due),
+        Ok(Reclaimed {
+            messages,
+            nodes,
+            next_due,
+            ..
         }) => {
             crash::point("after-reclaim");
             ctx.emit(Event::Reclaimed {
                 count: messages,
                 nodes,
             });
-            Ok(())
+            Ok(next_due)
         }
-        Err(error) if error.is_transient() => Ok(()),
+        Err(error) if error.is_transient() => Ok(None),
         Err(error) => Err(error),
     }
 }

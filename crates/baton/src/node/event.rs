@@ -1,5 +1,7 @@
 //! What happens on a node while it runs.
 
+use std::time::Duration;
+
 use super::warning::Warning;
 
 /// Something happened on this node. A node reports messages only after Redis has confirmed them.
@@ -27,7 +29,7 @@ pub enum Event {
         /// Its text, when it is a single one.
         text: Option<Vec<u8>>,
     },
-    /// Messages that this node handled have ended.
+    /// This node has handled messages: they have ended, or wait for their next attempt.
     Processed {
         /// The first message.
         first: u64,
@@ -35,8 +37,21 @@ pub enum Event {
         last: u64,
         /// Those that failed.
         failed: Vec<u64>,
+        /// Those that wait for their next attempt.
+        delayed: Vec<u64>,
         /// Which attempt it was.
         attempt: u64,
+    },
+    /// An attempt of this node failed: the message waits for its next attempt.
+    Delayed {
+        /// The message.
+        seq: u64,
+        /// Which attempt it was.
+        attempt: u64,
+        /// How long it waits.
+        delay: Duration,
+        /// Why the attempt failed.
+        reason: String,
     },
     /// This node generates no more: its lease ran out or another node sealed.
     Fenced {

@@ -105,6 +105,9 @@ struct Reign<'a, S> {
     full_pause: Duration,
     text: Vec<u8>,
     builder: PackBuilder,
+    /// A random name: with it, a sequence number is a message's key. A number that gets other texts
+    /// after a loss of data gets another origin, too.
+    origin: String,
 }
 
 impl<'a, S: Source> Reign<'a, S> {
@@ -124,6 +127,7 @@ impl<'a, S: Source> Reign<'a, S> {
             full_pause: publish::FULL_PAUSE.0,
             text: Vec::new(),
             builder: PackBuilder::default(),
+            origin: baton_protocol::new_name(),
         }
     }
 
@@ -267,7 +271,7 @@ impl<'a, S: Source> Reign<'a, S> {
             count,
             cursor: self.ctx.clock.cursor(self.schedule.next()),
             digest,
-            pack: self.builder.finish(self.ctx.clock.now_ms()),
+            pack: self.builder.finish(self.ctx.clock.now_ms(), &self.origin),
             stage: self.ctx.store.new_stage(),
             is_staged: false,
             text: (count == 1).then(|| self.text.clone()),

@@ -121,10 +121,12 @@ pub struct Meter {
     published: AtomicU64,
     processed: AtomicU64,
     failed: AtomicU64,
+    delayed: AtomicU64,
     lost: AtomicU64,
     latency: Clocked,
     handling: Clocked,
     redis_trouble: Mutex<Option<String>>,
+    handler_trouble: Mutex<Option<String>>,
 }
 
 /// What a [`Meter`] shows at one moment.
@@ -137,6 +139,8 @@ pub struct Counters {
     pub processed: u64,
     /// Those of them that failed.
     pub failed: u64,
+    /// Attempts that failed and left their message waiting for the next one.
+    pub delayed: u64,
     /// Messages whose claim ran out before their commit: another worker has them.
     pub lost: u64,
     /// From publish to commit, on Redis's clock as far as the node knows it.
@@ -152,6 +156,7 @@ impl Meter {
             published: self.published(),
             processed: self.processed(),
             failed: self.failed(),
+            delayed: self.delayed(),
             lost: self.lost(),
             latency: self.latency(),
             handling: self.handling(),
@@ -169,6 +174,20 @@ impl Meter {
         *trouble.unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
+    /// Why its handler cannot work at this moment, whatever the message; none if it can.
+    pub fn handler_trouble(&self) -> Option<String> {
+        let trouble = self.handler_trouble.lock();
+        trouble.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns whether that is news: there was no trouble before, or there is none now.
+    pub(crate) fn set_handler_trouble(&self, reason: Option<String>) -> bool {
+        let trouble = self.handler_trouble.lock();
+        let mut trouble = trouble.unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *trouble, reason);
+        before.is_some() != trouble.is_some()
+    }
+
     /// Messages it has published.
     pub fn published(&self) -> u64 {
         self.published.load(Ordering::Relaxed)
@@ -182,6 +201,11 @@ impl Meter {
     /// Those of them that failed.
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Attempts that failed and left their message waiting for the next one.
+    pub fn delayed(&self) -> u64 {
+        self.delayed.load(Ordering::Relaxed)
     }
 
     /// Messages whose claim ran out before their commit: another worker has them.
@@ -206,6 +230,10 @@ impl Meter {
     pub(crate) fn has_processed(&self, count: u64, failed: u64) {
         self.processed.fetch_add(count, Ordering::Relaxed);
         self.failed.fetch_add(failed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_delayed(&self, count: u64) {
+        self.delayed.fetch_add(count, Ordering::Relaxed);
     }
 
     pub(crate) fn has_lost(&self, count: u64) {

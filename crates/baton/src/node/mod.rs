@@ -1,5 +1,6 @@
 //! One running copy: beats, generates or works, and stops in good order.
 
+pub(crate) mod backoff;
 mod batch_size;
 pub(crate) mod builder;
 mod claim_keeper;
@@ -111,6 +112,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             above: AtomicU64::new(0),
             meter: self.meter,
             packs: PackCache::default(),
+            handling: Arc::default(),
             held_claims: HeldClaims::default(),
             observe: self.observe,
         });

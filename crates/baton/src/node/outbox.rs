@@ -115,34 +115,39 @@ impl Outbox {
     }
 
     /// The server's last number is lower than ours: it lost writes that it had confirmed.
-    /// Sends again what is still kept, and numbers anew what comes after a real hole. Returns
-    /// that hole.
-    pub(crate) fn close_gap(&mut self, last: u64) -> Option<(u64, u64)> {
+    /// Sends again what is still kept, and numbers anew what comes after a real hole. Calls
+    /// `renew` for each pack that gets other numbers. Returns that hole.
+    pub(crate) fn close_gap(
+        &mut self,
+        last: u64,
+        renew: impl FnMut(&mut Prepared),
+    ) -> Option<(u64, u64)> {
         let kept = std::mem::take(&mut self.kept).into_iter();
         self.kept_bytes = 0;
         let again = kept.map(|(_, prepared)| prepared);
         self.requeue(again.filter(|prepared| prepared.first > last).collect());
         let oldest = self.unsent.front().map_or(self.next, |oldest| oldest.first);
         self.confirmed = last;
-        self.number_anew();
+        self.number_anew(renew);
         (oldest > last + 1).then_some((last + 1, oldest - 1))
     }
 
     /// This generator did not write the server's last number: goes on after it with all that was
-    /// not accepted.
-    pub(crate) fn go_on_after(&mut self, last: u64) {
+    /// not accepted. Calls `renew` for each pack that gets other numbers.
+    pub(crate) fn go_on_after(&mut self, last: u64, renew: impl FnMut(&mut Prepared)) {
         self.confirmed = self.confirmed.max(last);
         self.sent = self.sent.max(last);
-        self.number_anew();
+        self.number_anew(renew);
     }
 
     /// Gives the numbers after the last confirmed one to what waits.
-    fn number_anew(&mut self) {
+    fn number_anew(&mut self, mut renew: impl FnMut(&mut Prepared)) {
         self.next = self.confirmed + 1;
         for prepared in &mut self.unsent {
             if prepared.first != self.next {
                 prepared.first = self.next;
                 prepared.maybe_there = false;
+                renew(prepared);
             }
             self.next += prepared.count;
         }
@@ -190,7 +195,7 @@ mod tests {
         let mut outbox = Outbox::after(0);
         let packs = [2, 1, 3].map(|count| made(&mut outbox, count));
         outbox.requeue(packs.into());
-        outbox.go_on_after(1_000);
+        outbox.go_on_after(1_000, |_| {});
         assert_eq!(numbers(&outbox), [(1001, 1002), (1003, 1003), (1004, 1006)]);
         assert_eq!(outbox.next, 1_007);
     }
@@ -202,7 +207,7 @@ mod tests {
         // The last number was set to 6: of #5, #6 and #7 only #7 fits.
         outbox.confirm(c);
         outbox.requeue([a, b].into());
-        outbox.go_on_after(6);
+        outbox.go_on_after(6, |_| {});
         assert_eq!(numbers(&outbox), [(8, 8), (9, 9)]);
     }
 
@@ -212,14 +217,14 @@ mod tests {
         let [a, b] = [2, 2].map(|count| made(&mut outbox, count));
         outbox.confirm(a);
         outbox.requeue([b].into());
-        assert_eq!(outbox.close_gap(8), Some((9, 10)));
+        assert_eq!(outbox.close_gap(8, |_| {}), Some((9, 10)));
         assert_eq!(numbers(&outbox), [(9, 10), (11, 12)]);
 
         let mut outbox = Outbox::after(10);
         let [a, b] = [2, 2].map(|count| made(&mut outbox, count));
         outbox.confirm(a);
         outbox.requeue([b].into());
-        assert_eq!(outbox.close_gap(10), None);
+        assert_eq!(outbox.close_gap(10, |_| {}), None);
         assert_eq!(numbers(&outbox), [(11, 12), (13, 14)]);
     }
 }

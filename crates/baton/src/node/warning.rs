@@ -59,6 +59,11 @@ pub enum Warning {
         /// How much time the generator makes up for, in ms.
         at_most_ms: u64,
     },
+    /// The handler cannot work, whatever the message: the worker gives messages back and pauses.
+    HandlerUnavailable {
+        /// Why, in the handler's words.
+        reason: String,
+    },
     /// Redis answers and takes no messages.
     CannotPublish {
         /// Why, in Redis's words.
@@ -116,6 +121,10 @@ impl fmt::Display for Warning {
                 "left out {count} missed messages of {}: no more than {} are made up for",
                 duration(*of_ms),
                 duration(*at_most_ms)
+            ),
+            Self::HandlerUnavailable { reason } => write!(
+                f,
+                "the handler cannot work: {reason}; messages wait, and no attempt counts"
             ),
             Self::CannotPublish { reason } => write!(f, "cannot publish for now: {reason}"),
         }

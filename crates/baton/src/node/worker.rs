@@ -33,10 +33,15 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 const LANE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The batch size of a lane, for both its slots.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct LaneBatchSize(Arc<Mutex<BatchSize>>);
 
 impl LaneBatchSize {
+    fn new(ctx: &Context) -> Self {
+        let known = Arc::clone(&ctx.handling);
+        Self(Arc::new(Mutex::new(BatchSize::new(known))))
+    }
+
     fn get(&self) -> MutexGuard<'_, BatchSize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -217,6 +222,25 @@ impl LaneSlot {
         let give_back = || self.ctx.store.give_back(&self.slot, number);
         // A claim that is lost holds nothing.
         let (Some(GiveBack::Ok | GiveBack::Lost) | None) = self.insist(give_back).await?;
+        Ok(())
+    }
+
+    /// Gives back the messages of a claim behind `keep`.
+    async fn give_back_after(&self, held: &mut HeldClaim, keep: u64) -> Result<(), Error> {
+        if keep == held.range.last {
+            return Ok(());
+        }
+        crash::point("before-give-back");
+        let give_back = || {
+            let store = &self.ctx.store;
+            store.give_back_after(&self.slot, held.number, keep)
+        };
+        let answer = self.insist(give_back).await?;
+        // The commit of a claim that is lost finds that out.
+        if let Some(GiveBack::Ok | GiveBack::Lost) = answer {
+            held.range.last = keep;
+            crash::point("after-give-back");
+        }
         Ok(())
     }
 

@@ -45,11 +45,15 @@ pub struct Snapshot {
     pub pending: u64,
     /// Messages that workers have claimed.
     pub claimed: u64,
+    /// Messages that wait for their next attempt.
+    pub delayed: u64,
+    /// When the first of them is due, in ms on Redis's clock.
+    pub next_due_ms: Option<u64>,
     /// Failed messages in the errors store, those included that a drain or take has claimed.
     pub errors: u64,
     /// Entries of the queue that were no messages of this fleet; they are in the errors store.
     pub foreign: u64,
-    /// Whether published + retried = done + failed + pending + claimed.
+    /// Whether published + retried = done + failed + pending + claimed + delayed.
     pub balanced: bool,
     /// Whether `pending` was counted message by message. It comes from counters if the queue is
     /// very long.
@@ -191,6 +195,8 @@ impl Snapshot {
             failed: census.failed,
             pending: census.pending,
             claimed: census.claimed,
+            delayed: census.delayed,
+            next_due_ms: census.next_due_ms,
             errors: census.errors,
             foreign: census.foreign,
             balanced: census.balanced(),

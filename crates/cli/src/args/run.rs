@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton::{FleetName, Missed, Node, NodeBuilder};
+use baton::{Backoff, FleetName, Missed, Node, NodeBuilder};
 use clap::ValueEnum;
 
 use super::http::http_addr;
@@ -47,6 +47,16 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", env = "BATON_WORK_PER_CHAR", default_value = "0ms",
           value_parser = work)]
     pub(crate) work_per_char: Duration,
+    /// How many attempts a message has before it goes to the errors store; the pretended handler
+    /// rejects messages for good, at their first attempt
+    #[arg(long, value_name = "N", env = "BATON_ATTEMPTS", default_value = "5",
+          value_parser = attempts)]
+    pub(crate) attempts: u64,
+    /// How long a message waits for its next attempt: twice as long each time, from the first time to
+    /// the second
+    #[arg(long, value_name = "TIME..TIME", env = "BATON_BACKOFF", default_value = "1s..10m",
+          value_parser = backoff)]
+    pub(crate) backoff: Backoff,
     /// Messages that were due while no node generated: catch-up makes those of the last 10
     /// minutes, catch-up:TIME those of the last TIME, skip makes none
     #[arg(long, value_name = "HOW", env = "BATON_MISSED", default_value = "catch-up",
@@ -88,6 +98,8 @@ impl RunArgs {
             .lease_ttl(self.lease_ttl)
             .claim_ttl(self.claim_ttl)
             .concurrency(self.concurrency)
+            .attempts(self.attempts)
+            .backoff(self.backoff)
             .missed(self.missed)
             .max_pending(self.max_pending)
             .max_errors(self.max_errors)
@@ -122,6 +134,20 @@ pub(crate) fn concurrency(text: &str) -> Result<usize, String> {
 pub(crate) fn messages(text: &str) -> Result<u64, String> {
     let messages = number(text)?;
     checked(messages, |settings| settings.messages(Some(messages)))
+}
+
+fn attempts(text: &str) -> Result<u64, String> {
+    let attempts = number(text)?;
+    checked(attempts, |settings| settings.attempts(attempts))
+}
+
+fn backoff(text: &str) -> Result<Backoff, String> {
+    let Some((shortest, longest)) = text.split_once("..") else {
+        return Err("write the shortest and the longest wait, such as 1s..10m".to_owned());
+    };
+    let time = |text: &str| duration(text, Duration::MAX);
+    let backoff = Backoff::new(time(shortest)?, time(longest)?);
+    checked(backoff, |settings| settings.backoff(backoff))
 }
 
 fn missed(text: &str) -> Result<Missed, String> {

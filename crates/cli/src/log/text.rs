@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 use std::io::Write;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use baton::Event;
 use baton_protocol::text::{Escaped, Excerpt};
@@ -27,6 +27,26 @@ pub(crate) fn write(to: &mut Vec<u8>, at: SystemTime, node: &str, entry: &Entry<
 }
 
 struct Words<'a>(&'a Event);
+
+/// How so many messages ended.
+fn write_outcomes(
+    f: &mut fmt::Formatter<'_>,
+    count: u64,
+    failed: u64,
+    delayed: u64,
+) -> fmt::Result {
+    let done = count.saturating_sub(failed).saturating_sub(delayed);
+    let mut separator = " ";
+    for (some, word) in [(done, "done"), (failed, "failed"), (delayed, "delayed")] {
+        match some {
+            0 => continue,
+            _ if some == count || (word == "done") => write!(f, "{separator}{word}")?,
+            _ => write!(f, "{separator}{some} {word}")?,
+        }
+        separator = ", ";
+    }
+    Ok(())
+}
 
 impl Display for Words<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,18 +75,34 @@ impl Display for Words<'_> {
                 first,
                 last,
                 failed,
+                delayed,
                 attempt,
             } => {
                 write!(f, "processed {}", Numbers(*first, *last))?;
-                match failed.len() as u64 {
-                    0 => f.write_str(" done")?,
-                    all if all > last - first => f.write_str(" failed")?,
-                    some => write!(f, " done, {some} failed")?,
-                }
+                write_outcomes(
+                    f,
+                    last - first + 1,
+                    failed.len() as u64,
+                    delayed.len() as u64,
+                )?;
                 match attempt {
                     0 | 1 => Ok(()),
                     _ => write!(f, ", attempt {attempt}"),
                 }
+            }
+            Event::Delayed {
+                seq,
+                attempt,
+                delay,
+                reason,
+            } => {
+                let wait =
+                    humantime::format_duration(Duration::from_millis(delay.as_millis() as u64));
+                let reason = Escaped(reason.as_bytes());
+                write!(
+                    f,
+                    "attempt {attempt} of #{seq} failed, next in {wait}: {reason}"
+                )
             }
             Event::Fenced { epoch, by } => {
                 write!(f, "lost its lease (epoch {epoch})")?;
@@ -158,6 +194,9 @@ mod tests {
                 "processed #1–#500 done",
                 "processed #1–#500 done, 2 failed",
                 "processed #1–#2 failed",
+                "processed #1–#3 done, 1 failed, 1 delayed",
+                "processed #7 delayed, attempt 2",
+                r"attempt 2 of #7 failed, next in 2s 100ms: no\nanswer",
                 "lost its lease (epoch 3)",
                 "lost its lease (epoch 3) to k3v9x0a7qm",
                 "lost its claim on #5–#6: another worker takes over",

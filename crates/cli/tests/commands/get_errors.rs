@@ -39,12 +39,12 @@ fn json_has_all_fields_and_all_bytes() {
     assert_eq!(
         taken.lines(),
         [
-            format!(r#"{{"seq":1,{head},"text":"plain"}}"#),
+            format!(r#"{{"seq":1,{head},"key":"0123456789-1","text":"plain"}}"#),
             format!(
-                r#"{{"seq":2,{head},"text":"{}\u001b[31m","text_hex":"ff1b5b33316d"}}"#,
+                r#"{{"seq":2,{head},"key":"0123456789-2","text":"{}\u001b[31m","text_hex":"ff1b5b33316d"}}"#,
                 '\u{fffd}'
             ),
-            format!(r#"{{"seq":3,{head},"text":"two\nlines"}}"#),
+            format!(r#"{{"seq":3,{head},"key":"0123456789-3","text":"two\nlines"}}"#),
         ]
     );
 }

@@ -1,4 +1,4 @@
-//! The ends of messages in a ledger: first ends, and ends of retries.
+//! The ends of messages in a ledger: first ends, and ends of further attempts.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,13 @@ pub(super) struct End {
     pub(super) digest: Option<Digest>,
 }
 
-/// The retries of a message.
+/// The further attempts of a message: a person retried it, or its worker delayed it.
 #[derive(Default)]
 struct Again {
-    /// Retries that have not ended.
+    /// Attempts that have not ended.
     open: u64,
+    /// Whether its first end was a failure, and not a delay.
+    first_failed: bool,
     /// Whether the last one that ended was a failure.
     failed: bool,
 }
@@ -25,22 +27,32 @@ struct Again {
 pub(super) struct Ends {
     /// The first ends, in the order of the ledger, and every end that is not of a retry.
     pub(super) first: Vec<End>,
-    /// Sequence number → its retries.
+    /// Sequence number → its further attempts.
     again: BTreeMap<u64, Again>,
-    /// Sorted numbers of all retried messages, and of those that failed again.
+    /// Sorted numbers of the messages that failed and were retried, and of those that failed in
+    /// their last attempt, which was not their first.
     retried: Vec<u64>,
     failed_again: Vec<u64>,
 }
 
 impl Ends {
-    /// Sorts the ends. A retried message is claimed alone, so it ends as a range of one.
+    /// Sorts the ends. A message that was tried before is claimed alone, so it ends as a range of
+    /// one.
     pub(super) fn of(ledger: &Ledger) -> Self {
         let mut first = Vec::new();
         let mut again: BTreeMap<u64, Again> = BTreeMap::new();
         for entry in &ledger.entries {
             match entry {
                 Entry::Published { .. } => {}
-                Entry::Retried { seq, .. } => again.entry(*seq).or_default().open += 1,
+                Entry::Retried { seq, .. } | Entry::Delayed { seq, .. } => {
+                    let first_failed = matches!(entry, Entry::Retried { .. });
+                    let again = again.entry(*seq).or_insert(Again {
+                        first_failed,
+                        ..Again::default()
+                    });
+                    again.open += 1;
+                    again.failed = false;
+                }
                 Entry::Ended { failed, digest, .. } => {
                     let end = End {
                         first: entry.first(),
@@ -64,25 +76,25 @@ impl Ends {
             some.map(|(seq, _)| *seq).collect()
         };
         Self {
-            retried: numbers(|_| true),
+            retried: numbers(|again| again.first_failed),
             failed_again: numbers(|again| again.open == 0 && again.failed),
             first,
             again,
         }
     }
 
-    /// Whether a message was ever retried.
+    /// Whether a message was ever tried again.
     pub(super) fn is_retried(&self, seq: u64) -> bool {
         self.again.contains_key(&seq)
     }
 
-    /// The messages that were retried and have not ended since.
+    /// The messages that were tried again and have not ended since.
     pub(super) fn open(&self) -> impl Iterator<Item = u64> + '_ {
         let open = self.again.iter().filter(|(_, again)| again.open > 0);
         open.map(|(seq, _)| *seq)
     }
 
-    /// How many of a range were retried, and how many of these failed again.
+    /// How many of a range failed and were retried, and how many failed in a later attempt.
     pub(super) fn retried(&self, first: u64, last: u64) -> (u64, u64) {
         let within = |numbers: &[u64]| {
             let below = |bound: u64| numbers.partition_point(|seq| *seq < bound);

@@ -102,6 +102,8 @@ impl Audit {
                     self.failed = self.failed.saturating_add(*failed);
                 }
                 Entry::Retried { .. } => self.retried += 1,
+                // The commit before counts it as done.
+                Entry::Delayed { .. } => self.done = self.done.saturating_sub(1),
             }
         }
         let mut tiles: Vec<(u64, u64)> = ends.first.iter().map(|e| (e.first, e.last)).collect();
@@ -189,6 +191,7 @@ impl Audit {
             ("retried", census.retried, self.retried),
             ("pending", census.pending, 0),
             ("claimed", census.claimed, 0),
+            ("delayed", census.delayed, 0),
             (
                 "done + failed",
                 census.done + census.failed,

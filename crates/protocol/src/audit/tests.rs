@@ -39,6 +39,7 @@ fn record(seq: u64, text: &str) -> (u64, Vec<u8>) {
         reason: "r".to_owned(),
         attempt: 1,
         text: text.as_bytes().to_vec(),
+        ..FailedMessage::default()
     };
     (seq, record::encode(&failed))
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{Store, decode, digest_arg};
+use crate::bounds::MAX_TTL_MS;
 use crate::encoding::effects::Effects;
+use crate::encoding::note::Note;
 use crate::encoding::pack::Range;
 use crate::{Digest, Error, scripts};
 
@@ -104,12 +106,27 @@ pub struct CommitCall<'a> {
     pub last: u64,
     /// Records of the messages that failed.
     pub failed: &'a [Vec<u8>],
+    /// The messages that are to be tried again, in order.
+    pub delayed: &'a [Delay],
     /// Effects that the handlers of the others staged.
     pub effects: &'a Effects,
     /// Max error records that the store may keep.
     pub max_errors: u64,
     /// Digest of the texts, if the fleet is audited.
     pub digest: Option<Digest>,
+}
+
+/// A message that waits for its next attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delay {
+    /// The message.
+    pub seq: u64,
+    /// How long it waits, at most an hour.
+    pub delay: Duration,
+    /// Why its attempts failed, see [`crate::Note::encode`].
+    pub note: Vec<u8>,
+    /// A pack that has this message alone; empty if it is the first of its pack, and stays there.
+    pub pack: Vec<u8>,
 }
 
 /// The answer to a commit.
@@ -142,6 +159,12 @@ pub enum GiveBack {
     Ok,
     /// The slot does not have the claim any more.
     Lost,
+}
+
+/// A delay as the script gets it. A longer one than an hour would look like the work of a wrong
+/// clock.
+fn delay_ms(delay: Duration) -> String {
+    delay.as_millis().min(u128::from(MAX_TTL_MS)).to_string()
 }
 
 impl Store {
@@ -183,7 +206,7 @@ impl Store {
         &self,
         call: ClaimCall<'_>,
         sleepers: Option<usize>,
-    ) -> ([&[u8]; 13], [String; 9]) {
+    ) -> ([&[u8]; 14], [String; 9]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -199,6 +222,7 @@ impl Store {
             &keys.ledger,
             &keys.fence,
             &keys.errors_ids,
+            &keys.notes,
         ];
         let args = [
             call.slot.name.clone(),
@@ -301,7 +325,13 @@ impl Store {
             call.max_errors.to_string(),
             digest_arg(call.digest),
             call.failed.len().to_string(),
+            call.delayed.len().to_string(),
         ];
+        let delays: Vec<[String; 2]> = call
+            .delayed
+            .iter()
+            .map(|delay| [delay.seq.to_string(), delay_ms(delay.delay)])
+            .collect();
         let effects = &call.effects.staged;
         let count = effects.len().to_string();
         let sizes: Vec<String> = effects
@@ -310,6 +340,14 @@ impl Store {
             .collect();
         let mut args: Vec<&[u8]> = head.iter().map(String::as_bytes).collect();
         args.extend(call.failed.iter().map(Vec::as_slice));
+        for (delay, [seq, delay_ms]) in call.delayed.iter().zip(&delays) {
+            args.extend([
+                seq.as_bytes(),
+                delay_ms.as_bytes(),
+                &delay.note,
+                &delay.pack,
+            ]);
+        }
         args.push(count.as_bytes());
         for (effect, size) in effects.iter().zip(&sizes) {
             args.push(effect.verb.as_bytes());
@@ -326,6 +364,8 @@ impl Store {
             &keys.errors,
             &keys.ledger,
             &keys.errors_ids,
+            &keys.delayed,
+            &keys.notes,
         ]
         .map(|key| key.as_bytes())
         .to_vec();
@@ -335,6 +375,25 @@ impl Store {
 
     /// Returns what is left of a claim. It does not count as a death of the worker.
     pub async fn give_back(&self, slot: &Slot, claim: u64) -> Result<GiveBack, Error> {
+        self.give_back_behind(slot, claim, "").await
+    }
+
+    /// Returns the messages of a claim behind `keep`, which is one of them.
+    pub async fn give_back_after(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        keep: u64,
+    ) -> Result<GiveBack, Error> {
+        self.give_back_behind(slot, claim, &keep.to_string()).await
+    }
+
+    async fn give_back_behind(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        keep: &str,
+    ) -> Result<GiveBack, Error> {
         let answer = self
             .eval(
                 &scripts::GIVE_BACK,
@@ -343,10 +402,18 @@ impl Store {
                     slot.name.as_bytes(),
                     claim.to_string().as_bytes(),
                     self.keys.presence.as_bytes(),
+                    keep.as_bytes(),
                 ],
             )
             .await?;
         decode::give_back(&answer)
+    }
+
+    /// The note of a message that was tried before; none if it has none.
+    pub async fn note(&self, seq: u64) -> Result<Option<Note>, Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(&self.keys.notes).arg(seq);
+        decode::note(&self.link.call(&command).await?)
     }
 
     pub(super) fn return_keys(&self) -> [&[u8]; 8] {

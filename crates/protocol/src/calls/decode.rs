@@ -12,6 +12,7 @@ use super::{
     Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, Fence, GiveBack, PROTOCOL,
     Publish, Reclaimed, Seal, Settled,
 };
+use crate::encoding::note::Note;
 use crate::encoding::pack::Range;
 use crate::error::says_not_executed;
 use crate::keys::FleetName;
@@ -212,15 +213,28 @@ pub fn give_back(answer: &Value) -> Result<GiveBack, Error> {
 pub fn reclaim(answer: &Value) -> Result<Reclaimed, Error> {
     let call = scripts::RECLAIM.name;
     match worded(call, answer)? {
-        (b"reclaimed", [messages, records, nodes @ ..]) => Ok(Reclaimed {
+        (b"reclaimed", [messages, records, woken, next_due, nodes @ ..]) => Ok(Reclaimed {
             messages: number(call, messages)?,
             records: number(call, records)?,
+            woken: number(call, woken)?,
+            next_due: match bytes(call, next_due)? {
+                b"" => None,
+                _ => Some(Duration::from_millis(number(call, next_due)?)),
+            },
             nodes: nodes
                 .iter()
                 .map(|node| string(call, node))
                 .collect::<Result<_, _>>()?,
         }),
         _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes a note; none if it is missing, or if no worker wrote it.
+pub fn note(answer: &Value) -> Result<Option<Note>, Error> {
+    match answer {
+        Value::Nil => Ok(None),
+        answer => Ok(Note::decode(bytes("HGET", answer)?)),
     }
 }
 

@@ -72,6 +72,10 @@ pub struct Census {
     pub pending: u64,
     /// Messages that workers have claimed.
     pub claimed: u64,
+    /// Messages that wait for their next attempt.
+    pub delayed: u64,
+    /// When the first of them is due, in ms on Redis's clock.
+    pub next_due_ms: Option<u64>,
     /// Records in the errors store, also those that drains hold.
     pub errors: u64,
     /// Foreign entries that claims found in the queue.
@@ -92,7 +96,13 @@ impl Census {
         // Foreign entries can make a count as large as a number can be.
         let sum = |counts: &[u64]| counts.iter().copied().map(u128::from).sum::<u128>();
         sum(&[self.published, self.retried])
-            == sum(&[self.done, self.failed, self.pending, self.claimed])
+            == sum(&[
+                self.done,
+                self.failed,
+                self.pending,
+                self.claimed,
+                self.delayed,
+            ])
     }
 }
 
@@ -192,7 +202,7 @@ impl Store {
         ]
     }
 
-    fn census_commands(&self, ranges: u64) -> [redis::Cmd; 7] {
+    fn census_commands(&self, ranges: u64) -> [redis::Cmd; 9] {
         let keys = &self.keys;
         // From the second to the first is an empty list.
         let (from, to) = match ranges.checked_sub(1) {
@@ -206,6 +216,8 @@ impl Store {
             plain(&["LLEN", &keys.queue]),
             plain(&["LRANGE", &keys.queue, from, &to]),
             plain(&["HGETALL", &keys.claims]),
+            plain(&["ZCARD", &keys.delayed]),
+            plain(&["ZRANGE", &keys.delayed, "0", "0", "WITHSCORES"]),
             plain(&["HLEN", &keys.errors]),
         ]
     }

@@ -1,20 +1,26 @@
 //! How the messages of a claim ended, on the way to its commit.
 
-use super::CommitCall;
-use crate::{Digest, Effects, FailedMessage, record};
+use std::time::Duration;
+
+use super::{CommitCall, Delay};
+use crate::{Digest, Effects, FailedMessage, Note, PackBuilder, Range, record};
 
 /// Max messages that fail at once because their pack cannot be read.
 const MAX_UNREADABLE: u64 = 1000;
 
-/// How consecutive messages ended. Only failures and effects take memory.
+/// How consecutive messages ended. Only failures, delays and effects take memory.
 pub struct Outcomes {
     node: String,
+    /// First message of their pack, and the random name of the reign in which that was made.
+    pack: u64,
+    origin: String,
     first: u64,
     count: u64,
     attempt: u64,
     /// Sequence numbers of those that failed, and their error records.
     failed: Vec<u64>,
     records: Vec<Vec<u8>>,
+    delayed: Vec<Delay>,
     effects: Effects,
     /// How many effects had been staged when each message with effects began: the number
     /// and the position.
@@ -26,20 +32,36 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// No outcome yet, of messages from `first` on.
-    pub fn new(node: &str, first: u64, attempt: u64) -> Self {
+    /// No outcome yet, of messages of a claimed range from `first` on. `origin` is that of their
+    /// pack.
+    pub fn new(node: &str, range: &Range, first: u64, origin: &str) -> Self {
         Self {
             node: node.to_owned(),
+            pack: range.pack,
+            origin: origin.to_owned(),
             first,
             count: 0,
-            attempt,
+            attempt: range.returns + 1,
             failed: Vec::new(),
             records: Vec::new(),
+            delayed: Vec::new(),
             effects: Effects::default(),
             marks: Vec::new(),
             digest: None,
             published_ms: None,
         }
+    }
+
+    /// No outcome yet, of messages of the same claim from `first` on.
+    fn empty_from(&self, first: u64) -> Self {
+        let range = Range {
+            pack: self.pack,
+            count: 0,
+            first,
+            last: first,
+            returns: self.attempt - 1,
+        };
+        Self::new(&self.node, &range, first, &self.origin)
     }
 
     /// The first message.
@@ -82,8 +104,38 @@ impl Outcomes {
         self.count += 1;
     }
 
-    /// The next message failed. What its handler staged is dropped.
-    pub fn failed(&mut self, reason: &str, text: &[u8], at_ms: u64) {
+    /// The messages that are to be tried again.
+    pub fn delays(&self) -> &[Delay] {
+        &self.delayed
+    }
+
+    /// The sequence numbers of those that are to be tried again.
+    pub fn delayed_numbers(&self) -> Vec<u64> {
+        self.delayed.iter().map(|delay| delay.seq).collect()
+    }
+
+    /// The next message is to be tried again after `delay`. What its handler staged is dropped.
+    pub fn delayed(&mut self, delay: Duration, note: &Note, text: &[u8]) {
+        let seq = self.first + self.count;
+        let mut pack = Vec::new();
+        if seq != self.pack {
+            let mut alone = PackBuilder::default();
+            alone.push(text);
+            pack = alone.finish(self.published_ms.unwrap_or_default(), &self.origin);
+        }
+        let note = note.encode();
+        self.delayed.push(Delay {
+            seq,
+            delay,
+            note,
+            pack,
+        });
+        self.count += 1;
+    }
+
+    /// The next message failed for this reason, and its first attempt for `first_reason` (empty if
+    /// this is the first). What its handler staged is dropped.
+    pub fn failed(&mut self, reason: &str, first_reason: &str, text: &[u8], at_ms: u64) {
         let seq = self.first + self.count;
         let failed = FailedMessage {
             seq,
@@ -91,6 +143,8 @@ impl Outcomes {
             node: self.node.clone(),
             reason: reason.to_owned(),
             attempt: self.attempt,
+            origin: self.origin.clone(),
+            first_reason: first_reason.to_owned(),
             text: text.to_vec(),
         };
         self.failed.push(seq);
@@ -104,11 +158,13 @@ impl Outcomes {
         let head = self.first;
         self.failed(
             "its pack cannot be read; these are the pack's bytes",
+            "",
             bytes,
             at_ms,
         );
         while self.last() < last && self.count < MAX_UNREADABLE {
-            self.failed(&format!("its pack cannot be read; see #{head}"), b"", at_ms);
+            let reason = format!("its pack cannot be read; see #{head}");
+            self.failed(&reason, "", b"", at_ms);
         }
     }
 
@@ -118,6 +174,7 @@ impl Outcomes {
             first: self.first,
             last: self.last(),
             failed: &self.records,
+            delayed: &self.delayed,
             effects: &self.effects,
             max_errors,
             digest: self.digest,
@@ -127,14 +184,18 @@ impl Outcomes {
     /// The same outcomes one by one.
     pub fn singles(&self) -> Vec<Self> {
         let mut records = self.failed.iter().zip(&self.records).peekable();
+        let mut delayed = self.delayed.iter().peekable();
         let mut marks = self.marks.iter().peekable();
         let single = |seq| {
-            let mut single = Self::new(&self.node, seq, self.attempt);
+            let mut single = self.empty_from(seq);
             single.count = 1;
             if let Some((failed, record)) = records.next_if(|(failed, _)| **failed == seq) {
                 single.failed.push(*failed);
                 single.records.push(record.clone());
             }
+            single
+                .delayed
+                .extend(delayed.next_if(|delay| delay.seq == seq).cloned());
             if let Some((_, from)) = marks.next_if(|(marked, _)| *marked == seq) {
                 let to = marks
                     .peek()
@@ -148,9 +209,10 @@ impl Outcomes {
 
     /// The same single message, failed because its effects were refused.
     pub fn refused(&self, reason: &str, text: &[u8], at_ms: u64) -> Self {
-        let mut failed = Self::new(&self.node, self.first, self.attempt);
+        let mut failed = self.empty_from(self.first);
         failed.digest = self.digest;
-        failed.failed(&format!("its effects were refused: {reason}"), text, at_ms);
+        let reason = format!("its effects were refused: {reason}");
+        failed.failed(&reason, "", text, at_ms);
         failed
     }
 }

@@ -1,6 +1,7 @@
 //! Returning what dead workers and drains had claimed.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use super::{Store, decode};
 use crate::{Error, scripts};
@@ -14,6 +15,8 @@ const PROBES: u64 = 2;
 const ALL_PROBES: u64 = 1000;
 /// Returned records after which a call checks no further claim.
 const MAX_RECORDS: u64 = 2_000;
+/// Max delayed messages that one call returns to the queue.
+const MAX_DUE: u64 = 500;
 
 /// What a reclaim returned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +25,10 @@ pub struct Reclaimed {
     pub messages: u64,
     /// Error records back in the errors store.
     pub records: u64,
+    /// Delayed messages back in the queue, because their next attempt is due.
+    pub woken: u64,
+    /// When the next delayed message is due; none if no message is delayed.
+    pub next_due: Option<Duration>,
     /// The dead nodes that had claimed them.
     pub nodes: Vec<String>,
 }
@@ -31,6 +38,8 @@ impl Reclaimed {
     pub fn add(&mut self, other: Self) {
         self.messages += other.messages;
         self.records += other.records;
+        self.woken += other.woken;
+        self.next_due = other.next_due;
         let known: HashSet<&str> = self.nodes.iter().map(String::as_str).collect();
         let mut new = other.nodes;
         new.retain(|node| !known.contains(node.as_str()));
@@ -82,10 +91,12 @@ impl Store {
         probes: u64,
         node: &str,
     ) -> Result<Reclaimed, Error> {
+        let mut keys = self.return_keys().to_vec();
+        keys.push(self.keys.delayed.as_bytes());
         let answer = self
             .eval(
                 &scripts::RECLAIM,
-                &self.return_keys(),
+                &keys,
                 &[
                     run_id.as_bytes(),
                     self.keys.presence.as_bytes(),
@@ -94,6 +105,7 @@ impl Store {
                     MAX_RECORDS.to_string().as_bytes(),
                     probes.to_string().as_bytes(),
                     node.as_bytes(),
+                    MAX_DUE.to_string().as_bytes(),
                 ],
             )
             .await?;
@@ -109,6 +121,8 @@ mod tests {
         Reclaimed {
             messages,
             records,
+            woken: 0,
+            next_due: None,
             nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
         }
     }

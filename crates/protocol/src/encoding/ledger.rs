@@ -75,6 +75,13 @@ pub enum Entry {
         /// When, in µs on Redis's clock.
         at_us: u64,
     },
+    /// A message of the commit before did not end: it waits for its next attempt.
+    Delayed {
+        /// The message.
+        seq: u64,
+        /// When, in µs on Redis's clock.
+        at_us: u64,
+    },
 }
 
 impl Entry {
@@ -103,6 +110,10 @@ impl Entry {
                 seq: exact(seq)?,
                 at_us: at_us(s, us)?,
             },
+            ["d", seq, s, us] => Self::Delayed {
+                seq: exact(seq)?,
+                at_us: at_us(s, us)?,
+            },
             _ => return None,
         };
         let sound = (1..=entry.last()).contains(&entry.first())
@@ -113,7 +124,7 @@ impl Entry {
     /// How many messages of it failed.
     fn failed(&self) -> u64 {
         match self {
-            Self::Published { .. } | Self::Retried { .. } => 0,
+            Self::Published { .. } | Self::Retried { .. } | Self::Delayed { .. } => 0,
             Self::Ended { failed, .. } => *failed,
         }
     }
@@ -122,7 +133,7 @@ impl Entry {
     pub fn first(&self) -> u64 {
         match self {
             Self::Published { first, .. } | Self::Ended { first, .. } => *first,
-            Self::Retried { seq, .. } => *seq,
+            Self::Retried { seq, .. } | Self::Delayed { seq, .. } => *seq,
         }
     }
 
@@ -130,14 +141,15 @@ impl Entry {
     pub fn last(&self) -> u64 {
         match self {
             Self::Published { last, .. } | Self::Ended { last, .. } => *last,
-            Self::Retried { seq, .. } => *seq,
+            Self::Retried { seq, .. } | Self::Delayed { seq, .. } => *seq,
         }
     }
 
     /// When, in µs on Redis's clock.
     pub fn at_us(&self) -> u64 {
         match self {
-            Self::Published { at_us, .. }
+            Self::Delayed { at_us, .. }
+            | Self::Published { at_us, .. }
             | Self::Ended { at_us, .. }
             | Self::Retried { at_us, .. } => *at_us,
         }

@@ -3,6 +3,7 @@
 pub(crate) mod cursor;
 pub(crate) mod effects;
 pub(crate) mod ledger;
+pub(crate) mod note;
 pub(crate) mod pack;
 pub mod record;
 mod record_json;

@@ -1,7 +1,8 @@
 //! Packs and ranges: how Redis stores messages.
 //!
-//! A pack is a msgpack array `[time in ms, [text, …]]`, which Lua's `cmsgpack` and every other
-//! language can read. It is written once and stays in place until its last message has ended. A
+//! A pack is a msgpack array `[time in ms, [text, …], origin]`, which Lua's `cmsgpack` and every other
+//! language can read. Its origin is a random name that a generator draws for its reign: with the
+//! sequence number it is a message's key. A pack is written once and stays in place until its last message has ended. A
 //! [`Range`] of it moves through queue and claims.
 
 use crate::Error;
@@ -108,18 +109,26 @@ impl PackBuilder {
     }
 
     /// The finished pack. The builder is empty then, and expects as many bytes again.
-    pub fn finish(&mut self, at_ms: u64) -> Vec<u8> {
+    pub fn finish(&mut self, at_ms: u64, origin: &str) -> Vec<u8> {
         let next = Vec::with_capacity(self.bytes.len());
         let mut pack = std::mem::replace(&mut self.bytes, next);
         pack.resize(pack.len().max(HEAD), 0);
         let count = u16::try_from(self.count).unwrap_or(u16::MAX);
         let [a, b] = count.to_be_bytes();
-        // An array of two, an unsigned number of eight bytes, an array with a count of two.
-        pack[..2].copy_from_slice(&[0x92, 0xcf]);
+        // An array of three, an unsigned number of eight bytes, an array with a count of two.
+        pack[..2].copy_from_slice(&[0x93, 0xcf]);
         pack[2..10].copy_from_slice(&at_ms.to_be_bytes());
         pack[10..HEAD].copy_from_slice(&[0xdc, a, b]);
+        write_text(&mut pack, origin.as_bytes());
         self.count = 0;
         pack
+    }
+}
+
+/// Gives a finished pack another origin of the same length.
+pub fn set_origin(pack: &mut [u8], origin: &str) {
+    if let Some(at) = pack.len().checked_sub(origin.len()) {
+        pack[at..].copy_from_slice(origin.as_bytes());
     }
 }
 
@@ -130,6 +139,8 @@ pub struct Pack<'a> {
     pub at_ms: u64,
     /// The texts in order.
     pub texts: Vec<&'a [u8]>,
+    /// The random name of the reign in which it was made.
+    pub origin: &'a str,
 }
 
 impl<'a> Pack<'a> {
@@ -155,6 +166,7 @@ struct Contents {
     at_ms: u64,
     /// Offset and length of each text.
     texts: Vec<(usize, usize)>,
+    origin: String,
 }
 
 impl OwnedPack {
@@ -167,6 +179,7 @@ impl OwnedPack {
                 .iter()
                 .map(|text| (text.as_ptr().addr() - bytes.as_ptr().addr(), text.len()))
                 .collect(),
+            origin: pack.origin.to_owned(),
         });
         Self { bytes, contents }
     }
@@ -179,6 +192,12 @@ impl OwnedPack {
     /// When it was made, if it can be read.
     pub fn at_ms(&self) -> Option<u64> {
         Some(self.contents.as_ref()?.at_ms)
+    }
+
+    /// The random name of the reign in which it was made; empty if it cannot be read.
+    pub fn origin(&self) -> &str {
+        let contents = self.contents.as_ref();
+        contents.map_or("", |contents| &contents.origin)
     }
 
     /// How many texts it has; none if it cannot be read.
@@ -197,7 +216,7 @@ impl OwnedPack {
 }
 
 fn read<'a>(bytes: &mut &'a [u8]) -> Option<Pack<'a>> {
-    if rmp::decode::read_array_len(bytes).ok()? != 2 {
+    if rmp::decode::read_array_len(bytes).ok()? != 3 {
         return None;
     }
     let at_ms = rmp::decode::read_int(bytes).ok()?;
@@ -207,7 +226,12 @@ fn read<'a>(bytes: &mut &'a [u8]) -> Option<Pack<'a>> {
     for _ in 0..count {
         texts.push(read_text(bytes)?);
     }
-    bytes.is_empty().then_some(Pack { at_ms, texts })
+    let origin = str::from_utf8(read_text(bytes)?).ok()?;
+    bytes.is_empty().then_some(Pack {
+        at_ms,
+        texts,
+        origin,
+    })
 }
 
 /// Appends a msgpack string. Texts may be any bytes: `cmsgpack` makes no difference either.
@@ -260,7 +284,7 @@ mod tests {
     fn pack_of(texts: &[&[u8]]) -> Vec<u8> {
         let mut builder = PackBuilder::default();
         texts.iter().for_each(|text| builder.push(text));
-        builder.finish(1_700_000_000_123)
+        builder.finish(1_700_000_000_123, "k3v9x0a7qm")
     }
 
     #[test]
@@ -279,9 +303,19 @@ mod tests {
             pack,
             Pack {
                 at_ms: 1_700_000_000_123,
-                texts
+                texts,
+                origin: "k3v9x0a7qm",
             }
         );
+    }
+
+    #[test]
+    fn a_pack_with_another_origin_is_the_same_otherwise() {
+        let mut bytes = pack_of(&[b"hello", b""]);
+        set_origin(&mut bytes, "0123456789");
+        let pack = Pack::parse(&bytes).unwrap();
+        assert_eq!(pack.origin, "0123456789");
+        assert_eq!(pack.texts, [&b"hello"[..], b""]);
     }
 
     #[test]
@@ -294,7 +328,7 @@ mod tests {
         longer.push(0);
         assert!(Pack::parse(&longer).is_err());
         // An array that claims four billion texts.
-        assert!(Pack::parse(&[0x92, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff]).is_err());
+        assert!(Pack::parse(&[0x93, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff]).is_err());
         assert!(Pack::parse(b"garbage").is_err());
     }
 

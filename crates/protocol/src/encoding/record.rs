@@ -3,7 +3,7 @@
 use crate::encoding::pack::{read_cut_text, read_text, write, write_text};
 
 /// A failed message. Its record is a msgpack array
-/// `[sequence number, time in ms, node, reason, attempt, text]`.
+/// `[sequence number, time in ms, node, reason, attempt, origin, first reason, text]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedMessage {
@@ -15,10 +15,21 @@ pub struct FailedMessage {
     pub node: String,
     /// Why, in the handler's words.
     pub reason: String,
-    /// Which attempt it was: 1, or more if workers died with it before.
+    /// Which attempt it was: 1, or more if it was tried before or workers died with it.
     pub attempt: u64,
+    /// The first part of its key; empty for bytes that were never a message of this fleet.
+    pub origin: String,
+    /// Why its first attempt failed; empty if this was the first.
+    pub first_reason: String,
     /// The message's text, or the raw bytes of what was not a message.
     pub text: Vec<u8>,
+}
+
+impl FailedMessage {
+    /// Its idempotency key; none for bytes that were never a message of this fleet.
+    pub fn key(&self) -> Option<String> {
+        (!self.origin.is_empty()).then(|| format!("{}-{}", self.origin, self.seq))
+    }
 }
 
 /// The beginning of a failed message, as a snapshot lists it.
@@ -55,6 +66,8 @@ pub fn failed_once(
         node: node.to_owned(),
         reason: reason.to_owned(),
         attempt: 1,
+        origin: "0123456789".to_owned(),
+        first_reason: String::new(),
         text: text.as_ref().to_vec(),
     }
 }
@@ -63,7 +76,7 @@ pub fn failed_once(
 pub fn encode(failed: &FailedMessage) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(failed.text.len() + failed.reason.len() + 48);
     write(&mut bytes, |bytes| {
-        rmp::encode::write_array_len(bytes, 6)?;
+        rmp::encode::write_array_len(bytes, 8)?;
         rmp::encode::write_uint(bytes, failed.seq)?;
         rmp::encode::write_uint(bytes, failed.at_ms)
     });
@@ -72,6 +85,8 @@ pub fn encode(failed: &FailedMessage) -> Vec<u8> {
     write(&mut bytes, |bytes| {
         rmp::encode::write_uint(bytes, failed.attempt)
     });
+    write_text(&mut bytes, failed.origin.as_bytes());
+    write_text(&mut bytes, failed.first_reason.as_bytes());
     write_text(&mut bytes, &failed.text);
     bytes
 }
@@ -113,12 +128,9 @@ pub fn decode(bytes: &[u8]) -> FailedMessage {
     match read(&mut rest, false) {
         Some(failed) if rest.is_empty() => failed,
         _ => FailedMessage {
-            seq: 0,
-            at_ms: 0,
-            node: String::new(),
             reason: "not an error record of this fleet".to_owned(),
-            attempt: 0,
             text: bytes.to_vec(),
+            ..FailedMessage::default()
         },
     }
 }
@@ -126,14 +138,14 @@ pub fn decode(bytes: &[u8]) -> FailedMessage {
 /// The sequence number of a record, without decoding the rest; 0 for foreign bytes.
 pub fn seq_of(mut bytes: &[u8]) -> u64 {
     match rmp::decode::read_array_len(&mut bytes) {
-        Ok(6) => rmp::decode::read_int(&mut bytes).unwrap_or_default(),
+        Ok(8) => rmp::decode::read_int(&mut bytes).unwrap_or_default(),
         _ => 0,
     }
 }
 
 /// Decodes a record. A cut record may end within its reason or its text.
 fn read(bytes: &mut &[u8], cut: bool) -> Option<FailedMessage> {
-    if rmp::decode::read_array_len(bytes).ok()? != 6 {
+    if rmp::decode::read_array_len(bytes).ok()? != 8 {
         return None;
     }
     let words = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
@@ -151,11 +163,14 @@ fn read(bytes: &mut &[u8], cut: bool) -> Option<FailedMessage> {
             .unwrap_or_default()
             .to_owned(),
         reason: words(text(bytes)?),
-        attempt: 0,
-        text: Vec::new(),
+        ..FailedMessage::default()
     };
     if !(cut && bytes.is_empty()) {
         failed.attempt = rmp::decode::read_int(bytes).ok()?;
+        failed.origin = words(read_text(bytes)?);
+        failed.first_reason = words(text(bytes)?);
+    }
+    if !(cut && bytes.is_empty()) {
         failed.text = text(bytes)?.to_vec();
     }
     Some(failed)
@@ -173,6 +188,8 @@ mod tests {
             node: "node1".to_owned(),
             reason: "no such customer".to_owned(),
             attempt: 2,
+            origin: "k3v9x0a7qm".to_owned(),
+            first_reason: "no answer".to_owned(),
             text: b"\xff\x1b[31mred".to_vec(),
         };
         let bytes = encode(&failed);
@@ -192,6 +209,8 @@ mod tests {
             node: "node1".to_owned(),
             reason: "no such customer".to_owned(),
             attempt: 2,
+            origin: "k3v9x0a7qm".to_owned(),
+            first_reason: String::new(),
             text: vec![b'x'; 300],
         };
         let bytes = encode(&failed);

@@ -18,6 +18,12 @@ struct Object<'a> {
     node: Cow<'a, str>,
     reason: Cow<'a, str>,
     attempt: u64,
+    /// The idempotency key; none for bytes that were never a message of the fleet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Cow<'a, str>>,
+    /// None if there was one attempt only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_reason: Option<Cow<'a, str>>,
     text: Cow<'a, str>,
     /// All bytes of a text that is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,6 +40,9 @@ impl Serialize for FailedMessage {
             node: Cow::Borrowed(&self.node),
             reason: Cow::Borrowed(&self.reason),
             attempt: self.attempt,
+            key: self.key().map(Cow::Owned),
+            first_reason: (!self.first_reason.is_empty())
+                .then(|| Cow::Borrowed(self.first_reason.as_str())),
             text,
             text_hex: (!is_utf8).then(|| text::hex(&self.text).into()),
         };
@@ -58,9 +67,16 @@ impl<'de> Deserialize<'de> for FailedMessage {
             node: object.node.into_owned(),
             reason: object.reason.into_owned(),
             attempt: object.attempt,
+            origin: object.key.as_deref().map_or("", origin).to_owned(),
+            first_reason: object.first_reason.unwrap_or_default().into_owned(),
             text: text.ok_or_else(|| D::Error::custom("`text_hex` is not hexadecimal"))?,
         })
     }
+}
+
+/// The first part of a key.
+fn origin(key: &str) -> &str {
+    key.rsplit_once('-').map_or(key, |(origin, _)| origin)
 }
 
 /// Reads what [`text::moment`] writes.
@@ -92,6 +108,8 @@ mod tests {
             node: "k3v9x0a7qm".to_owned(),
             reason: "no\tsuch customer".to_owned(),
             attempt: 2,
+            origin: "k3v9x0a7qm".to_owned(),
+            first_reason: "no answer".to_owned(),
             text: text.to_vec(),
         }
     }

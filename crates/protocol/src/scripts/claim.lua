@@ -15,6 +15,7 @@
 --   11 ledger     list of entries
 --   12 fence      hash: born, the name of this data; node, the generator
 --   13 errors_ids hash: last, free
+--   14 notes      hash: sequence number of a message that was tried before -> first and last reason
 -- ARGV
 --   1 slot           node:lane
 --   2 number         of the claim; grows with each claim of a slot
@@ -49,7 +50,7 @@
 --   waits to sleep.
 --   Constants from bounds.rs: SMALL_PACK_BYTES.
 local queue, pack_key, left_of, claims, deadlines, workers, errors, stats, idle, bell, ledger,
-  fence, errors_ids = unpack(KEYS)
+  fence, errors_ids, notes = unpack(KEYS)
 local slot, number_text, run_id = ARGV[1], ARGV[2], ARGV[3]
 local want, ttl_ms = math.max(1, tonumber(ARGV[4])), tonumber(ARGV[5])
 local poison_deaths, prefix, is_alone = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1'
@@ -152,7 +153,7 @@ for _ = 1, MAX_HEADS do
 
   -- No slot may claim this head: it leaves the head of the queue, and the next one follows.
   local keys = {queue = queue, pack = pack_key, left = left_of, errors = errors,
-    errors_ids = errors_ids, stats = stats, ledger = ledger}
+    errors_ids = errors_ids, stats = stats, ledger = ledger, notes = notes}
   if not pack then
     discard_head(keys, slot, now, head, 'not a message of this fleet')
   elseif bytes == 0 then

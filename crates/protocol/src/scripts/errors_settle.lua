@@ -26,7 +26,7 @@
 --   The script touches only records that are named by id and to the byte: after a loss of data an
 --   id may belong to another record. A second call finds the records of the first one missing.
 --   A message leaves the errors store and enters the queue in one step:
---   published + retried = done + failed + pending + claimed.
+--   published + retried = done + failed + pending + claimed + delayed.
 local errors, errors_held, queue, pack_key, left_of, stats, fence, idle, bell, ledger =
   unpack(KEYS)
 local is_retry, presence = ARGV[1] == 'retry', ARGV[2]
@@ -49,9 +49,9 @@ local function is_free(id, record)
     and redis.call('HEXISTS', errors_held, id) == 0 and redis.call('HGET', errors, id) == record
 end
 
--- How many messages a pack has, read from its head: [time, [text, ...]]. 0 if it is no pack.
+-- How many messages a pack has, read from its head: [time, [text, ...], origin]. 0 if it is none.
 local function count_messages(pack)
-  if string.byte(pack) ~= 0x92 then return 0 end
+  if string.byte(pack) ~= 0x93 then return 0 end
   local is_time, texts_at = pcall(cmsgpack.unpack_one, pack, 1)
   if not is_time or texts_at < 1 then return 0 end
   -- A msgpack array has its length in the first byte, or in the two or four bytes behind it.
@@ -65,14 +65,15 @@ end
 -- Messages that earlier records of this call queue, and the bytes of packs that it has read.
 local queued, bytes_read = {}, 0
 
--- Reads a record as a message that can be queued again. Returns its number as text, its text, and
--- how many messages its pack has (nil if it needs a new pack); or nil if it is no such message.
+-- Reads a record as a message that can be queued again. Returns its number as text, its text, its
+-- origin, and how many messages its pack has (nil if it needs a new pack); or nil if it is no such
+-- message.
 local function read_message(record)
   local is_msgpack, rest, body = pcall(cmsgpack.unpack_one, record)
-  if not is_msgpack or rest ~= -1 or type(body) ~= 'table' or #body ~= 6 then return nil end
-  local seq, text = body[1], body[6]
+  if not is_msgpack or rest ~= -1 or type(body) ~= 'table' or #body ~= 8 then return nil end
+  local seq, origin, text = body[1], body[6], body[8]
   if type(seq) ~= 'number' or seq ~= math.floor(seq) or seq < 1 or seq > fleet_last
-    or type(text) ~= 'string' then return nil end
+    or type(text) ~= 'string' or type(origin) ~= 'string' then return nil end
   local field = string.format('%.0f', seq)
   if queued[field] then return nil end
   local key, left = pack_key .. field, read_count(left_of, field)
@@ -80,22 +81,22 @@ local function read_message(record)
     -- Messages of its old pack have not ended if there is a `left`: their texts were deleted by
     -- hand, and a new pack would take their place.
     if left then return nil end
-    return field, text, nil
+    return field, text, origin, nil
   end
   local pack = redis.call('GET', key)
   bytes_read = bytes_read + #pack
   local count = count_messages(pack)
   -- If no message of its pack has ended, this one has not either: the record was made by hand.
   if (left or count) >= count then return nil end
-  return field, text, count
+  return field, text, origin, count
 end
 
 -- Queues a message in its pack of `count` messages, or in a new one.
-local function requeue(field, text, count)
+local function requeue(field, text, origin, count)
   if count then
     redis.call('HINCRBY', left_of, field, 1)
   else
-    redis.call('SET', pack_key .. field, cmsgpack.pack({to_ms(time), {text}}))
+    redis.call('SET', pack_key .. field, cmsgpack.pack({to_ms(time), {text}, origin}))
   end
   redis.call('RPUSH', queue, string.format('%s %.0f %s %s 0', field, count or 1, field, field))
   if is_audited then append_entry(ledger, 'r ' .. field, time) end
@@ -106,10 +107,10 @@ local answer, settled, is_settled = {}, {}, {}
 for i = 3, #ARGV, 2 do
   if bytes_read > MAX_PACK_BYTES then break end
   local id, record = ARGV[i], ARGV[i + 1]
-  local word, field, text, count = 'missing', nil, nil, nil
+  local word, field, text, origin, count = 'missing', nil, nil, nil, nil
   if not is_settled[id] and is_free(id, record) then
     word = is_retry and 'unfit' or 'dropped'
-    if is_retry then field, text, count = read_message(record) end
+    if is_retry then field, text, origin, count = read_message(record) end
     if field then
       word = 'retried'
       queued[field] = true
@@ -117,7 +118,7 @@ for i = 3, #ARGV, 2 do
   end
   if word == 'retried' or word == 'dropped' then
     is_settled[id] = true
-    settled[#settled + 1] = {id = id, field = field, text = text, count = count}
+    settled[#settled + 1] = {id = id, field = field, text = text, origin = origin, count = count}
   end
   answer[#answer + 1] = word
 end
@@ -125,7 +126,9 @@ end
 -- The first write needs no memory, so a full server accepts it.
 for _, message in ipairs(settled) do redis.call('HDEL', errors, message.id) end
 if not is_retry or #settled == 0 then return answer end
-for _, message in ipairs(settled) do requeue(message.field, message.text, message.count) end
+for _, message in ipairs(settled) do
+  requeue(message.field, message.text, message.origin, message.count)
+end
 redis.call('HSET', stats, 'retried', string.format('%.0f', retried + #settled))
 ring(idle, bell, presence)
 return answer

@@ -1,4 +1,5 @@
--- give_back: a slot returns what its claim still holds, at once and without blame.
+-- give_back: a slot returns what its claim still holds, or the end of it, at once and without
+-- blame.
 --
 -- KEYS
 --   1 queue        list of ranges
@@ -13,19 +14,27 @@
 --   1 slot      node:part
 --   2 number    of the claim
 --   3 presence  prefix of the presence channels
+--   4 keep      last message that the slot keeps; '' if it keeps none
 -- Returns
---   {'ok'}    the claim has ended
---   {'lost'}  the slot does not hold this claim
+--   {'ok'}    the claim has ended, or ends with `keep`
+--   {'lost'}  the slot does not hold this claim, or the claim does not have `keep`
 -- Invariants
---   The messages are in the queue in the step that ends the claim.
+--   The messages are in the queue in the step in which they leave the claim.
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], workers = KEYS[4],
   idle = KEYS[5], bell = KEYS[6], errors_held = KEYS[7], errors_ids = KEYS[8]}
-local slot, number, presence = unpack(ARGV)
+local slot, number, presence, keep_text = unpack(ARGV)
 
 local held = redis.call('HGET', keys.claims, slot)
 if not held then return {'lost'} end
-local _, held_number = parse_claim(held)
+local kind, held_number, run_id, body = parse_claim(held)
 if held_number ~= tonumber(number) then return {'lost'} end
+local keep = tonumber(keep_text)
+local pack, count, first, last, returns, _, tail
+if keep then
+  if kind == 'm' then pack, count, first, last, returns, _, tail = parse_range(body) end
+  if not pack or keep < first or keep > last then return {'lost'} end
+  if keep == last then return {'ok'} end
+end
 must_be(keys.queue, 'list')
 must_be(keys.deadlines, 'zset')
 must_be(keys.workers, 'hash')
@@ -34,6 +43,15 @@ must_be(keys.errors_held, 'hash')
 must_be(keys.errors_ids, 'hash')
 local now_s = redis.call('TIME')[1]
 
+if keep then
+  -- The first write needs no memory, so a full server accepts it.
+  redis.call('HDEL', keys.claims, slot)
+  redis.call('HSET', keys.claims, slot, 'm ' .. number .. ' ' .. run_id .. ' '
+    .. format_range(pack, count, first, keep, returns, tail))
+  redis.call('LPUSH', keys.queue, format_range(pack, count, keep + 1, last, returns, tail))
+  ring(keys.idle, keys.bell, presence)
+  return {'ok'}
+end
 put_back(keys, presence, slot, held, nil)
 -- A late duplicate of the claim is stale from here on.
 redis.call('HSET', keys.workers, slot, number .. ' 0 0 ' .. now_s)

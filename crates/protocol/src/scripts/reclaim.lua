@@ -1,4 +1,5 @@
--- reclaim: returns the claims of dead workers and drains: past their deadline, or absent.
+-- reclaim: returns to the queue what nothing else would: the claims of dead workers and drains, past
+-- their deadline or absent, and delayed messages whose next attempt is due.
 --
 -- KEYS
 --   1 queue        list of ranges
@@ -9,6 +10,7 @@
 --   6 bell         prefix of the bells
 --   7 errors_held  hash: id of a record -> slot of the drain that has claimed it
 --   8 errors_ids   hash: last, free
+--   9 delayed      zset: range of one message -> when its next attempt is due (ms)
 -- ARGV
 --   1 run_id       the server process; '' believes absence also after a restart
 --   2 prefix       of the presence channels
@@ -18,21 +20,28 @@
 --   6 probes       in how many claims it searches for one without a deadline, and how many idle
 --                  nodes it examines
 --   7 node         the caller; '' if it does not work
+--   8 max_due      how many delayed messages it returns
 -- Returns
---   {'reclaimed', messages, records, node...}  how many came back, and the dead that held them
+--   {'reclaimed', messages, records, woken, next_due, node...}  how many messages and records came
+--                  back from the dead, how many delayed messages are due, in how many ms the next
+--                  one is ('' if there is none), and the dead
 -- Invariants
 --   A range enters the queue in the step in which it leaves `claims`, with the name of the worker
---   that may have died.
+--   that may have died. A delayed message enters the queue in the step in which it leaves `delayed`,
+--   at the front, because it is older than the others.
 --   Suspects that are present are acquitted. A claim without a deadline gets one.
 --   While messages wait, each call wakes a node: a token may have died with a worker. If no node is
 --   idle, that is the caller: it may sleep without being in `idle`, as when `idle` was deleted.
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], workers = KEYS[4],
   idle = KEYS[5], bell = KEYS[6], errors_held = KEYS[7], errors_ids = KEYS[8]}
+local delayed = KEYS[9]
 local run_id, prefix = ARGV[1], ARGV[2]
 local max_claims, skip = tonumber(ARGV[3]), tonumber(ARGV[4])
 local max_records, probes, caller = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
--- Claims with the latest deadlines that the call examines, too.
-local LATEST_CLAIMS = 2
+local max_due = tonumber(ARGV[8])
+-- Claims with the latest deadlines that the call examines, too, and delayed messages with the latest
+-- times.
+local LATEST = 2
 -- Ranges at either end of the queue whose suspects it examines.
 local SUSPECT_RANGES = 16
 -- Slots of `workers` that it examines, and after what time it forgets one.
@@ -43,7 +52,7 @@ local FORGET_WORKER_S = 600
 local due = redis.call('ZRANGE', keys.deadlines, skip, skip + max_claims - 1, 'WITHSCORES')
 -- And the latest ones: a clock that was ahead may have made them.
 if redis.call('ZCARD', keys.deadlines) > skip + max_claims then
-  local latest = redis.call('ZRANGE', keys.deadlines, -LATEST_CLAIMS, -1, 'WITHSCORES')
+  local latest = redis.call('ZRANGE', keys.deadlines, -LATEST, -1, 'WITHSCORES')
   for i = 1, #latest do due[#due + 1] = latest[i] end
 end
 local waiting = redis.call('LLEN', keys.queue)
@@ -53,6 +62,14 @@ must_be(keys.idle, 'zset')
 must_be(keys.errors_held, 'hash')
 must_be(keys.errors_ids, 'hash')
 local now = now_ms()
+local woken = redis.call('ZRANGEBYSCORE', delayed, '-inf', string.format('%.0f', now),
+  'LIMIT', 0, max_due)
+-- A clock that was ahead may have made the latest times.
+local latest_delayed = redis.call('ZRANGE', delayed, -LATEST, -1, 'WITHSCORES')
+for i = 1, #latest_delayed, 2 do
+  local due_at = tonumber(latest_delayed[i + 1])
+  if due_at > now and is_past(due_at, now) then woken[#woken + 1] = latest_delayed[i] end
+end
 
 local holders, held = {}, {}
 for i = 1, #due, 2 do
@@ -66,7 +83,7 @@ end
 local gone = absent(prefix, run_id, holders)
 
 begin_writes(keys.claims)
-local answer, named = {'reclaimed', 0, 0}, {}
+local answer, named = {'reclaimed', 0, 0, 0, ''}, {}
 local lost = {now = now, run_id = run_id}
 for _, holder in ipairs(holders) do
   local slot, node = holder.slot, holder.name
@@ -83,6 +100,17 @@ for _, holder in ipairs(holders) do
     end
   end
 end
+-- The earliest ends up at the front.
+for i = #woken, 1, -1 do
+  redis.call('ZREM', delayed, woken[i])
+  redis.call('LPUSH', keys.queue, woken[i])
+end
+answer[4] = #woken
+local next_delayed = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+if next_delayed[2] then
+  answer[5] = string.format('%.0f', math.max(0, tonumber(next_delayed[2]) - now))
+end
+waiting = waiting + #woken
 if waiting > 0 and not ring(keys.idle, keys.bell, prefix) and caller ~= '' then
   ring_node(keys.bell, caller)
 end

@@ -30,6 +30,7 @@ async fn the_books_balance_in_every_state_of_a_message() {
             counted: true,
             now_ms: census.now_ms,
             claimed_by: claimed_by("w", claimed),
+            ..Census::default()
         };
         assert_eq!(census, expected, "{state}");
         assert!(census.balanced(), "{state}");

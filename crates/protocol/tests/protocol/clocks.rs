@@ -60,6 +60,7 @@ async fn a_claim_until_tomorrow_has_expired() {
         messages: 2,
         records: 0,
         nodes: vec!["w".to_owned()],
+        ..Reclaimed::default()
     };
     assert_eq!(n.reclaim().await.unwrap(), back);
 }

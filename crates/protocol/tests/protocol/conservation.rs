@@ -36,8 +36,8 @@ pub(super) enum Step {
     /// It repeats its last claim.
     ClaimAgain(usize),
     /// It commits at most so many of the messages that it believes to have claimed; the bits say
-    /// which of them failed.
-    Commit(usize, u64, u8),
+    /// which of them failed, and which of the others are to be tried again.
+    Commit(usize, u64, u8, u8),
     /// It repeats its last commit.
     CommitAgain(usize),
     /// It commits the messages of the claim before its last.
@@ -46,6 +46,8 @@ pub(super) enum Step {
     Extend(usize),
     /// It gives back its claim.
     GiveBack(usize),
+    /// It keeps the first messages of its claim, up to so many behind the first.
+    Keep(usize, u64),
     /// The deadline of one lane, or of the drain (3), passes.
     Stall(usize),
     /// A node returns the claims of the dead.
@@ -63,7 +65,7 @@ pub(super) enum Step {
 }
 
 /// Every answer that must occur at least once: otherwise the property proves nothing.
-const SOMETIMES: [&str; 29] = [
+const SOMETIMES: [&str; 33] = [
     "seal sealed",
     "seal fenced",
     "publish ok",
@@ -79,14 +81,18 @@ const SOMETIMES: [&str; 29] = [
     "commit done",
     "commit part",
     "commit already",
+    "commit delayed",
     "commit lost",
     "commit full",
     "extend held",
     "extend lost",
     "give_back ok",
     "give_back lost",
+    "keep ok",
+    "keep lost",
     "reclaim messages",
     "reclaim records",
+    "reclaim woken",
     "drain claimed",
     "drain stale",
     "drain done",
@@ -107,12 +113,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => generator.prop_map(Step::PublishAhead),
         16 => (lane.clone(), 1..6_u64).prop_map(|(l, want)| Step::Claim(l, want)),
         4 => lane.clone().prop_map(Step::ClaimAgain),
-        14 => (lane.clone(), 1..6_u64, any::<u8>())
-            .prop_map(|(l, most, failed)| Step::Commit(l, most, failed)),
+        14 => (lane.clone(), 1..6_u64, any::<u8>(), any::<u8>())
+            .prop_map(|(l, most, failed, delayed)| Step::Commit(l, most, failed, delayed)),
         3 => lane.clone().prop_map(Step::CommitAgain),
         2 => lane.clone().prop_map(Step::CommitOld),
         2 => lane.clone().prop_map(Step::Extend),
-        3 => lane.prop_map(Step::GiveBack),
+        3 => lane.clone().prop_map(Step::GiveBack),
+        3 => (lane, 0..4_u64).prop_map(|(l, behind)| Step::Keep(l, behind)),
         3 => (0..4_usize).prop_map(Step::Stall),
         3 => Just(Step::Reclaim),
         8 => (0..4_usize).prop_map(Step::Crash),

@@ -119,6 +119,7 @@ async fn the_records_of_a_dead_drain_return_in_order() {
         messages: 0,
         records: 3,
         nodes: vec!["d".to_owned()],
+        ..Reclaimed::default()
     };
     assert_eq!(e.store.reclaim().await.unwrap(), reclaimed);
     assert_eq!(fleet.only(KEPT).await, before);

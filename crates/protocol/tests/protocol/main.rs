@@ -14,6 +14,7 @@ mod clocks;
 mod commit;
 mod connections;
 mod conservation;
+mod delayed;
 mod effects;
 mod errors;
 mod extend;

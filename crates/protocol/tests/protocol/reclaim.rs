@@ -9,6 +9,7 @@ fn reclaimed(messages: u64, nodes: &[&str]) -> Reclaimed {
         messages,
         records: 0,
         nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        ..Reclaimed::default()
     }
 }
 

@@ -57,6 +57,7 @@ async fn reclaim_absent_returns_claims_from_before_a_restart_at_once() {
         messages: 1,
         records: 0,
         nodes: vec!["w".to_owned()],
+        ..Reclaimed::default()
     };
     assert_eq!(g.reclaim_absent().await.unwrap(), reclaimed);
     assert_eq!(x.commit(1, 2..=2).await, Commit::Done, "x lives");

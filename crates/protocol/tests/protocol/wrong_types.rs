@@ -2,8 +2,8 @@
 
 use baton::{Effects, Error, Inspector};
 use baton_protocol::{
-    ClaimCall, Commit, CommitCall, Digest, Failure, Publish, PublishCall, Settle, Settled, Store,
-    Wanted,
+    ClaimCall, Commit, CommitCall, Delay, Digest, Failure, Publish, PublishCall, Settle, Settled,
+    Store, Wanted,
 };
 
 use crate::support::{
@@ -184,15 +184,22 @@ async fn extend_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn commit_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "claims deadlines left workers stats errors errors_ids ledger";
+    let keys = "claims deadlines left workers stats errors errors_ids ledger delayed notes";
     refuses(keys, async |busy| {
         let mut effects = Effects::default();
         effects.set(busy.fleet.app("x"), "1");
         let records = [failed(2, "m2")];
+        let delayed = [Delay {
+            seq: 3,
+            delay: LONG,
+            note: Vec::new(),
+            pack: pack(3, 1),
+        }];
         let outcomes = CommitCall {
             effects: &effects,
+            delayed: &delayed,
             digest: Some(Digest::default()),
-            ..commit_call(2..=2, &records)
+            ..commit_call(2..=3, &records)
         };
         let w = &busy.w;
         w.store.commit(&w.slot, 1, outcomes).await.map(drop)
@@ -212,7 +219,8 @@ async fn give_back_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn reclaim_refuses_a_spoilt_key_and_writes_nothing() {
-    refuses(RETURN_KEYS, async |busy| busy.g.reclaim().await.map(drop)).await;
+    let keys = format!("{RETURN_KEYS} delayed");
+    refuses(&keys, async |busy| busy.g.reclaim().await.map(drop)).await;
 }
 
 const DRAIN_KEYS: &str = "errors claims deadlines workers errors_held errors_ids";
@@ -244,7 +252,7 @@ async fn errors_commit_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn census_refuses_a_spoilt_key() {
-    let keys = "fence queue claims stats errors";
+    let keys = "fence queue claims stats delayed errors";
     refuses(keys, async |busy| busy.g.census().await.map(drop)).await;
 }
 

@@ -6,7 +6,7 @@
 //! runs.
 
 use baton::FleetName;
-use baton_protocol::{Pack, record};
+use baton_protocol::{Note, Pack, record};
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 
@@ -161,6 +161,10 @@ fn print_pack(bytes: &[u8]) -> String {
 fn print_value(name: &str, bytes: &[u8], run_id: &str) -> String {
     match name {
         "errors" => print_record(bytes, run_id),
+        "notes" => match Note::decode(bytes) {
+            Some(note) => format!("{}, {}", note.first_reason, note.last_reason),
+            None => text(bytes),
+        },
         // Masks its time and its gap.
         "takeovers" => {
             let line = text(bytes);

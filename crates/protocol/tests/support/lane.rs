@@ -181,6 +181,7 @@ impl Lane {
 /// The commit of messages, some of which failed, without effects and with room for ten records.
 pub(crate) fn commit_call(ended: RangeInclusive<u64>, failed: &[Vec<u8>]) -> CommitCall<'_> {
     CommitCall {
+        delayed: &[],
         first: *ended.start(),
         last: *ended.end(),
         failed,

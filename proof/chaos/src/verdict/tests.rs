@@ -52,6 +52,7 @@ fn processed(first: u64, last: u64, failed: &'static [u64]) -> LogEvent<'static>
         first,
         last,
         failed: failed.into(),
+        delayed: Vec::new().into(),
         attempt: 1,
     }
 }

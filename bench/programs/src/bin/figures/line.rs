@@ -55,7 +55,7 @@ impl Line {
             store,
             claims: 0,
             last: 0,
-            pack: builder.finish(0),
+            pack: builder.finish(0, "0123456789"),
             count,
             _server: server,
         })
@@ -111,6 +111,7 @@ impl Line {
                 ensure!(read.is_some(), "the pack is gone");
             }
             let outcomes = CommitCall {
+                delayed: &[],
                 first: range.first,
                 last: range.last,
                 failed,

@@ -15,6 +15,7 @@ mod lanes;
 mod latency;
 mod line;
 mod report;
+mod retries;
 mod sizes;
 mod snapshot;
 mod takeover;
@@ -45,6 +46,7 @@ struct Rounds {
     groups: usize,
     growth: usize,
     bursts: usize,
+    storm: u64,
     /// Whether all sizes are measured, in runs that are long enough to compare.
     whole_sizes: bool,
     size_runs: usize,
@@ -62,6 +64,7 @@ const FULL: Rounds = Rounds {
     groups: 1000,
     growth: 15,
     bursts: 20,
+    storm: 100_000,
     whole_sizes: true,
     size_runs: 5,
 };
@@ -77,6 +80,7 @@ const QUICK: Rounds = Rounds {
     groups: 20,
     growth: 1,
     bursts: 2,
+    storm: 2_000,
     whole_sizes: false,
     size_runs: 1,
 };
@@ -103,9 +107,10 @@ const EXPERIMENTS: [(&str, Experiment); 14] = [
 type OnServers = fn(&Path, Rounds, &Choice, &mut Report) -> Result<()>;
 
 /// What is measured on each of several servers.
-const ON_SERVERS: [(&str, OnServers); 3] = [
+const ON_SERVERS: [(&str, OnServers); 4] = [
     ("latency", latency::publish_to_handler),
     ("bursts", bursts::at_an_idle_fleet),
+    ("retries", retries::of_many_messages),
     (SIZES, sizes::of_texts),
 ];
 

@@ -144,7 +144,7 @@ async fn publish(generator: &Store, seq: u64) -> Result<()> {
         cursor: Cursor::default(),
         max_pending: u64::MAX,
         digest: None,
-        pack: &pack.finish(0),
+        pack: &pack.finish(0, "0123456789"),
         stage: generator.new_stage(),
         is_staged: false,
     };
@@ -185,6 +185,7 @@ async fn work(store: Store, ends: mpsc::UnboundedSender<u64>) -> Result<()> {
 /// The commit of one message.
 fn ended(seq: u64, effects: &Effects) -> CommitCall<'_> {
     CommitCall {
+        delayed: &[],
         first: seq,
         last: seq,
         failed: &[],

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_protocol::{Publish, PublishCall, crash};
+use baton_protocol::{Publish, PublishCall, crash, set_origin};
 
 use tokio::time::Instant;
 
@@ -143,7 +143,10 @@ impl<S: Source> Reign<'_, S> {
 
     /// Redis lost writes that it had confirmed: closes the gap as far as the outbox can.
     fn close_gap(&mut self, last: u64) {
-        let Some((first_lost, last_lost)) = self.outbox.close_gap(last) else {
+        let hole = self
+            .outbox
+            .close_gap(last, renew(self.ctx, &mut self.origin));
+        let Some((first_lost, last_lost)) = hole else {
             return;
         };
         // The warning below is more exact than any other of this loss.
@@ -161,7 +164,20 @@ impl<S: Source> Reign<'_, S> {
             found: last,
             last: self.outbox.confirmed(),
         });
-        self.outbox.go_on_after(last);
+        self.outbox
+            .go_on_after(last, renew(self.ctx, &mut self.origin));
+    }
+}
+
+/// Draws a new origin, and gives it to packs whose numbers change: a number may have had other texts
+/// under the old origin, and no two messages have one key.
+fn renew(ctx: &Context, origin: &mut String) -> impl FnMut(&mut Prepared) {
+    *origin = baton_protocol::new_name();
+    |prepared| {
+        set_origin(&mut prepared.pack, origin);
+        // Other bytes have another name.
+        prepared.stage = ctx.store.new_stage();
+        prepared.is_staged = false;
     }
 }
 

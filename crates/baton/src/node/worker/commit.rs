@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use baton_protocol::{Claim, Commit, Digest, Outcomes, crash};
+use baton_protocol::{Claim, Commit, Digest, Note, Outcomes, crash};
 
 use super::LaneSlot;
 use super::claim::{Answered, HeldClaim};
@@ -178,6 +178,23 @@ impl LaneSlot {
         self.claim(None).await
     }
 
+    /// Ends the messages before the one that the lane handles now.
+    pub(super) async fn end_before(
+        &self,
+        held: &mut HeldClaim,
+        outcomes: &Outcomes,
+    ) -> Result<(), Error> {
+        if outcomes.count() == 0 {
+            return Ok(());
+        }
+        crash::point("before-commit");
+        let mut batch = BatchCommit::new(held, outcomes);
+        let ended = self.commit(&mut batch, None).await?;
+        self.report(batch, ended);
+        held.range.first = outcomes.last() + 1;
+        Ok(())
+    }
+
     /// Commit and next claim in one round trip.
     async fn commit_and_claim(
         &mut self,
@@ -253,7 +270,10 @@ impl LaneSlot {
             Ended::Committed => {
                 crash::point("after-commit");
                 let failed = batch.failed();
-                meter.has_processed(count, failed.len() as u64);
+                let delayed = outcomes.delayed_numbers();
+                meter.has_processed(count - delayed.len() as u64, failed.len() as u64);
+                meter.has_delayed(delayed.len() as u64);
+                self.report_delays(outcomes);
                 if let Some(published_ms) = outcomes.published_ms {
                     let ms = self.ctx.clock.now_ms().saturating_sub(published_ms);
                     meter.took(Duration::from_millis(ms), count);
@@ -262,6 +282,7 @@ impl LaneSlot {
                     first,
                     last,
                     failed,
+                    delayed,
                     attempt: outcomes.attempt(),
                 });
             }
@@ -269,6 +290,18 @@ impl LaneSlot {
                 meter.has_lost(count);
                 self.ctx.emit(Event::Lost { first, last });
             }
+        }
+    }
+
+    fn report_delays(&self, outcomes: &Outcomes) {
+        for delay in outcomes.delays() {
+            let note = Note::decode(&delay.note).unwrap_or_default();
+            self.ctx.emit(Event::Delayed {
+                seq: delay.seq,
+                attempt: outcomes.attempt(),
+                delay: delay.delay,
+                reason: note.last_reason,
+            });
         }
     }
 }

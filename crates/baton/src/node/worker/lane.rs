@@ -1,13 +1,13 @@
 //! A lane's loop: claim, handle, commit; with one slot, or with both.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use baton_protocol::{Outcomes, Slot};
+use baton_protocol::Slot;
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::batch::BatchHandler;
+use super::batch::{BatchHandler, Handled};
 use super::claim::{ClaimNumbers, HeldClaim};
 use super::{LaneBatchSize, LaneSlot};
 use crate::node::context::{Context, Role};
@@ -31,7 +31,7 @@ pub(crate) struct Lane<H> {
 
 impl<H: Handler> Lane<H> {
     pub(crate) fn new(ctx: Arc<Context>, handler: Arc<H>, lane: usize) -> Self {
-        let batch_size = LaneBatchSize::default();
+        let batch_size = LaneBatchSize::new(&ctx);
         let slot = |part: String, alone| LaneSlot {
             ctx: Arc::clone(&ctx),
             slot: Slot::new(ctx.store.node(), part),
@@ -42,11 +42,7 @@ impl<H: Handler> Lane<H> {
         Self {
             first: slot(lane.to_string(), true),
             ahead: slot(format!("{lane}+"), false),
-            batches: BatchHandler {
-                ctx: Arc::clone(&ctx),
-                handler,
-                batch_size: batch_size.clone(),
-            },
+            batches: BatchHandler::new(Arc::clone(&ctx), handler, batch_size.clone()),
             ctx,
             batch_size,
         }
@@ -70,7 +66,7 @@ impl<H: Handler> Lane<H> {
         let mut next = self.first.claim(None).await?;
         loop {
             next = match next {
-                Some(held) => {
+                Some(mut held) => {
                     claims_in_a_row += 1;
                     if claims_in_a_row >= CLAIMS_OF_A_BACKLOG && self.may_claim_ahead(&held) {
                         claims_in_a_row = 0;
@@ -78,8 +74,8 @@ impl<H: Handler> Lane<H> {
                         Box::pin(self.work_with_both(held)).await?
                     } else {
                         // When the lane is interrupted, it gives back what it has not begun.
-                        let outcomes = self.batches.handle(&held, false).await;
-                        self.first.end(&held, &outcomes, true).await?
+                        let batch = self.batches.handle(&self.first, &mut held, false).await?;
+                        self.end(&held, batch).await?
                     }
                 }
                 None if self.ctx.interrupted() => return Ok(()),
@@ -88,6 +84,32 @@ impl<H: Handler> Lane<H> {
                     self.first.sleep().await?
                 }
             };
+        }
+    }
+
+    /// Ends a claim, and returns the next one. If the handler cannot work, the lane pauses before it
+    /// claims again.
+    async fn end(
+        &mut self,
+        held: &HeldClaim,
+        Handled {
+            outcomes,
+            unavailable,
+        }: Handled,
+    ) -> Result<Option<HeldClaim>, Error> {
+        let claims = unavailable.is_none();
+        let next = self.first.end(held, &outcomes, claims).await?;
+        let Some(reason) = unavailable else {
+            return Ok(next);
+        };
+        self.batches.pause(reason).await;
+        self.claim_anew().await
+    }
+
+    async fn claim_anew(&mut self) -> Result<Option<HeldClaim>, Error> {
+        match self.ctx.interrupted() {
+            true => Ok(None),
+            false => self.first.claim(None).await,
         }
     }
 
@@ -106,11 +128,14 @@ impl<H: Handler> Lane<H> {
             turns.work_first(&mut self.first, held),
             turns.work_ahead(&mut self.ahead),
         )?;
+        let unavailable = turns.unavailable.into_inner();
         self.first.alone = true;
+        if let Some(reason) = unavailable.unwrap_or_else(PoisonError::into_inner) {
+            self.batches.pause(reason).await;
+        }
         match next {
-            None if self.ctx.interrupted() => Ok(None),
             // Messages may wait that a worker may have died with. A slot alone may claim them.
-            None => self.first.claim(None).await,
+            None => self.claim_anew().await,
             next => Ok(next),
         }
     }
@@ -122,6 +147,8 @@ struct Turns<'a, H> {
     turn: Mutex<()>,
     /// Whether both slots work.
     both: AtomicBool,
+    /// Why the handler cannot work, if it cannot.
+    unavailable: std::sync::Mutex<Option<String>>,
 }
 
 impl<'a, H: Handler> Turns<'a, H> {
@@ -130,6 +157,7 @@ impl<'a, H: Handler> Turns<'a, H> {
             batches,
             turn: Mutex::new(()),
             both: AtomicBool::new(true),
+            unavailable: std::sync::Mutex::default(),
         }
     }
 
@@ -140,9 +168,13 @@ impl<'a, H: Handler> Turns<'a, H> {
         held: HeldClaim,
     ) -> Result<Option<HeldClaim>, Error> {
         let mut next = Some(held);
-        while let Some(held) = next.take_if(|_| self.go_on()) {
-            next = match self.handle(&held).await {
-                Some(outcomes) => slot.end(&held, &outcomes, true).await?,
+        while let Some(mut held) = next.take_if(|_| self.go_on()) {
+            next = match self.handle(slot, &mut held).await? {
+                Some(batch) => {
+                    let claims = batch.unavailable.is_none();
+                    self.note(batch.unavailable);
+                    slot.end(&held, &batch.outcomes, claims).await?
+                }
                 None => self.give_up(slot, held).await?,
             };
         }
@@ -153,9 +185,12 @@ impl<'a, H: Handler> Turns<'a, H> {
     /// Works with the slot that claims ahead until one of the slots is through.
     async fn work_ahead(&self, slot: &mut LaneSlot) -> Result<(), Error> {
         let mut next = slot.claim(None).await?;
-        while let Some(held) = next {
-            next = match self.handle(&held).await {
-                Some(outcomes) => slot.end(&held, &outcomes, self.go_on()).await?,
+        while let Some(mut held) = next {
+            next = match self.handle(slot, &mut held).await? {
+                Some(batch) => {
+                    self.note(batch.unavailable);
+                    slot.end(&held, &batch.outcomes, self.go_on()).await?
+                }
                 None => self.give_up(slot, held).await?,
             };
         }
@@ -167,13 +202,28 @@ impl<'a, H: Handler> Turns<'a, H> {
         self.both.load(Ordering::Relaxed) && self.batches.batch_size.get().is_quick()
     }
 
+    /// Ends the work with both slots if the handler cannot work.
+    fn note(&self, unavailable: Option<String>) {
+        if unavailable.is_some() {
+            self.both.store(false, Ordering::Relaxed);
+            let reason = self.unavailable.lock();
+            *reason.unwrap_or_else(PoisonError::into_inner) = unavailable;
+        }
+    }
+
     /// Handles a claim when it is the slot's turn. None if the other slot's turn takes too long.
-    async fn handle(&self, held: &HeldClaim) -> Option<Outcomes> {
-        let _turn = self.next_turn().await?;
+    async fn handle(
+        &self,
+        slot: &LaneSlot,
+        held: &mut HeldClaim,
+    ) -> Result<Option<Handled>, Error> {
+        let Some(_turn) = self.next_turn().await else {
+            return Ok(None);
+        };
         // A quick handler never waits: what the other slot has to send must be sent before, so that
         // Redis works at the same time.
         tokio::task::yield_now().await;
-        Some(self.batches.handle(held, true).await)
+        self.batches.handle(slot, held, true).await.map(Some)
     }
 
     async fn next_turn(&self) -> Option<MutexGuard<'_, ()>> {

@@ -23,7 +23,7 @@ pub fn fleet_state(
     let Some((nodes, rest)) = answers.split_at_checked(6) else {
         return Err(unexpected("EXEC", answers));
     };
-    let Some((messages, [version, takeovers, records])) = rest.split_at_checked(7) else {
+    let Some((messages, [version, takeovers, records])) = rest.split_at_checked(9) else {
         return Err(unexpected("EXEC", answers));
     };
     protocol(fleet, version)?;
@@ -86,7 +86,18 @@ pub fn roster(presence: &str, answers: &[Value]) -> Result<Roster, Error> {
 /// counters.
 pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
     let call = "census";
-    let [time, last, stats, length, queue, claims, errors] = answers else {
+    let [
+        time,
+        last,
+        stats,
+        length,
+        queue,
+        claims,
+        delayed,
+        next_due,
+        errors,
+    ] = answers
+    else {
         return Err(unexpected(call, answers));
     };
     let [done, failed, foreign, retried] = array(call, stats)? else {
@@ -98,6 +109,8 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         failed: count("stats failed", failed)?,
         foreign: count("stats foreign", foreign)?,
         retried: count("stats retried", retried)?,
+        delayed: number(call, delayed)?,
+        next_due_ms: scores(call, next_due)?.into_values().next(),
         errors: number(call, errors)?,
         counted: number(call, length)? <= ranges,
         now_ms: now_ms(call, time)?,
@@ -121,7 +134,8 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         })?,
         false => (census.published + census.retried)
             .saturating_sub(census.done + census.failed)
-            .saturating_sub(census.claimed),
+            .saturating_sub(census.claimed)
+            .saturating_sub(census.delayed),
     };
     Ok(census)
 }

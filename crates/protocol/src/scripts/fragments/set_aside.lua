@@ -2,7 +2,7 @@
 -- must_be_count, range, errors_append and ledger.
 --
 -- Parameters of both functions
---   keys  {queue, pack, left, errors, errors_ids, stats, ledger}, by name
+--   keys  {queue, pack, left, errors, errors_ids, stats, ledger, notes}, by name
 --   slot  that found the head; its name is in the record
 --   now   in ms
 
@@ -17,8 +17,15 @@ local function discard_head(keys, slot, now, head, reason)
   must_be_count(keys.stats, 'foreign', redis.call('HGET', keys.stats, 'foreign'))
 
   redis.call('LPOP', keys.queue)
-  append_record(keys, last_error, {0, now, slot, reason, 1, head})
+  append_record(keys, last_error, {0, now, slot, reason, 1, '', '', head})
   redis.call('HINCRBY', keys.stats, 'foreign', 1)
+end
+
+-- The reason of a message's first attempt; '' if it has no note.
+local function first_reason(notes, seq_text)
+  local is_msgpack, note = pcall(cmsgpack.unpack, redis.call('HGET', notes, seq_text) or '')
+  local reason = is_msgpack and type(note) == 'table' and note[1]
+  return type(reason) == 'string' and reason or ''
 end
 
 -- Ends the first message of the head as failed: too many workers died with it.
@@ -32,8 +39,12 @@ local function fail_first(keys, slot, now, range, deaths)
   local is_audited = redis.call('LLEN', keys.ledger) > 0
   local pack = redis.call('GET', keys.pack .. field)
   local is_msgpack, body = pcall(cmsgpack.unpack, pack)
-  local texts = is_msgpack and type(body) == 'table' and body[2]
+  if not is_msgpack or type(body) ~= 'table' then body = {} end
+  local texts = body[2]
   local text = type(texts) == 'table' and texts[first - range.pack + 1] or pack
+  local origin = type(body[3]) == 'string' and body[3] or ''
+  local seq_text = string.format('%.0f', first)
+  local tried_reason = first_reason(keys.notes, seq_text)
 
   redis.call('LPOP', keys.queue)
   if first < range.last then
@@ -41,11 +52,12 @@ local function fail_first(keys, slot, now, range, deaths)
       format_range(range.pack, range.count, first + 1, range.last, range.returns, range.tail))
   end
   local reason = 'its worker died ' .. string.format('%.0f', deaths) .. ' times'
-  append_record(keys, last_error, {first, now, slot, reason, range.returns, text})
+  append_record(keys, last_error,
+    {first, now, slot, reason, range.returns, origin, tried_reason, text})
+  redis.call('HDEL', keys.notes, seq_text)
   redis.call('HINCRBY', keys.stats, 'failed', 1)
   if is_audited then
-    local seq = string.format('%.0f', first)
-    local entry = 'c ' .. slot .. ' ' .. seq .. ' ' .. seq .. ' 1 -'
+    local entry = 'c ' .. slot .. ' ' .. seq_text .. ' ' .. seq_text .. ' 1 -'
     append_entry(keys.ledger, entry, redis.call('TIME'))
   end
   if left <= 0 then

@@ -1,12 +1,13 @@
 //! The actors, and what each of them knows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use baton::Effects;
 use baton_protocol::{
-    Claim, ClaimedPack, Commit, CommitCall, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Pack,
-    Publish, PublishCall, Seal, Store,
+    Claim, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim, ErrorsCommit, Extend, GiveBack,
+    Note, Pack, Publish, PublishCall, Seal, Store,
 };
 
 use super::Step;
@@ -30,6 +31,7 @@ pub(super) struct Sent {
     number: u64,
     pub(super) ended: RangeInclusive<u64>,
     records: Vec<Vec<u8>>,
+    delayed: Vec<Delay>,
     pub(super) effects: Effects,
 }
 
@@ -52,6 +54,8 @@ pub(super) struct World {
     /// Records that a drain has printed.
     pub(super) drained: Vec<Vec<u8>>,
     epoch: u64,
+    /// The pack in which a worker last found a message.
+    packs: BTreeMap<u64, u64>,
     pub(super) vandalized: u64,
     pub(super) seen: BTreeSet<&'static str>,
 }
@@ -88,6 +92,7 @@ impl World {
             drain_sent: None,
             drained: Vec::new(),
             epoch: 0,
+            packs: BTreeMap::new(),
             vandalized: 0,
             seen: BTreeSet::new(),
         };
@@ -118,7 +123,9 @@ impl World {
             }
             Step::Claim(l, want) => self.claim(l, self.workers[l].number + 1, want).await,
             Step::ClaimAgain(l) => self.claim(l, self.workers[l].number, 3).await,
-            Step::Commit(l, most, failures) => self.commit(l, most, failures).await,
+            Step::Commit(l, most, failures, delays) => {
+                self.commit(l, most, failures, delays).await;
+            }
             Step::CommitAgain(l) => {
                 if let Some(sent) = self.workers[l].sent.clone() {
                     let _ = self.send_commit(l, sent).await;
@@ -126,7 +133,7 @@ impl World {
             }
             Step::CommitOld(l) => {
                 if let Some((number, ended)) = self.workers[l].held.clone() {
-                    let sent = self.outcomes(number, ended, 0);
+                    let sent = self.outcomes(number, ended, 0, 0);
                     let _ = self.send_commit(l, sent).await;
                 }
             }
@@ -147,6 +154,7 @@ impl World {
                     });
                 worker.held = worker.holds.take();
             }
+            Step::Keep(l, behind) => self.keep(l, behind).await,
             Step::Stall(who) => self.stall(who).await,
             Step::Reclaim => self.reclaim().await,
             Step::Crash(who) => {
@@ -220,6 +228,7 @@ impl World {
                 for seq in range.first..=range.last {
                     let text = text_of(&range, &pack, seq);
                     assert_eq!(text, format!("m{seq}").as_bytes());
+                    self.packs.insert(seq, range.pack);
                 }
                 worker.held = worker.holds.take().or(worker.held.take());
                 worker.number = number;
@@ -244,13 +253,22 @@ impl World {
         self.seen.insert(answer);
     }
 
-    /// The contents of a commit: a record for each message that failed, and an effect for each that
-    /// ended well.
-    pub(super) fn outcomes(&self, number: u64, ended: RangeInclusive<u64>, failures: u8) -> Sent {
+    /// The contents of a commit: a record for each message that failed, a delay for each that is to be
+    /// tried again, and an effect for each that ended well.
+    pub(super) fn outcomes(
+        &self,
+        number: u64,
+        ended: RangeInclusive<u64>,
+        failures: u8,
+        delays: u8,
+    ) -> Sent {
         let (mut records, mut effects) = (Vec::new(), Effects::default());
+        let mut delayed = Vec::new();
         for (place, seq) in ended.clone().enumerate() {
             if place < 8 && failures & (1 << place) != 0 {
                 records.push(failed(seq, format!("m{seq}")));
+            } else if place < 8 && delays & (1 << place) != 0 {
+                delayed.push(self.delay(seq));
             } else {
                 effects.rpush(self.fleet.app("done"), seq.to_string());
             }
@@ -259,23 +277,58 @@ impl World {
             number,
             ended,
             records,
+            delayed,
             effects,
         }
     }
 
-    async fn commit(&mut self, l: usize, most: u64, failures: u8) {
+    /// A message that is due again at once.
+    fn delay(&self, seq: u64) -> Delay {
+        Delay {
+            seq,
+            delay: Duration::ZERO,
+            note: Note::default().encode(),
+            pack: match self.packs.get(&seq) == Some(&seq) {
+                true => Vec::new(),
+                false => pack(seq, 1),
+            },
+        }
+    }
+
+    /// A worker keeps the first messages of its claim.
+    async fn keep(&mut self, l: usize, behind: u64) {
+        let worker = &mut self.workers[l];
+        let Some((number, held)) = worker.holds.clone() else {
+            return;
+        };
+        let last = held.start() + behind;
+        let lane = &worker.lane;
+        let kept = lane.store.give_back_after(&lane.slot, number, last).await;
+        self.seen.insert(match kept.unwrap() {
+            GiveBack::Ok => {
+                worker.holds = Some((number, *held.start()..=last));
+                "keep ok"
+            }
+            GiveBack::Lost => "keep lost",
+        });
+    }
+
+    async fn commit(&mut self, l: usize, most: u64, failures: u8, delays: u8) {
         let Some((number, held)) = self.workers[l].holds.clone() else {
             return;
         };
         let (first, last) = (*held.start(), *held.end());
         let end = last.min(first + most - 1);
-        let sent = self.outcomes(number, first..=end, failures);
+        let sent = self.outcomes(number, first..=end, failures, delays);
         let answer = self.send_commit(l, sent.clone()).await;
         let worker = &mut self.workers[l];
         match answer {
             Commit::Done | Commit::Already => {
                 if end < last {
                     self.seen.insert("commit part");
+                }
+                if !sent.delayed.is_empty() {
+                    self.seen.insert("commit delayed");
                 }
                 worker.sent = Some(sent);
                 worker.held = Some((number, first..=end));
@@ -290,6 +343,7 @@ impl World {
         let lane = &self.workers[l].lane;
         let outcomes = CommitCall {
             effects: &sent.effects,
+            delayed: &sent.delayed,
             max_errors: MAX_ERRORS,
             ..commit_call(sent.ended.clone(), &sent.records)
         };
@@ -330,6 +384,9 @@ impl World {
         }
         if reclaimed.records > 0 {
             self.seen.insert("reclaim records");
+        }
+        if reclaimed.woken > 0 {
+            self.seen.insert("reclaim woken");
         }
     }
 

@@ -32,7 +32,7 @@ impl Summary {
 
     /// The lines to print, with the counters of the last snapshot.
     pub(super) fn text(&self, snapshot: &Snapshot) -> String {
-        let under_way = snapshot.pending + snapshot.claimed;
+        let under_way = snapshot.pending + snapshot.claimed + snapshot.delayed;
         let gap = match self.takeovers {
             0 => String::new(),
             _ => format!(", the longest gap {} ms", self.longest_gap_ms),
