@@ -1,6 +1,6 @@
 //! The calls of the scripts, and their answers.
 
-use crate::state::{Id, Ms, Node, Range, Record, RunId, Seq, Slot, Text};
+use crate::state::{Id, Ms, Node, Note, Origin, Pack, Range, Record, RunId, Seq, Slot, Text};
 
 /// A call of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +40,8 @@ pub enum Call {
         texts: Vec<Text>,
         /// Length of the encoded pack.
         bytes: u64,
+        /// The generator's word for its packs.
+        origin: Origin,
         /// How the pack reaches Redis.
         staging: Staging,
         /// Where the schedule stands after it.
@@ -73,18 +75,20 @@ pub enum Call {
         /// Slots and the numbers of their claims.
         claims: Vec<(Slot, u64)>,
     },
-    /// A worker ends the first messages of its claim.
+    /// A worker ends the first messages of its claim, or delays them.
     Commit {
         /// The claim's slot.
         slot: Slot,
         /// Number of the claim.
         number: u64,
-        /// The first message that ends.
+        /// The first message of the commit.
         first: Seq,
         /// The last one.
         last: Seq,
         /// Records of those that failed.
         failed: Vec<Record>,
+        /// Those that are tried again later.
+        delayed: Vec<Delay>,
         /// Max records in the errors store.
         max_errors: u64,
         /// What is done to the application's counter.
@@ -92,14 +96,16 @@ pub enum Call {
         /// Whether the fleet is audited.
         audited: bool,
     },
-    /// A worker or a drain gives back the rest of its claim.
+    /// A worker or a drain gives back the rest of its claim; a worker also a part of it.
     GiveBack {
         /// The claim's slot.
         slot: Slot,
         /// Number of the claim.
         number: u64,
+        /// The last message that the worker keeps, if it keeps some.
+        keep: Option<Seq>,
     },
-    /// A node returns the claims of the dead.
+    /// A node returns the claims of the dead, and delayed messages that are due.
     Reclaim {
         /// The server's run id, or 0 to believe any absence.
         run_id: RunId,
@@ -107,6 +113,8 @@ pub enum Call {
         caller: Option<Node>,
         /// Max claims that are checked.
         max_claims: usize,
+        /// Max delayed messages that it returns.
+        max_due: usize,
         /// What the server happened to sample.
         sampled: Sampled,
     },
@@ -180,6 +188,19 @@ pub enum Staging {
     Now(u64),
     /// An earlier call staged it under that number.
     Before(u64),
+}
+
+/// A message that is tried again later.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Delay {
+    /// The message.
+    pub seq: Seq,
+    /// After what time.
+    pub delay: Ms,
+    /// What is noted of its attempts.
+    pub note: Note,
+    /// A pack of its text alone. The script takes it if the message is not the first of its pack.
+    pub pack: Pack,
 }
 
 /// A record that a person saw in the errors store.
@@ -294,7 +315,7 @@ pub enum Reply {
         /// Whether the answer has the pack; if not, the node reads it.
         sent: bool,
         /// The pack; none if it is gone.
-        pack: Option<Vec<Text>>,
+        pack: Option<Pack>,
     },
     /// No message waits.
     Empty,
@@ -321,6 +342,10 @@ pub enum Reply {
         messages: u64,
         /// Records that went back.
         records: u64,
+        /// Delayed messages that were due.
+        woken: u64,
+        /// After what time the next one is due; none if no message is delayed.
+        next_due: Option<Ms>,
         /// The nodes that had claimed them.
         nodes: Vec<Node>,
     },
@@ -338,6 +363,8 @@ pub enum Reply {
         pending: u64,
         /// Claimed by workers.
         claimed: u64,
+        /// Delayed.
+        delayed: u64,
         /// Records, also those that drains hold.
         errors: u64,
         /// Foreign entries.

@@ -8,10 +8,12 @@
 //! else is tried in every order.
 
 mod actions;
+mod before;
 mod checks;
 mod drain;
 mod events;
 mod generator;
+mod held_claim;
 mod history;
 mod lane;
 mod liveness;
@@ -19,20 +21,24 @@ mod report;
 mod scenario;
 mod transition;
 
+use std::collections::BTreeMap;
+
 pub use actions::Action;
 pub use checks::Explored;
+pub use held_claim::Outcomes;
 pub use history::{History, Violation};
 pub use report::{Report, explore};
 pub use scenario::{Faults, Scenario};
 
 use crate::call::{Call, Reply, Staging};
 use crate::flaw::Flaw;
-use crate::state::{Ms, Node, Seq, State, Text};
+use crate::state::{Ms, Node, Origin, Seq, State, Text};
 use crate::step::step;
+use before::Before;
 use drain::Drain;
 use events::Events;
 use generator::Generator;
-use history::Before;
+
 use lane::Lane;
 
 /// Time to live of leases and claims.
@@ -83,6 +89,8 @@ pub struct World {
     /// The state that a failover would bring back.
     replica: Option<Box<(State, History)>>,
     history: History,
+    /// The text of every key that was ever published, also of those that a failover lost.
+    keys: BTreeMap<(Origin, Seq), Text>,
     /// Texts made so far.
     made: Text,
     max_open: u64,
@@ -110,6 +118,7 @@ impl World {
             wire: Vec::new(),
             replica: None,
             history: History::default(),
+            keys: BTreeMap::new(),
             made: 0,
             max_open: u64::MAX,
             want: scenario.want,
@@ -129,6 +138,7 @@ impl World {
                 first,
                 texts: (world.made + 1..=world.made + count).collect(),
                 bytes: 0,
+                origin: 1,
                 staging: Staging::Inline,
                 cursor: first + count - 1,
                 max_open: u64::MAX,
@@ -153,7 +163,7 @@ impl World {
 
     /// Redis executes a call, and the history notes what it did.
     fn execute(&mut self, call: &Call, texts: &[Text]) -> Reply {
-        let before = Before::of(&self.redis, call, &self.nodes);
+        let before = Before::of(&self.redis, call, &self.nodes, self.now);
         let failed = self.redis.failed;
         let suspects = self.redis.waiting().next().unwrap_or_default().suspects;
         let reply = step(&mut self.redis, call, self.now, self.flaw);
@@ -164,11 +174,33 @@ impl World {
         self.redis.bells = 0;
         self.history
             .witness(&before, call, &reply, &self.redis, texts);
+        if reply == Reply::Published {
+            self.note_keys(call);
+        }
         if matches!(call, Call::Claim { .. }) {
             self.events |= self.event_of_claim(suspects, failed, &reply);
         }
         self.events |= self.event_of(call, &reply);
+        self.events |= before.event_of_attempts(call, &reply);
         reply
+    }
+
+    /// Notes the keys of published messages. No two texts may ever have the same.
+    fn note_keys(&mut self, call: &Call) {
+        let Call::Publish {
+            first,
+            texts,
+            origin,
+            ..
+        } = call
+        else {
+            return;
+        };
+        for (seq, text) in (*first..).zip(texts) {
+            if *self.keys.entry((*origin, seq)).or_insert(*text) != *text {
+                self.history.note(Violation::KeyOfAnother);
+            }
+        }
     }
 
     /// A node gets the answer to its call; none if the answer is lost.

@@ -52,10 +52,40 @@ pub enum Flaw {
     RetryUncounted,
     /// `errors_settle` puts a message back into its pack, which does not wait for it.
     RetryOutnumbersPack,
+    /// `errors_settle` gives a retried message another key.
+    RetryForgetsOrigin,
+    /// `commit` counts a delayed message as done.
+    DelayedIsDone,
+    /// `commit` counts the first message of a pack down although it stays there.
+    DelayedLeavesItsPack,
+    /// `commit` counts a message down twice that gets a pack of its own.
+    DelayedLeavesTwice,
+    /// `commit` gives a delayed message no pack.
+    DelayedWithoutPack,
+    /// `commit` does not count the attempt of a delayed message.
+    DelayUncounted,
+    /// `commit` does not note why the attempt failed.
+    DelayWithoutNote,
+    /// `commit` ends a message and keeps its note.
+    EndKeepsNote,
+    /// `reclaim` wakes a delayed message and leaves it in `delayed`.
+    WakeKeepsDelayed,
+    /// `reclaim` wakes a delayed message before it is due.
+    WakeEarly,
+    /// `claim` lets a message fail as poison and keeps its note.
+    PoisonKeepsNote,
+    /// `claim` lets a message fail as poison and forgets why its first attempt failed.
+    PoisonForgetsReason,
+    /// `give_back` also gives back the last message that the worker keeps.
+    KeepGivesBackTooMuch,
+    /// `give_back` leaves in the claim what it puts into the queue.
+    KeepKeepsAll,
     /// A generator that gets no answer publishes the texts again under new numbers.
     RetryUnderNewNumber,
     /// A worker that gets no answer to its commit takes it for done.
     CommitUnheard,
+    /// A generator gives numbers that were lost to other texts, and the old word with them.
+    GapKeepsOrigin,
     /// A generator stages a pack under its first number, which it may give to other texts.
     StageByNumber,
 }
@@ -66,7 +96,7 @@ impl Flaw {
     pub const OF_BELLS: [Self; 2] = [Self::EmptyNotIdle, Self::RingTheDead];
 
     /// All others.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 40] = [
         Self::NoFence,
         Self::EpochOnlyFence,
         Self::NumbersWithHoles,
@@ -89,8 +119,23 @@ impl Flaw {
         Self::RetryKeepsRecord,
         Self::RetryUncounted,
         Self::RetryOutnumbersPack,
+        Self::RetryForgetsOrigin,
+        Self::DelayedIsDone,
+        Self::DelayedLeavesItsPack,
+        Self::DelayedLeavesTwice,
+        Self::DelayedWithoutPack,
+        Self::DelayUncounted,
+        Self::DelayWithoutNote,
+        Self::EndKeepsNote,
+        Self::WakeKeepsDelayed,
+        Self::WakeEarly,
+        Self::PoisonKeepsNote,
+        Self::PoisonForgetsReason,
+        Self::KeepGivesBackTooMuch,
+        Self::KeepKeepsAll,
         Self::RetryUnderNewNumber,
         Self::CommitUnheard,
+        Self::GapKeepsOrigin,
         Self::StageByNumber,
     ];
 }

@@ -1,6 +1,8 @@
 //! The scenarios that are explored: each has the faults that matter to it, and is small enough to
 //! be explored in full.
 
+mod delays;
+
 use crate::explore::{Faults, Scenario};
 use crate::flaw::Flaw;
 
@@ -69,7 +71,9 @@ pub fn small() -> Vec<(Scenario, usize)> {
     let mut scenarios = of_generators();
     scenarios.extend(of_workers());
     scenarios.extend(of_drains());
+    scenarios.extend(delays::with_faults());
     scenarios.extend(to_the_end());
+    scenarios.extend(delays::to_the_end());
     scenarios
 }
 
@@ -135,9 +139,9 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         (takeover, 168_667),
         (generators("deaths", deaths), 33_394),
         (generators("clocks", clocks), 62_812),
-        (failover, 169_398),
-        (staging, 98_847),
-        (staging_lost, 67_885),
+        (failover, 171_350),
+        (staging, 99_143),
+        (staging_lost, 68_671),
     ]
 }
 
@@ -283,7 +287,7 @@ pub fn with(flaw: Flaw) -> Scenario {
     let name = match flaw {
         Flaw::NoFence | Flaw::NumbersWithHoles | Flaw::CursorNotKept => "takeover",
         Flaw::RetryUnderNewNumber => "takeover",
-        Flaw::EpochOnlyFence => "failover",
+        Flaw::EpochOnlyFence | Flaw::GapKeepsOrigin => "failover",
         Flaw::StageByNumber => "staging, failover",
         Flaw::ClaimLeavesQueue | Flaw::CommitKeepsClaim | Flaw::ReclaimLeavesClaim => "work",
         Flaw::CommitForgets | Flaw::CommitUnheard => "work",
@@ -294,7 +298,19 @@ pub fn with(flaw: Flaw) -> Scenario {
         Flaw::ForgetSuspects | Flaw::BlameTheLiving => "poison",
         Flaw::BelieveFarFuture => "clock set right, to the end",
         Flaw::DrainWithoutClaim | Flaw::DrainTakesHeld | Flaw::DrainDropsRest => "drains",
-        Flaw::SettleTakesHeld
+        Flaw::DelayedIsDone
+        | Flaw::DelayedLeavesItsPack
+        | Flaw::DelayedLeavesTwice
+        | Flaw::DelayedWithoutPack
+        | Flaw::DelayUncounted
+        | Flaw::DelayWithoutNote
+        | Flaw::EndKeepsNote
+        | Flaw::WakeKeepsDelayed
+        | Flaw::WakeEarly => "delays",
+        Flaw::PoisonKeepsNote | Flaw::PoisonForgetsReason => "delays, poison",
+        Flaw::KeepGivesBackTooMuch | Flaw::KeepKeepsAll => "shrinking",
+        Flaw::RetryForgetsOrigin
+        | Flaw::SettleTakesHeld
         | Flaw::RetryKeepsRecord
         | Flaw::RetryUncounted
         | Flaw::RetryOutnumbersPack => "settles",
@@ -322,6 +338,10 @@ pub fn large() -> Vec<Scenario> {
         lost_replies: 1,
         clock_jumps: 1,
         give_backs: 1,
+        ..NONE
+    };
+    let of_delays = Faults {
+        duplicates: 1,
         ..NONE
     };
     let of_drains = Faults {
@@ -353,6 +373,10 @@ pub fn large() -> Vec<Scenario> {
         Scenario {
             failing: true,
             ..workers("many faults of workers", &[2], of_workers)
+        },
+        Scenario {
+            attempts: 3,
+            ..workers("many delays", &[2], of_delays)
         },
         drains("many faults of drains", 2, of_drains),
         drains("many faults of settles", 1, settles),

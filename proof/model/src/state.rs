@@ -13,6 +13,11 @@ pub type Seq = u64;
 pub type Id = u64;
 /// A text, as its number.
 pub type Text = u64;
+/// The word that a generator draws for its packs, as its number; 0 is the empty text. A message's key
+/// is this word and the sequence number.
+pub type Origin = u64;
+/// Why an attempt failed, as a number.
+pub type AttemptReason = u64;
 /// Milliseconds on Redis's clock, which may be set back.
 pub type Ms = i64;
 /// The server's run id; 0 is the empty text.
@@ -38,7 +43,7 @@ pub struct Range {
     pub first: Seq,
     /// The last one.
     pub last: Seq,
-    /// How often a worker's claim on it was reclaimed.
+    /// How often it came back: a worker's claim on it was reclaimed, or its message was delayed.
     pub returns: u64,
     /// The nodes that may have died with it.
     pub suspects: Suspects,
@@ -81,8 +86,8 @@ impl Suspects {
     }
 }
 
-/// An entry of the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// An entry of the queue, or of `delayed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Entry {
     /// Messages.
     Range(Range),
@@ -90,19 +95,40 @@ pub enum Entry {
     Foreign(Text),
 }
 
-/// Texts that were published together.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+impl Entry {
+    /// Its range, if it has one.
+    pub fn range(&self) -> Option<Range> {
+        match self {
+            Self::Range(range) => Some(*range),
+            Self::Foreign(_) => None,
+        }
+    }
+}
+
+/// Texts that were published together, or one that was published before.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pack {
     /// The texts.
     pub texts: Vec<Text>,
     /// Its length when encoded.
     pub bytes: u64,
+    /// The word of the generator that published the texts.
+    pub origin: Origin,
+}
+
+/// What Redis knows of the attempts of a message that was delayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Note {
+    /// Why the first attempt failed.
+    pub first: AttemptReason,
+    /// Why the last attempt failed.
+    pub last: AttemptReason,
 }
 
 /// Why a message failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// Its handler rejected it.
+    /// Its handler rejected it, or its last attempt failed.
     Rejected,
     /// So many workers died with it.
     Poison(u64),
@@ -123,6 +149,10 @@ pub struct Record {
     pub attempt: u64,
     /// Why.
     pub reason: Reason,
+    /// The word of the generator that published it.
+    pub origin: Origin,
+    /// Why its first attempt failed, if it was delayed.
+    pub first_reason: Option<AttemptReason>,
 }
 
 /// What a claim is on.
@@ -250,6 +280,11 @@ pub enum LedgerEntry {
         /// The message.
         seq: Seq,
     },
+    /// The commit before it did not end this message.
+    Delayed {
+        /// The message.
+        seq: Seq,
+    },
 }
 
 /// The state of a fleet in Redis.
@@ -279,6 +314,10 @@ pub struct State {
     pub staged: BTreeMap<(Node, u64), Pack>,
     /// `left`
     pub left: BTreeMap<Seq, u64>,
+    /// `delayed`: when each message is due
+    pub delayed: BTreeMap<Entry, Ms>,
+    /// `notes`
+    pub notes: BTreeMap<Seq, Note>,
     /// `claims`
     pub claims: BTreeMap<Slot, Claim>,
     /// `deadlines`
@@ -327,10 +366,17 @@ impl State {
 
     /// Every range that waits.
     pub fn waiting(&self) -> impl Iterator<Item = Range> + '_ {
-        self.queue.iter().filter_map(|entry| match entry {
-            Entry::Range(range) => Some(*range),
-            Entry::Foreign(_) => None,
-        })
+        self.queue.iter().filter_map(Entry::range)
+    }
+
+    /// Every range that waits until it is due.
+    pub fn delayed(&self) -> impl Iterator<Item = Range> + '_ {
+        self.delayed.keys().filter_map(Entry::range)
+    }
+
+    /// Every range of messages that have not ended.
+    pub fn open(&self) -> impl Iterator<Item = Range> + '_ {
+        self.waiting().chain(self.claimed()).chain(self.delayed())
     }
 
     /// Appends a record.

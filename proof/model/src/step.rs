@@ -7,6 +7,7 @@ mod beat;
 mod bell;
 mod claim;
 mod control;
+mod delay;
 mod drain;
 mod queue;
 mod reclaim;
@@ -39,6 +40,7 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             first,
             texts,
             bytes,
+            origin,
             staging,
             cursor,
             max_open,
@@ -50,6 +52,7 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
                 first: *first,
                 texts,
                 bytes: *bytes,
+                origin: *origin,
                 staging: *staging,
                 cursor: *cursor,
                 max_open: *max_open,
@@ -84,6 +87,7 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             first,
             last,
             failed,
+            delayed,
             max_errors,
             effect,
             audited,
@@ -94,19 +98,30 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
                 first: *first,
                 last: *last,
                 failed,
+                delayed,
                 max_errors: *max_errors,
                 effect: *effect,
                 audited: *audited,
             };
             script.commit(&commit)
         }
-        Call::GiveBack { slot, number } => script.give_back(*slot, *number),
+        Call::GiveBack { slot, number, keep } => match keep {
+            Some(keep) => script.give_back_behind(*slot, *number, *keep),
+            None => script.give_back(*slot, *number),
+        },
         Call::Reclaim {
             run_id,
             caller,
             max_claims,
+            max_due,
             sampled,
-        } => script.reclaim(*run_id, *caller, *max_claims, sampled),
+        } => {
+            let limits = reclaim::Limits {
+                claims: *max_claims,
+                due: *max_due,
+            };
+            script.reclaim(*run_id, *caller, limits, sampled)
+        }
         Call::Free => script.free(),
         Call::ErrorsClaim {
             slot,

@@ -2,10 +2,11 @@
 
 use super::drain::Drain;
 use super::generator::Generator;
+use super::held_claim::{HeldClaim, Outcomes};
 use super::lane::LaneState;
 use super::{Client, Scenario, SentCall, TTL, World};
 use crate::call::Call;
-use crate::state::{Id, Ms, Node};
+use crate::state::{Id, Ms, Node, Seq};
 use crate::step::{is_past, step};
 
 /// How far a clock is set wrong.
@@ -41,14 +42,16 @@ pub enum Action {
     Lapse(Node),
     /// A worker claims.
     Claim(Node),
-    /// A worker commits its whole claim; whether the first message failed.
-    CommitAll(Node, bool),
+    /// A worker commits its whole claim.
+    CommitAll(Node, Outcomes),
     /// A worker commits the first message of its claim, and then gives back the rest.
-    CommitFirst(Node, bool),
+    CommitFirst(Node, Outcomes),
     /// A worker commits the first message of its claim, and then handles the others.
-    CommitSingle(Node, bool),
+    CommitSingle(Node, Outcomes),
     /// A worker gives back its claim.
     GiveBack(Node),
+    /// A worker gives back the messages behind this one.
+    Shrink(Node, Seq),
     /// A drain claims.
     DrainClaim(Node),
     /// A drain has printed so many records of its claim, and commits them.
@@ -67,6 +70,8 @@ pub enum Action {
     JumpClock(Ms),
     /// So much time passes that every living node is connected again.
     WaitLong,
+    /// Time passes until the next delayed message is due.
+    WaitDue,
     /// The clock is set a day ahead, or back.
     JumpDay(Ms),
     /// The replica catches up.
@@ -186,18 +191,22 @@ impl World {
             // A worker that finds nothing sleeps until a message waits.
             LaneState::Idle if self.may_claim(scenario) => actions.push(Action::Claim(node)),
             LaneState::Handling(held) => {
-                let outcomes = if scenario.failing { 0..2 } else { 0..1 };
-                for failed in outcomes.map(|failed| failed == 1) {
-                    actions.push(Action::CommitAll(node, failed));
-                    if held.range.size() > 1 {
-                        actions.push(Action::CommitFirst(node, failed));
+                let size = held.range.size();
+                let all = outcomes(scenario, held, size);
+                actions.extend(all.map(|outcomes| Action::CommitAll(node, outcomes)));
+                if size > 1 {
+                    for outcomes in outcomes(scenario, held, 1) {
+                        actions.push(Action::CommitFirst(node, outcomes));
                         if self.faults.single_commits > 0 {
-                            actions.push(Action::CommitSingle(node, failed));
+                            actions.push(Action::CommitSingle(node, outcomes));
                         }
                     }
                 }
                 if self.faults.give_backs > 0 {
                     actions.push(Action::GiveBack(node));
+                    let keeps = held.range.first..held.range.last;
+                    let keeps = keeps.filter(|_| scenario.shrinking);
+                    actions.extend(keeps.map(|keep| Action::Shrink(node, keep)));
                 }
             }
             _ => {}
@@ -237,6 +246,14 @@ impl World {
         let faults = &self.faults;
         if let Some(any) = [false, true].into_iter().find(|any| self.can_reclaim(*any)) {
             actions.push(Action::Reclaim(any));
+        } else if !self.redis.delayed.is_empty() {
+            actions.push(Action::Reclaim(false));
+        }
+        if self
+            .next_due()
+            .is_some_and(|due| !is_past(due, self.now, None))
+        {
+            actions.push(Action::WaitDue);
         }
         if faults.expiries > 0 && !self.redis.staged.is_empty() {
             actions.push(Action::Expire);
@@ -261,6 +278,11 @@ impl World {
                 Some(_) => actions.push(Action::Failover),
             }
         }
+    }
+
+    /// When the next delayed message is due.
+    pub(super) fn next_due(&self) -> Option<Ms> {
+        self.redis.delayed.values().min().copied()
     }
 
     /// An action as a report prints it.
@@ -302,7 +324,7 @@ impl World {
         }
     }
 
-    /// Whether a reclaim would find something.
+    /// Whether a reclaim would return a claim.
     fn can_reclaim(&self, any: bool) -> bool {
         let redis = &self.redis;
         redis.claims.iter().any(|(slot, claim)| {
@@ -311,4 +333,25 @@ impl World {
             due || !redis.is_present(slot.node) && (any || claim.run_id == redis.run_id)
         })
     }
+}
+
+/// What can become of the first messages of a claim. With attempts, each of them may end with an
+/// error: then it is delayed, or failed after its last attempt.
+fn outcomes(
+    scenario: &Scenario,
+    held: &HeldClaim,
+    count: u64,
+) -> impl Iterator<Item = Outcomes> + use<> {
+    let is_last = held.range.returns + 1 >= scenario.attempts;
+    let errors = match scenario.attempts {
+        0 => 1,
+        _ => 1 << count,
+    };
+    let after_errors = (0..errors).map(move |errors| match is_last {
+        true => Outcomes::failed(errors),
+        false => Outcomes::delayed(errors),
+    });
+    let first_fails = Outcomes::failed(1);
+    let may_reject = scenario.failing && !(is_last && scenario.attempts > 0);
+    after_errors.chain(may_reject.then_some(first_fails))
 }

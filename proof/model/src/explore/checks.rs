@@ -4,7 +4,7 @@ use stateright::{Model, Property};
 
 use super::actions::Action;
 use super::{Events, Scenario, World};
-use crate::state::{Body, Seq};
+use crate::state::{Body, Pack, Range, Seq};
 
 /// A scenario, ready to be explored.
 #[derive(Debug, Clone)]
@@ -53,8 +53,16 @@ impl Model for Explored {
             }),
             Property::always("the counters are true", |_, world: &World| world.counted()),
             Property::always(
-                "texts live as long as their messages",
+                "texts and keys live as long as their messages",
                 |_, world: &World| world.texts_kept(),
+            ),
+            Property::always(
+                "no pack outlives its messages, and each knows how many are left",
+                |_, world: &World| world.packs_counted(),
+            ),
+            Property::always(
+                "attempts are counted, and noted until the message ends",
+                |_, world: &World| world.attempts_known(),
             ),
             Property::always("the schedule is kept", |_, world: &World| {
                 world.on_schedule()
@@ -128,17 +136,26 @@ impl Explored {
         sometimes!(settles, "retried", RETRIED);
         sometimes!(settles, "retried in its pack", RETRIED_IN_PACK);
         sometimes!(settles, "missing", MISSING);
+        let tries_again = scenario.attempts > 1;
+        let has_packs = tries_again && scenario.given.iter().any(|size| *size > 1);
+        let attempts = scenario.attempts;
+        sometimes!(has_packs, "delayed in its pack", DELAYED_IN_PACK);
+        sometimes!(tries_again, "delayed in a pack of its own", DELAYED_ALONE);
+        sometimes!(attempts > 2, "delayed again", DELAYED_AGAIN);
+        sometimes!(tries_again, "done after a delay", DONE_LATER);
+        sometimes!(tries_again, "failed after its last attempt", FAILED_LAST);
+        sometimes!(tries_again && kills, "poison after a delay", POISON_LATER);
+        sometimes!(scenario.shrinking, "a claim was shrunk", SHRUNK);
         seen
     }
 }
 
 impl World {
-    /// Each number up to the last is in exactly one of: queue, claims, ended.
+    /// Each number up to the last is in exactly one of: queue, claims, delayed, ended.
     fn one_place(&self) -> bool {
         let last = self.redis.fence.last;
         let mut places = vec![0u8; last as usize];
-        let ranges = self.redis.waiting().chain(self.redis.claimed());
-        for range in ranges {
+        for range in self.redis.open() {
             for seq in range.first..=range.last {
                 match places.get_mut(seq as usize - 1) {
                     Some(count) => *count += 1,
@@ -215,15 +232,46 @@ impl World {
 
     /// The pack of every message that has not ended is there, and has its text.
     fn texts_kept(&self) -> bool {
-        let ranges = self.redis.waiting().chain(self.redis.claimed());
-        let mut open =
-            ranges.flat_map(|range| (range.first..=range.last).map(move |seq| (range.pack, seq)));
-        open.all(|(pack, seq)| {
-            let texts = self.redis.packs.get(&pack).map(|pack| &pack.texts);
-            let text = texts.and_then(|texts| texts.get((seq - pack) as usize));
+        let seqs = |range: Range| (range.first..=range.last).map(move |seq| (range.pack, seq));
+        self.redis.open().flat_map(seqs).all(|(first, seq)| {
+            let pack = self.redis.packs.get(&first);
             let message = self.history.messages.get(seq as usize - 1);
-            text.is_some() && text == message.map(|message| &message.text)
+            pack.zip(message).is_some_and(|(pack, message)| {
+                let text = pack.texts.get((seq - first) as usize);
+                text == Some(&message.text) && pack.origin == message.origin
+            })
         })
+    }
+
+    fn packs_counted(&self) -> bool {
+        let redis = &self.redis;
+        let open = |first: Seq| -> u64 {
+            let ranges = redis.open().filter(|range| range.pack == first);
+            ranges.map(|range| range.size()).sum()
+        };
+        let is_right = |(first, pack): (&Seq, &Pack)| {
+            let left = redis.left.get(first).copied();
+            let left = left.unwrap_or(pack.texts.len() as u64);
+            left > 0 && left == open(*first)
+        };
+        redis.packs.iter().all(is_right)
+            && redis
+                .left
+                .keys()
+                .all(|first| redis.packs.contains_key(first))
+    }
+
+    fn attempts_known(&self) -> bool {
+        let messages = &self.history.messages;
+        let is_counted = |range: Range| {
+            let first = range.first as usize - 1;
+            let mut of_range = messages.iter().skip(first).take(range.size() as usize);
+            of_range.all(|message| message.returns == range.returns)
+        };
+        let tried = (1..).zip(messages);
+        let tried = tried.filter_map(|(seq, message)| Some((seq, message.note?)));
+        let notes = self.redis.notes.iter().map(|(seq, note)| (*seq, *note));
+        self.redis.open().all(is_counted) && notes.eq(tried)
     }
 
     /// One tick per message, unless a failover lost messages.

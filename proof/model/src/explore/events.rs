@@ -3,7 +3,7 @@
 use std::ops::BitOrAssign;
 
 use super::World;
-use crate::call::{Call, Reply, Settled};
+use crate::call::{Call, Delay, Reply, Settled};
 use crate::state::Suspects;
 use crate::step::POISON_DEATHS;
 
@@ -31,6 +31,13 @@ impl Events {
     pub(super) const POSTPONED: Self = Self(1 << 16);
 
     pub(super) const UNSTAGED: Self = Self(1 << 17);
+    pub(super) const DELAYED_IN_PACK: Self = Self(1 << 18);
+    pub(super) const DELAYED_ALONE: Self = Self(1 << 19);
+    pub(super) const DELAYED_AGAIN: Self = Self(1 << 20);
+    pub(super) const DONE_LATER: Self = Self(1 << 21);
+    pub(super) const FAILED_LAST: Self = Self(1 << 22);
+    pub(super) const POISON_LATER: Self = Self(1 << 23);
+    pub(super) const SHRUNK: Self = Self(1 << 24);
 
     pub(super) fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -67,8 +74,23 @@ impl World {
             (_, Reply::Claimed { range, .. }) if range.size() < range.count => Events::SPLIT,
             (Call::ErrorsCommit { removed, .. }, Reply::Done) if *removed > 0 => Events::DRAINED,
             (_, Reply::Settled(settled)) => self.event_of_settle(settled),
+            (Call::Commit { delayed, .. }, Reply::Done) => self.event_of_delays(delayed),
+            (Call::GiveBack { keep: Some(_), .. }, Reply::GivenBack) => Events::SHRUNK,
             _ => Events::default(),
         }
+    }
+
+    fn event_of_delays(&self, delayed: &[Delay]) -> Events {
+        let mut events = Events::default();
+        for range in self.redis.delayed() {
+            if delayed.iter().any(|delay| delay.seq == range.first) {
+                events |= match range.count {
+                    1 => Events::DELAYED_ALONE,
+                    _ => Events::DELAYED_IN_PACK,
+                };
+            }
+        }
+        events
     }
 
     fn event_of_settle(&self, settled: &[Settled]) -> Events {
@@ -89,7 +111,10 @@ impl World {
         let back = suspects.nodes & self.redis.present;
         let gone = Suspects::new(suspects.nodes & !back, suspects.since, suspects.run_id);
         match reply {
-            _ if self.redis.failed > failed => Events::POISON,
+            _ if self.redis.failed > failed => match self.redis.errors.values().last() {
+                Some(record) if record.first_reason.is_some() => Events::POISON_LATER,
+                _ => Events::POISON,
+            },
             Reply::Claimed { .. } if back != 0 => Events::CLEARED,
             Reply::Claimed { .. } | Reply::Empty if gone.count() >= POISON_DEATHS => {
                 Events::POSTPONED

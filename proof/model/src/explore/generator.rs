@@ -3,10 +3,15 @@
 use super::{CallState, Events, World};
 use crate::call::{Call, Reply, Staging};
 use crate::flaw::Flaw;
-use crate::state::{Node, Seq, Text};
+use crate::state::{Node, Origin, Seq, Text};
 
 /// Packs under way at once.
 const WINDOW: usize = 2;
+
+/// The word that a generator draws. A real one is random.
+fn origin(node: Node, epoch: u64, draws: u64) -> Origin {
+    epoch * 10_000 + draws * 100 + Origin::from(node) + 2
+}
 
 /// What a node knows of its right to generate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -25,6 +30,7 @@ pub(super) enum Generator {
 pub(super) struct Prepared {
     first: Seq,
     texts: Vec<Text>,
+    origin: Origin,
     cursor: u64,
     /// The node's number of these texts, if it stages packs.
     stage: Option<u64>,
@@ -56,6 +62,8 @@ enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Publishing {
     epoch: u64,
+    /// How often it has drawn a new word under this epoch.
+    draws: u64,
     next: Seq,
     cursor: u64,
     /// Packs to send, or to send again.
@@ -88,6 +96,7 @@ impl Publishing {
             first: prepared.first,
             texts: prepared.texts.clone(),
             bytes: 0,
+            origin: prepared.origin,
             staging: prepared.staging(),
             cursor: prepared.cursor,
             max_open,
@@ -96,15 +105,29 @@ impl Publishing {
     }
 
     /// The server's last number is lower than ours. Sends the confirmed packs behind it again, and
-    /// renumbers if some are missing.
-    fn close_gap(&mut self, last: Seq) {
+    /// renumbers if some are missing. A number that may have had another text gets a new word, so that
+    /// no two texts have one key.
+    fn close_gap(&mut self, node: Node, last: Seq, stages: &mut u64, flaw: Option<Flaw>) {
         let confirmed = std::mem::take(&mut self.confirmed);
         let mut again: Vec<Prepared> = confirmed.into_iter().filter(|p| p.first > last).collect();
         again.append(&mut self.unsent);
-        self.next = last + 1;
+        let before = self.next;
+        let count = |prepared: &Prepared| prepared.texts.len() as u64;
+        self.next = last + 1 + again.iter().map(count).sum::<u64>();
+        let draws = self.next != before && flaw != Some(Flaw::GapKeepsOrigin);
+        self.draws += u64::from(draws);
+        let origin = origin(node, self.epoch, self.draws);
+        let mut next = last + 1;
         for prepared in &mut again {
-            prepared.first = self.next;
-            self.next += prepared.texts.len() as u64;
+            if prepared.first != next {
+                (prepared.first, prepared.origin) = (next, origin);
+                prepared.is_staged = false;
+                if prepared.stage.is_some() && flaw != Some(Flaw::StageByNumber) {
+                    *stages += 1;
+                    prepared.stage = Some(*stages);
+                }
+            }
+            next += count(prepared);
         }
         self.unsent = again;
     }
@@ -166,6 +189,7 @@ impl World {
                 }
                 self.nodes[node as usize].generator = Generator::Publishing(Publishing {
                     epoch: sealed,
+                    draws: 0,
                     next: last + 1,
                     cursor: *cursor,
                     unsent: Vec::new(),
@@ -193,6 +217,7 @@ impl World {
         publishing.next += count;
         publishing.cursor += count;
         let cursor = publishing.cursor;
+        let origin = origin(node, publishing.epoch, publishing.draws);
         let stage = self.stages_packs.then(|| {
             client.stages += 1;
             match self.flaw {
@@ -203,6 +228,7 @@ impl World {
         let prepared = Prepared {
             first,
             texts,
+            origin,
             cursor,
             stage,
             is_staged: false,
@@ -268,7 +294,8 @@ impl World {
     /// Draws the conclusions from the answers: in order, and all at once from the first refusal on.
     fn conclude_publishes(&mut self, node: Node) {
         let flaw = self.flaw;
-        let Generator::Publishing(publishing) = &mut self.nodes[node as usize].generator else {
+        let client = &mut self.nodes[node as usize];
+        let Generator::Publishing(publishing) = &mut client.generator else {
             return;
         };
         let accepted = CallState::Answered(Answer::Accepted);
@@ -311,7 +338,9 @@ impl World {
         again.append(&mut publishing.unsent);
         publishing.unsent = again;
         match trouble {
-            CallState::Answered(Answer::Gap { last }) => publishing.close_gap(last),
+            CallState::Answered(Answer::Gap { last }) => {
+                publishing.close_gap(node, last, &mut client.stages, flaw);
+            }
             CallState::Answered(Answer::Fenced { epoch }) => self.step_down(node, epoch),
             _ => {}
         }

@@ -1,10 +1,10 @@
 //! What really happened, as an all-seeing observer notes it. Only the properties read it. A
 //! failover that loses writes also removes them from the history: this is the surviving history.
 
-use super::Client;
-use crate::call::{Call, Reply, Settled};
-use crate::state::{Body, Id, Node, Range, Reason, Seq, Slot, State, Text};
-use crate::step::POISON_DEATHS;
+use super::before::Before;
+use crate::call::{Call, Delay, Reply, Settled};
+use crate::state::{Body, Entry, Ms, Node, Note, Origin, Reason, Record, Seq, Slot, State, Text};
+use crate::step::is_past;
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -15,6 +15,15 @@ pub struct Message {
     pub node: Node,
     /// The generator's epoch.
     pub epoch: u64,
+    /// The generator's word for its packs.
+    pub origin: Origin,
+    /// How often it came back since it was published, or retried: reclaimed or delayed. 0 if it has
+    /// ended.
+    pub returns: u64,
+    /// What is noted of its attempts, if it was delayed and has not ended.
+    pub note: Option<Note>,
+    /// The claims by which it was delayed.
+    pub delayed_by: Vec<(Slot, u64)>,
     /// How it ended, if it did.
     pub end: Option<End>,
     /// The claims by which it ended before each of its retries.
@@ -53,6 +62,14 @@ pub enum Violation {
     DrainedTwice,
     /// A message was retried that had not failed, or whose record was deleted.
     RetriedUnfailed,
+    /// A delayed message waited again before it was due.
+    WokenEarly,
+    /// A message was published under the key of another text.
+    KeyOfAnother,
+    /// A record has not the key of its message.
+    WrongKey,
+    /// A record does not say why the first attempt failed.
+    WrongReason,
     /// A message failed as poison, but too few of its suspects are dead.
     BlamedTheLiving,
 }
@@ -68,56 +85,17 @@ pub struct History {
     pub violation: Option<Violation>,
 }
 
-/// What was true before a call, as far as it takes to know what the call did.
-pub(super) struct Before {
-    last: Seq,
-    last_id: Id,
-    records: Vec<Seq>,
-    /// The ranges that waited, and the dead nodes, if the call is a claim.
-    waiting: Vec<Range>,
-    dead: u32,
-}
-
-impl Before {
-    pub(super) fn of(state: &State, call: &Call, nodes: &[Client]) -> Self {
-        let records = match call {
-            Call::ErrorsCommit { slot, .. } => match state.claims.get(slot).map(|c| &c.body) {
-                Some(Body::Records(ids)) => {
-                    let records = ids.iter().filter_map(|id| state.errors.get(id));
-                    records.map(|record| record.seq).collect()
-                }
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        };
-        let (waiting, dead) = match call {
-            Call::Claim { .. } => {
-                let dead = nodes.iter().enumerate().filter(|(_, client)| client.dead);
-                let dead = dead.map(|(node, _)| 1 << node).sum();
-                (state.waiting().collect(), dead)
-            }
-            _ => (Vec::new(), 0),
-        };
-        Self {
-            last: state.fence.last,
-            last_id: state.last_id,
-            records,
-            waiting,
-            dead,
-        }
-    }
-
-    /// Whether enough processes died with a message to make it poison.
-    fn killed_enough(&self, seq: Seq) -> bool {
-        let mut ranges = self.waiting.iter();
-        let range = ranges.find(|range| (range.first..=range.last).contains(&seq));
-        let suspects = range.map_or(0, |range| range.suspects.nodes);
-        u64::from((suspects & self.dead).count_ones()) >= POISON_DEATHS
-    }
+/// A commit, and the texts that the handler got.
+struct Committed<'a> {
+    by: (Slot, u64),
+    range: std::ops::RangeInclusive<Seq>,
+    failed: &'a [Record],
+    delayed: &'a [Delay],
+    texts: &'a [Text],
 }
 
 impl History {
-    fn note(&mut self, violation: Violation) {
+    pub(super) fn note(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
     }
 
@@ -141,10 +119,34 @@ impl History {
                     first,
                     last,
                     failed,
+                    delayed,
                     ..
                 },
                 reply,
-            ) => self.witness_commit((*slot, *number), *first..=*last, failed, reply, texts),
+            ) => {
+                let committed = Committed {
+                    by: (*slot, *number),
+                    range: *first..=*last,
+                    failed,
+                    delayed,
+                    texts,
+                };
+                self.witness_commit(&committed, reply);
+            }
+            (
+                Call::GiveBack {
+                    slot,
+                    keep: Some(keep),
+                    ..
+                },
+                Reply::GivenBack,
+            ) => {
+                let kept = after.claims.get(slot).map(|claim| &claim.body);
+                if !matches!(kept, Some(Body::Messages(range)) if range.last == *keep) {
+                    self.note(Violation::FalseSuccess);
+                }
+            }
+            (Call::Reclaim { .. }, _) => self.witness_reclaim(before, after),
             (Call::Claim { .. }, _) => self.witness_poison(before, after),
             (Call::ErrorsCommit { removed, .. }, Reply::Done) => {
                 for seq in before.records.iter().take(*removed as usize) {
@@ -171,6 +173,7 @@ impl History {
             epoch,
             first,
             texts,
+            origin,
             ..
         } = call
         else {
@@ -184,6 +187,10 @@ impl History {
                 text: *text,
                 node: *node,
                 epoch: *epoch,
+                origin: *origin,
+                returns: 0,
+                note: None,
+                delayed_by: Vec::new(),
                 end: None,
                 past: Vec::new(),
             }));
@@ -203,6 +210,8 @@ impl History {
             .map(|(_, record)| record)
         {
             if matches!(record.reason, Reason::Poison(_)) {
+                self.check_key(record);
+                self.check_first_reason(record);
                 self.end(record.seq, None, true, Some(record.text));
                 if !before.killed_enough(record.seq) {
                     self.note(Violation::BlamedTheLiving);
@@ -211,18 +220,35 @@ impl History {
         }
     }
 
-    fn witness_commit(
-        &mut self,
-        by: (Slot, u64),
-        range: std::ops::RangeInclusive<Seq>,
-        failed: &[crate::state::Record],
-        reply: &Reply,
-        texts: &[Text],
-    ) {
+    /// Notes which claims a reclaim returned, and whether it woke a delayed message too early.
+    fn witness_reclaim(&mut self, before: &Before, after: &State) {
+        for (slot, range) in &before.claimed {
+            if !after.claims.contains_key(slot) {
+                let first = range.first as usize - 1;
+                let returned = self.messages.iter_mut().skip(first);
+                let returned = returned.take(range.size() as usize);
+                returned.for_each(|message| message.returns += 1);
+            }
+        }
+        let early = |(entry, due): (&Entry, &Ms)| {
+            !is_past(*due, before.now, None) && !after.delayed.contains_key(entry)
+        };
+        if before.delayed.iter().any(early) {
+            self.note(Violation::WokenEarly);
+        }
+    }
+
+    fn witness_commit(&mut self, committed: &Committed<'_>, reply: &Reply) {
+        let (by, range) = (committed.by, &committed.range);
         if *reply == Reply::Done {
+            committed.failed.iter().for_each(|r| self.check_key(r));
             for (at, seq) in range.clone().enumerate() {
-                let fails = failed.iter().any(|record| record.seq == seq);
-                self.end(seq, Some(by), fails, texts.get(at).copied());
+                let fails = committed.failed.iter().any(|record| record.seq == seq);
+                let text = committed.texts.get(at).copied();
+                match committed.delayed.iter().find(|delay| delay.seq == seq) {
+                    Some(delay) => self.delay(delay, by, text),
+                    None => self.end(seq, Some(by), fails, text),
+                }
             }
         }
         let ended = |seq: Seq| self.ended_by(seq, by);
@@ -241,12 +267,50 @@ impl History {
             failed,
             drained: false,
         });
+        (message.returns, message.note) = (0, None);
         if by.is_some_and(|by| self.lost_claims.contains(&by)) {
             self.note(Violation::FalseLoss);
         } else if twice {
             self.note(Violation::EndedTwice);
         } else if other_text {
             self.note(Violation::WrongText);
+        }
+    }
+
+    /// A message is delayed, and has not ended.
+    fn delay(&mut self, delay: &Delay, by: (Slot, u64), text: Option<Text>) {
+        let Some(message) = self.messages.get_mut(delay.seq as usize - 1) else {
+            return self.note(Violation::EndedPhantom);
+        };
+        let (other_text, ended) = (text != Some(message.text), message.end.is_some());
+        message.returns += 1;
+        message.note = Some(delay.note);
+        message.delayed_by.push(by);
+        if self.lost_claims.contains(&by) {
+            self.note(Violation::FalseLoss);
+        } else if ended {
+            self.note(Violation::EndedTwice);
+        } else if other_text {
+            self.note(Violation::WrongText);
+        }
+    }
+
+    /// A record must have the key of its message.
+    fn check_key(&mut self, record: &Record) {
+        let message = self.messages.get(record.seq as usize - 1);
+        if message.is_some_and(|message| message.origin != record.origin) {
+            self.note(Violation::WrongKey);
+        }
+    }
+
+    /// A record that a script makes must say why the first attempt failed. A worker may say less: if
+    /// it lost its claim and a late duplicate claims the message again under the same number, its old
+    /// commit takes effect, and knows nothing of the attempts in between.
+    fn check_first_reason(&mut self, record: &Record) {
+        let message = self.messages.get(record.seq as usize - 1);
+        let first = message.and_then(|message| message.note).map(|n| n.first);
+        if record.first_reason != first {
+            self.note(Violation::WrongReason);
         }
     }
 
@@ -276,7 +340,9 @@ impl History {
         let message = self.messages.get(seq as usize - 1);
         message.is_some_and(|message| {
             let end = message.end.as_ref().map(|end| end.by);
-            end == Some(Some(by)) || message.past.contains(&Some(by))
+            end == Some(Some(by))
+                || message.past.contains(&Some(by))
+                || message.delayed_by.contains(&by)
         })
     }
 

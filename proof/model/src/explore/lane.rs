@@ -1,30 +1,11 @@
 //! One lane of a worker as a client of the scripts: crates/baton/src/node/worker.rs, without its
 //! clock and its handler.
 
+use super::held_claim::{HeldClaim, Outcomes};
 use super::{CallState, Events, World};
-use crate::call::{Call, Effect, Reply};
+use crate::call::{Call, Reply};
 use crate::flaw::Flaw;
-use crate::state::{Node, Range, Reason, Record, Seq, Slot, Text};
-
-/// A claim that the lane holds.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct HeldClaim {
-    pub(super) range: Range,
-    pub(super) texts: Vec<Text>,
-}
-
-impl HeldClaim {
-    fn seqs(&self) -> std::ops::RangeInclusive<Seq> {
-        self.range.first..=self.range.last
-    }
-
-    /// All but the first message.
-    fn rest(mut self) -> Self {
-        self.range.first += 1;
-        self.texts.remove(0);
-        self
-    }
-}
+use crate::state::{Node, Seq, Slot, State};
 
 /// The answers that a lane acts on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -44,7 +25,7 @@ pub(super) enum LaneReply {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct WholeCommit {
     held: HeldClaim,
-    failed: bool,
+    outcomes: Outcomes,
     commit: CallState<LaneReply>,
     claim: CallState<LaneReply>,
     first_attempt: bool,
@@ -59,15 +40,19 @@ pub(super) enum LaneState {
     Claiming,
     Handling(HeldClaim),
     /// It has handled all messages of its claim.
-    CommittingAll(WholeCommit),
+    CommittingAll(Box<WholeCommit>),
     /// It commits the first message. Then it handles the others, or gives them back.
     CommittingFirst {
         held: HeldClaim,
-        failed: bool,
+        outcomes: Outcomes,
         goes_on: bool,
     },
     GivingBack {
         number: u64,
+    },
+    /// It gives back the messages behind those that it keeps.
+    Shrinking {
+        kept: HeldClaim,
     },
 }
 
@@ -100,31 +85,9 @@ impl World {
         }
     }
 
-    fn commit_call(node: Node, number: u64, held: &HeldClaim, last: Seq, failed: bool) -> Call {
-        let Range { first, returns, .. } = held.range;
-        let record = |at: usize| Record {
-            seq: first + at as u64,
-            text: held.texts[at],
-            attempt: returns + 1,
-            reason: Reason::Rejected,
-        };
-        let failed: Vec<Record> = failed.then(|| record(0)).into_iter().collect();
-        let count = last - first + 1;
-        Call::Commit {
-            slot: Self::slot(node),
-            number,
-            first,
-            last,
-            effect: Effect::Add(count - failed.len() as u64),
-            failed,
-            max_errors: u64::MAX,
-            audited: false,
-        }
-    }
-
-    fn send_commit(&mut self, node: Node, held: &HeldClaim, last: Seq, failed: bool) {
+    fn send_commit(&mut self, node: Node, held: &HeldClaim, last: Seq, outcomes: Outcomes) {
         let number = self.lane(node).number;
-        let call = Self::commit_call(node, number, held, last, failed);
+        let call = held.commit_call(Self::slot(node), number, last, outcomes);
         let handled = (last - held.range.first + 1) as usize;
         self.send(node, call, held.texts[..handled].to_vec());
     }
@@ -145,33 +108,33 @@ impl World {
     }
 
     /// The lane has handled all messages of its claim: commits them, and claims the next.
-    pub(super) fn commit_all(&mut self, node: Node, failed: bool) {
+    pub(super) fn commit_all(&mut self, node: Node, outcomes: Outcomes) {
         let LaneState::Handling(held) = std::mem::take(&mut self.lane(node).state) else {
             return;
         };
-        self.send_commit(node, &held, held.range.last, failed);
+        self.send_commit(node, &held, held.range.last, outcomes);
         let next = self.lane(node).number + 1;
         let claim = self.claim_call(node, next);
         self.send(node, claim, Vec::new());
-        self.lane(node).state = LaneState::CommittingAll(WholeCommit {
+        self.lane(node).state = LaneState::CommittingAll(Box::new(WholeCommit {
             held,
-            failed,
+            outcomes,
             commit: CallState::InFlight,
             claim: CallState::InFlight,
             first_attempt: true,
-        });
+        }));
     }
 
     /// The lane has handled the first message of its claim, and commits it alone.
-    pub(super) fn commit_first(&mut self, node: Node, failed: bool, goes_on: bool) {
+    pub(super) fn commit_first(&mut self, node: Node, outcomes: Outcomes, goes_on: bool) {
         let LaneState::Handling(held) = std::mem::take(&mut self.lane(node).state) else {
             return;
         };
         self.events |= Events::PARTIAL;
-        self.send_commit(node, &held, held.range.first, failed);
+        self.send_commit(node, &held, held.range.first, outcomes);
         self.lane(node).state = LaneState::CommittingFirst {
             held,
-            failed,
+            outcomes,
             goes_on,
         };
     }
@@ -179,16 +142,36 @@ impl World {
     /// Gives back the rest of a claim.
     pub(super) fn give_back(&mut self, node: Node, number: u64) {
         self.lane(node).state = LaneState::GivingBack { number };
+        self.send_give_back(node, number, None);
+    }
+
+    /// Gives back the messages behind `keep`, because those before it take long.
+    pub(super) fn shrink(&mut self, node: Node, keep: Seq) {
+        let LaneState::Handling(held) = std::mem::take(&mut self.lane(node).state) else {
+            return;
+        };
+        let number = self.lane(node).number;
+        let kept = held.up_to(keep);
+        self.lane(node).state = LaneState::Shrinking { kept };
+        self.send_give_back(node, number, Some(keep));
+    }
+
+    fn send_give_back(&mut self, node: Node, number: u64, keep: Option<Seq>) {
         let slot = Self::slot(node);
-        self.send(node, Call::GiveBack { slot, number }, Vec::new());
+        self.send(node, Call::GiveBack { slot, number, keep }, Vec::new());
     }
 
     /// A lane gets the answer to its call; none if the answer is lost.
     pub(super) fn hear_lane(&mut self, node: Node, call: &Call, reply: Option<&Reply>) {
-        let answer = reply.map(lane_reply);
+        let answer = reply.map(|reply| lane_reply(reply, &self.redis));
         match call {
             Call::Claim { number, .. } => self.hear_claim(node, *number, answer),
             Call::Commit { number, last, .. } => self.hear_commit(node, *number, *last, answer),
+            Call::GiveBack {
+                number,
+                keep: Some(keep),
+                ..
+            } => self.hear_shrink(node, *number, *keep, answer),
             Call::GiveBack { number, .. } => self.hear_give_back(node, *number, answer),
             _ => {}
         }
@@ -230,7 +213,7 @@ impl World {
             }
             LaneState::CommittingFirst {
                 held,
-                failed,
+                outcomes,
                 goes_on,
             } if last == held.range.first => match answer {
                 Some(LaneReply::Ended(ended)) => {
@@ -241,7 +224,7 @@ impl World {
                         (false, _) => self.claim_next(node),
                     }
                 }
-                _ => self.send_commit(node, &held, last, failed),
+                _ => self.send_commit(node, &held, last, outcomes),
             },
             _ => {}
         }
@@ -256,6 +239,22 @@ impl World {
             Some(_) if of == lane.number => self.claim_next(node),
             Some(_) => self.claim(node),
             None => self.give_back(node, of),
+        }
+    }
+
+    fn hear_shrink(&mut self, node: Node, of: u64, keep: Seq, answer: Option<LaneReply>) {
+        let lane = self.lane(node);
+        let LaneState::Shrinking { kept } = &lane.state else {
+            return;
+        };
+        if of != lane.number || keep != kept.range.last {
+            return;
+        }
+        match answer {
+            Some(LaneReply::GivenBack) => lane.state = LaneState::Handling(kept.clone()),
+            // The claim is lost, and with it what the lane handles.
+            Some(_) => self.claim_next(node),
+            None => self.send_give_back(node, of, Some(keep)),
         }
     }
 
@@ -289,12 +288,12 @@ impl World {
                 self.report_end(node, whole.held.seqs(), true);
             }
             _ => {
-                self.send_commit(node, &whole.held, whole.held.range.last, whole.failed);
-                self.lane(node).state = LaneState::CommittingAll(WholeCommit {
+                self.send_commit(node, &whole.held, whole.held.range.last, whole.outcomes);
+                self.lane(node).state = LaneState::CommittingAll(Box::new(WholeCommit {
                     commit: CallState::InFlight,
                     first_attempt: false,
-                    ..whole
-                });
+                    ..*whole
+                }));
                 return;
             }
         }
@@ -316,16 +315,11 @@ impl World {
     }
 }
 
-fn lane_reply(reply: &Reply) -> LaneReply {
+/// What a lane does with an answer. With a claim on messages it reads their notes.
+fn lane_reply(reply: &Reply, redis: &State) -> LaneReply {
     match reply {
         Reply::Claimed { range, pack, .. } => {
-            let from = (range.first - range.pack) as usize;
-            let pack = pack.clone().unwrap_or_default();
-            let texts = pack.into_iter().skip(from).take(range.size() as usize);
-            LaneReply::Claimed(HeldClaim {
-                range: *range,
-                texts: texts.collect(),
-            })
+            LaneReply::Claimed(HeldClaim::new(*range, pack.as_ref(), redis))
         }
         Reply::Empty => LaneReply::Empty,
         Reply::Stale => LaneReply::Stale,

@@ -3,6 +3,7 @@
 
 use super::drain::Drain;
 use super::generator::Generator;
+use super::held_claim::Outcomes;
 use super::lane::LaneState;
 use super::{Client, Scenario, TTL, World};
 use crate::state::Node;
@@ -70,7 +71,7 @@ impl World {
         match self.nodes[node as usize].lane.state {
             _ if self.nodes[node as usize].dead => {}
             LaneState::Idle if !self.redis.queue.is_empty() => self.claim(node),
-            LaneState::Handling(_) => self.commit_all(node, false),
+            LaneState::Handling(_) => self.commit_all(node, Outcomes::default()),
             _ => {}
         }
     }

@@ -29,8 +29,12 @@ pub struct Scenario {
     pub max_open: u64,
     /// Max messages that a worker claims.
     pub want: u64,
-    /// Whether messages may fail.
+    /// Whether the first message of a claim may fail at once.
     pub failing: bool,
+    /// How many attempts a message has before it fails; 0 if no attempt ends with an error.
+    pub attempts: u64,
+    /// Whether a worker may give back the end of its claim.
+    pub shrinking: bool,
     /// How often each fault may happen.
     pub faults: Faults,
     /// Whether liveness is checked from every state. This takes long.

@@ -27,9 +27,10 @@ impl World {
             Action::ForgetConfirmed(node) => self.forget_confirmed(node),
             Action::Lapse(node) => self.step_down(node, 0),
             Action::Claim(node) => self.claim(node),
-            Action::CommitAll(node, failed) => self.commit_all(node, failed),
-            Action::CommitFirst(node, failed) => self.commit_first(node, failed, false),
-            Action::CommitSingle(node, failed) => self.commit_first(node, failed, true),
+            Action::CommitAll(node, outcomes) => self.commit_all(node, outcomes),
+            Action::CommitFirst(node, outcomes) => self.commit_first(node, outcomes, false),
+            Action::CommitSingle(node, outcomes) => self.commit_first(node, outcomes, true),
+            Action::Shrink(node, keep) => self.shrink(node, keep),
             Action::GiveBack(node) => {
                 let number = self.nodes[node as usize].lane.number;
                 self.give_back(node, number);
@@ -45,6 +46,7 @@ impl World {
             Action::Connect(node) => self.redis.set_present(node, true),
             Action::JumpClock(by) | Action::JumpDay(by) => self.now += by,
             Action::WaitLong => self.now += VERDICT_MS,
+            Action::WaitDue => self.now = self.next_due().unwrap_or(self.now),
             Action::Replicate => {
                 self.replica = Some(Box::new((self.redis.clone(), self.history.clone())));
             }
@@ -70,7 +72,7 @@ impl World {
             Action::Split { .. } => &mut faults.splits,
             Action::Expire => &mut faults.expiries,
             Action::CommitSingle(..) => &mut faults.single_commits,
-            Action::GiveBack(_) => &mut faults.give_backs,
+            Action::GiveBack(_) | Action::Shrink(..) => &mut faults.give_backs,
             // It gives back the records that it did not print.
             Action::DrainCommit(node, printed)
                 if client(node).drain != (Drain::Printing { records: printed }) =>
@@ -104,14 +106,18 @@ impl World {
             node,
             texts,
             bytes,
+            origin,
             staging,
             ..
         } = &mut sent.call
             && let Staging::Now(stage) = *staging
         {
             if is_staged {
-                let (texts, bytes) = (texts.clone(), *bytes);
-                let pack = Pack { texts, bytes };
+                let pack = Pack {
+                    texts: texts.clone(),
+                    bytes: *bytes,
+                    origin: *origin,
+                };
                 self.redis.staged.insert((*node, stage), pack);
             }
             *staging = Staging::Before(stage);
@@ -134,6 +140,7 @@ impl World {
             run_id,
             caller: None,
             max_claims: 64,
+            max_due: 64,
             sampled: Sampled::default(),
         };
         self.execute(&call, &[]);

@@ -4,7 +4,7 @@ use super::Script;
 use crate::call::Reply;
 use crate::flaw::Flaw;
 use crate::state::{
-    Body, Claim, Entry, LedgerEntry, Ms, Range, Reason, Record, RunId, Slot, Suspects, Text,
+    Body, Claim, Entry, LedgerEntry, Ms, Pack, Range, Reason, Record, RunId, Slot, Suspects, Text,
 };
 
 /// Max messages of a claim if one worker died with them.
@@ -63,8 +63,8 @@ impl Script<'_> {
             let is_poison = gone.count() >= POISON_DEATHS;
             let same_run_id = gone.run_id == run_id;
             if is_poison && same_run_id && self.is_past(gone.since + VERDICT_MS) {
-                let texts = pack.texts.clone();
-                self.poison(slot, range, gone.count(), &texts);
+                let pack = pack.clone();
+                self.poison(slot, range, gone.count(), &pack);
             } else if is_poison {
                 // Absence proves nothing across a restart of the server: the time begins anew.
                 let suspects = match same_run_id {
@@ -153,7 +153,7 @@ impl Script<'_> {
                 ..range
             },
             sent: pack.is_some_and(|pack| pack.bytes <= SMALL_PACK_BYTES),
-            pack: pack.map(|pack| pack.texts.clone()),
+            pack: pack.cloned(),
         }
     }
 
@@ -166,11 +166,15 @@ impl Script<'_> {
             text,
             attempt: 1,
             reason,
+            origin: 0,
+            first_reason: None,
         });
     }
 
     /// Too many workers died with the first message of the head: it fails.
-    fn poison(&mut self, slot: Slot, range: Range, deaths: u64, texts: &[Text]) {
+    fn poison(&mut self, slot: Slot, range: Range, deaths: u64, pack: &Pack) {
+        let keeps_note = self.has(Flaw::PoisonKeepsNote);
+        let forgets_reason = self.has(Flaw::PoisonForgetsReason);
         let state = &mut self.state;
         state.queue.remove(0);
         let seq = range.first;
@@ -179,12 +183,19 @@ impl Script<'_> {
             let rest = Range { first, ..range };
             state.queue.insert(0, Entry::Range(rest));
         }
+        let note = match keeps_note {
+            true => state.notes.get(&seq).copied(),
+            false => state.notes.remove(&seq),
+        };
+        // It may be another pack, if a person deleted the message's own.
+        let text = pack.texts.get((seq - range.pack) as usize);
         state.fail(Record {
             seq,
-            // It may be another pack, if a person deleted the message's own.
-            text: texts.get((seq - range.pack) as usize).copied().unwrap_or(0),
+            text: text.copied().unwrap_or(0),
             attempt: range.returns,
             reason: Reason::Poison(deaths),
+            origin: pack.origin,
+            first_reason: note.filter(|_| !forgets_reason).map(|note| note.first),
         });
         state.failed += 1;
         if !state.ledger.is_empty() {

@@ -73,6 +73,7 @@ impl Script<'_> {
             failed: state.failed,
             pending: pending.sum(),
             claimed: state.claimed().map(|range: Range| range.size()).sum(),
+            delayed: state.delayed.len() as u64,
             errors: state.errors.len() as u64,
             foreign: state.foreign,
             retried: state.retried,

@@ -1,10 +1,10 @@
 //! Publish, extend, commit and give back.
 
 use super::Script;
-use crate::call::{Effect, Reply, Staging};
+use crate::call::{Delay, Effect, Reply, Staging};
 use crate::flaw::Flaw;
 use crate::state::{
-    Body, Claim, EndedClaim, Entry, LedgerEntry, Ms, Node, Pack, Range, Record, Seq, Slot,
+    Body, Claim, EndedClaim, Entry, LedgerEntry, Ms, Node, Origin, Pack, Range, Record, Seq, Slot,
     Suspects, Text,
 };
 
@@ -15,6 +15,7 @@ pub(super) struct Publish<'a> {
     pub(super) first: Seq,
     pub(super) texts: &'a [Text],
     pub(super) bytes: u64,
+    pub(super) origin: Origin,
     pub(super) staging: Staging,
     pub(super) cursor: u64,
     pub(super) max_open: u64,
@@ -28,6 +29,7 @@ pub(super) struct Commit<'a> {
     pub(super) first: Seq,
     pub(super) last: Seq,
     pub(super) failed: &'a [Record],
+    pub(super) delayed: &'a [Delay],
     pub(super) max_errors: u64,
     pub(super) effect: Effect,
     pub(super) audited: bool,
@@ -38,6 +40,7 @@ impl Script<'_> {
         let pack = Pack {
             texts: call.texts.to_vec(),
             bytes: call.bytes,
+            origin: call.origin,
         };
         if let Staging::Now(stage) = call.staging {
             self.state.staged.insert((call.node, stage), pack.clone());
@@ -138,12 +141,21 @@ impl Script<'_> {
             false => call.last,
         };
         let (count, failed) = (last - call.first + 1, call.failed.len() as u64);
-        self.end_first(call.slot, held, range, last, count);
+        let delayed = match self.has(Flaw::DelayedIsDone) {
+            true => 0,
+            false => call.delayed.len() as u64,
+        };
+        let leaving = self.leaving(range, count, call.delayed);
+        self.end_first(call.slot, held, range, last, leaving);
         let state = &mut self.state;
-        state.done += count - failed;
+        state.done += count - failed - delayed;
         state.failed += failed;
         call.failed.iter().for_each(|record| state.fail(*record));
         self.remember_ended(call.slot, call.number, call.first, call.last);
+        if range.returns > 0 && !self.has(Flaw::EndKeepsNote) {
+            let committed = call.first..=last;
+            self.state.notes.retain(|seq, _| !committed.contains(seq));
+        }
         let state = &mut self.state;
         if call.audited {
             state.ledger.push(LedgerEntry::Ended {
@@ -157,6 +169,9 @@ impl Script<'_> {
         if let Effect::Add(by) = call.effect {
             state.effects += by;
         }
+        for delay in call.delayed {
+            self.delay(range, delay, call.audited);
+        }
         Reply::Done
     }
 
@@ -169,6 +184,7 @@ impl Script<'_> {
             first,
             last,
             failed,
+            delayed,
             ..
         } = *call;
         let ended = self.state.workers.get(&slot);
@@ -183,8 +199,11 @@ impl Script<'_> {
         let right_claim = held.number == number || self.has(Flaw::CommitAnyClaim);
         let right_first = range.first == first || self.has(Flaw::CommitAnyRange);
         let right_last = first <= last && last <= range.last;
-        let right_failed = failed.len() as u64 <= last.saturating_sub(first) + 1;
-        if !(right_claim && right_first && right_last && right_failed) {
+        let ending = failed.len() + delayed.len();
+        let right_count = ending as u64 <= last.saturating_sub(first) + 1;
+        let right_delays = delayed.is_sorted_by(|one, next| one.seq < next.seq)
+            && delayed.iter().all(|d| (first..=last).contains(&d.seq));
+        if !(right_claim && right_first && right_last && right_count && right_delays) {
             return Err(Reply::Lost);
         }
         let records = self.state.errors.len() as u64;
@@ -197,8 +216,8 @@ impl Script<'_> {
         }
     }
 
-    /// Ends the first `count` messages of a claim, up to `last`.
-    fn end_first(&mut self, slot: Slot, held: Claim, range: Range, last: Seq, count: u64) {
+    /// The first messages of a claim leave it, up to `last`; `leaving` of them leave their pack.
+    fn end_first(&mut self, slot: Slot, held: Claim, range: Range, last: Seq, leaving: u64) {
         if !self.has(Flaw::CommitKeepsClaim) {
             self.state.claims.remove(&slot);
         }
@@ -212,10 +231,11 @@ impl Script<'_> {
         if self.has(Flaw::CommitDropsPack) {
             self.state.packs.remove(&range.pack);
         }
-        match count == range.count {
+        match leaving {
+            0 => {}
             // The whole pack ended at once, so its messages were never counted down.
-            true => drop(self.state.packs.remove(&range.pack)),
-            false => self.count_down(range, count),
+            leaving if leaving == range.count => drop(self.state.packs.remove(&range.pack)),
+            leaving => self.count_down(range, leaving),
         }
     }
 

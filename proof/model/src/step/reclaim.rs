@@ -1,4 +1,4 @@
-//! The reclaim: the claims of the dead go back.
+//! The reclaim: the claims of the dead go back, and delayed messages that are due.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,14 @@ const LAST_CLAIMS: usize = 2;
 const CLEARED_RANGES: usize = 16;
 /// After so long the last claim of a slot is forgotten.
 const WORKERS_FORGET_S: Ms = 600;
+
+/// How much one reclaim does.
+pub(super) struct Limits {
+    /// Max claims that it checks.
+    pub(super) claims: usize,
+    /// Max delayed messages that it wakes.
+    pub(super) due: usize,
+}
 
 impl Script<'_> {
     /// Clears the suspects that are present, in the first and the last ranges that wait.
@@ -42,12 +50,12 @@ impl Script<'_> {
         &mut self,
         run_id: RunId,
         caller: Option<Node>,
-        max_claims: usize,
+        limits: Limits,
         sampled: &Sampled,
     ) -> Reply {
         let now = self.now;
         let waits = !self.state.queue.is_empty();
-        let due = self.first_deadlines(max_claims);
+        let due = self.first_deadlines(limits.claims);
         let claim_run_id =
             |slot: &Slot| self.state.claims.get(slot).map_or(0, |claim| claim.run_id);
         let gone: BTreeSet<Node> = due
@@ -72,7 +80,8 @@ impl Script<'_> {
                 nodes.push(slot.node);
             }
         }
-        if waits
+        let (woken, next_due) = self.wake_delayed(limits.due);
+        if (waits || woken > 0)
             && !self.ring()
             && let Some(caller) = caller
         {
@@ -104,6 +113,8 @@ impl Script<'_> {
         Reply::Reclaimed {
             messages,
             records,
+            woken,
+            next_due,
             nodes,
         }
     }

@@ -80,6 +80,10 @@ impl Script<'_> {
 
     fn requeue(&mut self, record: &Record, bytes: u64, place: Place) {
         let (seq, text) = (record.seq, record.text);
+        let origin = match self.has(Flaw::RetryForgetsOrigin) {
+            true => 0,
+            false => record.origin,
+        };
         let counts = !self.has(Flaw::RetryUncounted);
         let keeps_count = self.has(Flaw::RetryOutnumbersPack);
         let state = &mut self.state;
@@ -92,7 +96,12 @@ impl Script<'_> {
             }
             Place::Alone => {
                 let texts = vec![text];
-                state.packs.insert(seq, Pack { texts, bytes });
+                let pack = Pack {
+                    texts,
+                    bytes,
+                    origin,
+                };
+                state.packs.insert(seq, pack);
                 1
             }
         };

@@ -7,7 +7,7 @@ mod failed;
 mod messages;
 
 use baton_model::call::{Call, Sampled};
-use baton_model::state::{Entry, Ms, Node, Range, RunId, Seq, Slot, State, Suspects, Text};
+use baton_model::state::{Entry, Ms, Node, Note, Range, RunId, Seq, Slot, State, Suspects, Text};
 
 use crate::event::{Event, OTHER_RUN};
 use crate::operation::{Operation, Verb};
@@ -16,6 +16,8 @@ use crate::operation::{Operation, Verb};
 pub(crate) const NODES: Node = 4;
 /// Nodes that Redis knows but that are never present.
 const GHOSTS: std::ops::Range<Node> = NODES..10;
+/// Max delayed messages that a reclaim wakes; no sequence has so many.
+const MAX_DUE: usize = 500;
 /// Lanes of a worker, and the lane of a drain.
 const LANES: [u8; 2] = [0, 1];
 const DRAIN: u8 = 9;
@@ -40,6 +42,10 @@ const SHIFTS: [Ms; 16] = [
     -3_500_000,
     -3_600_000,
 ];
+/// No sequence takes so long.
+const MAX_SEQUENCE_MS: Ms = 10_000;
+/// How far a clock may be wrong.
+const DAY: Ms = 86_400_000;
 /// How long ago the last suspect was added; negative if the clock was ahead.
 const SUSPECTED: [Ms; 8] = [
     6_000,
@@ -88,17 +94,27 @@ pub(crate) fn choose(op: &Operation, scene: Scene<'_>) -> Option<Event> {
             Some(Event::TakeBell(chooser.maybe(&rung)?))
         }
         Verb::Blame => match chooser.scene.state.queue.first()? {
-            Entry::Range(range) => Some(Event::Blame(Range {
-                returns: chooser.one(&[3, 1, 2]),
-                suspects: chooser.suspects(),
-                ..*range
-            })),
+            Entry::Range(range) => Some(Event::Blame {
+                range: Range {
+                    returns: chooser.one(&[3, 1, 2]),
+                    suspects: chooser.suspects(),
+                    ..*range
+                },
+                note: chooser.mostly(2).then_some(Note { first: 1, last: 2 }),
+            }),
             Entry::Foreign(_) => None,
         },
         Verb::Foreign => {
             // One claim removes at most 100 of them.
             let count = chooser.one(&[1, 2, 1, 2, 1, 2, 1, 2, 100, 101]);
             Some(Event::Foreign(chooser.texts(count)))
+        }
+        Verb::ForeignDelayed => {
+            let text = chooser.texts(1).start;
+            // No two members are due at the same time: the model does not know which text is first.
+            let far = 2 * DAY + text as Ms * MAX_SEQUENCE_MS;
+            let due = chooser.one(&[chooser.scene.at + far, chooser.scene.at - far]);
+            Some(Event::ForeignDelayed { text, due })
         }
         Verb::Forge => Some(Event::Forge(chooser.forged())),
         Verb::LosePack => {
@@ -215,6 +231,7 @@ impl Chooser<'_> {
                     run_id,
                     caller: (run_id != 0).then_some(first_present),
                     max_claims: 64,
+                    max_due: MAX_DUE,
                     sampled: Sampled::default(),
                 }
             }

@@ -202,6 +202,7 @@ impl Comparison {
             run_id,
             caller,
             max_claims,
+            max_due,
             ..
         } = call
         else {
@@ -223,6 +224,7 @@ impl Comparison {
             run_id: *run_id,
             caller: *caller,
             max_claims: *max_claims,
+            max_due: *max_due,
             sampled: Sampled {
                 workers: sampled_workers,
                 claims: match once {
@@ -300,17 +302,23 @@ fn add(reply: &mut Reply, other: Reply) {
         Reply::Reclaimed {
             messages,
             records,
+            woken,
+            next_due,
             nodes,
         },
         Reply::Reclaimed {
             messages: more_messages,
             records: more_records,
+            woken: more_woken,
+            next_due: last_due,
             nodes: more_nodes,
         },
     ) = (reply, other)
     {
         *messages += more_messages;
         *records += more_records;
+        *woken += more_woken;
+        *next_due = last_due;
         let new = more_nodes.into_iter();
         let new: Vec<Node> = new.filter(|node| !nodes.contains(node)).collect();
         nodes.extend(new);
@@ -339,8 +347,8 @@ fn differences(model: (&State, &Unmodelled), server: (&State, &Unmodelled)) -> S
         };
     }
     compare!(
-        0: run_id present lease nodes joined seen takeovers fence queue packs left claims deadlines
-           workers errors held last_id done failed foreign retried idle bells ledger effects,
+        0: run_id present lease nodes joined seen takeovers fence queue packs left delayed notes claims
+           deadlines workers errors held last_id done failed foreign retried idle bells ledger effects,
         1: protocol born
     );
     text

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use baton_model::call::{Call, Reply};
-use baton_model::state::State;
+use baton_model::state::{Entry, Ms, State};
 
 /// Every answer that every script can give, and some of them for a rare reason.
-const ALL: [&str; 53] = [
+const ALL: [&str; 61] = [
     "Beat Generator",
     "Beat Worker",
     "Census Counted",
@@ -22,8 +22,13 @@ const ALL: [&str; 53] = [
     "Claim Empty with all postponed",
     "Claim Held",
     "Claim Stale",
+    "Claim of poison tried before",
     "Commit Already",
     "Commit Done",
+    "Commit Done of a message tried before",
+    "Commit Done with a delay in a pack of its own",
+    "Commit Done with a delay in its pack",
+    "Commit Done with a second delay",
     "Commit Full",
     "Commit Lost",
     "Commit Refused",
@@ -41,6 +46,7 @@ const ALL: [&str; 53] = [
     "Free Freed",
     "Free Freed from the dead",
     "GiveBack GivenBack",
+    "GiveBack GivenBack with a part kept",
     "GiveBack Lost",
     "Leave Left",
     "Leave Left with the lease",
@@ -54,6 +60,8 @@ const ALL: [&str; 53] = [
     "Reclaim Reclaimed",
     "Reclaim Reclaimed something",
     "Reclaim Reclaimed with a deadline given",
+    "Reclaim Reclaimed with a delay of a wrong clock",
+    "Reclaim Reclaimed with a message woken",
     "Seal Fenced",
     "Seal Sealed",
     "Settle Settled Dropped",
@@ -75,6 +83,7 @@ impl Coverage {
     /// Counts a call and its answer, between these states.
     pub(crate) fn count(&mut self, call: &Call, reply: &Reply, before: &State, after: &State) {
         self.calls += 1;
+        self.count_poison(call, before, after);
         let plain = format!("{} {}", FirstWord::of(call), FirstWord::of(reply));
         let mut note = |more: &str| {
             let answer = format!("{plain}{more}");
@@ -122,9 +131,44 @@ impl Coverage {
                 }
             }
             Reply::Left { resigned: true } => note(" with the lease"),
+            Reply::Done => {
+                for entry in after.delayed.keys() {
+                    match entry.range() {
+                        _ if before.delayed.contains_key(entry) => {}
+                        Some(range) if range.returns > 1 => note(" with a second delay"),
+                        Some(range) if range.count > 1 => note(" with a delay in its pack"),
+                        _ => note(" with a delay in a pack of its own"),
+                    }
+                }
+                if before
+                    .notes
+                    .keys()
+                    .any(|seq| !after.notes.contains_key(seq))
+                {
+                    note(" of a message tried before");
+                }
+            }
+            Reply::GivenBack if before.claims.len() == after.claims.len() && before != after => {
+                note(" with a part kept");
+            }
             Reply::Reclaimed {
-                messages, records, ..
+                messages,
+                records,
+                woken,
+                next_due,
+                ..
             } => {
+                if *woken > 0 {
+                    note(" with a message woken");
+                }
+                // It left before others that are due earlier.
+                let is_out_of_turn = |(entry, due): (&Entry, &Ms)| {
+                    let earliest = after.delayed.values().min();
+                    !after.delayed.contains_key(entry) && earliest.is_some_and(|e| e < due)
+                };
+                if next_due.is_some() && before.delayed.iter().any(is_out_of_turn) {
+                    note(" with a delay of a wrong clock");
+                }
                 if messages + records > 0 {
                     note(" something");
                 }
@@ -134,6 +178,13 @@ impl Coverage {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn count_poison(&mut self, call: &Call, before: &State, after: &State) {
+        if matches!(call, Call::Claim { .. }) && before.notes.len() > after.notes.len() {
+            let answer = "Claim of poison tried before".to_owned();
+            *self.answers.entry(answer).or_default() += 1;
         }
     }
 

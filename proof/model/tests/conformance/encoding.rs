@@ -1,6 +1,9 @@
 //! How Redis stores names, texts and records of the model.
 
-use baton_model::state::{Node, Range, Reason, Record, RunId, Seq, Slot, Suspects, Text};
+use baton_model::state::{
+    AttemptReason, Entry, Node, Note, Origin, Range, Reason, Record, RunId, Seq, Slot, Suspects,
+    Text,
+};
 use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::{Digest, Keys, Pack, PackBuilder, record};
 
@@ -78,13 +81,55 @@ pub(crate) fn read_foreign(bytes: &[u8]) -> Option<Text> {
     numbers.find(|text| *text > 0 && foreign(*text) == words)
 }
 
+/// A word that a generator drew.
+fn origin(origin: Origin) -> String {
+    match origin {
+        0 => String::new(),
+        origin => format!("o{origin}"),
+    }
+}
+
+fn read_origin(word: &str) -> Option<Origin> {
+    match word {
+        "" => Some(0),
+        word => word.strip_prefix('o')?.parse().ok(),
+    }
+}
+
+/// The reason of an attempt that failed.
+fn reason(reason: AttemptReason) -> String {
+    format!("r{reason}")
+}
+
+fn read_reason(word: &str) -> Option<AttemptReason> {
+    word.strip_prefix('r')?.parse().ok()
+}
+
+/// The bytes of a note.
+pub(crate) fn note(note: &Note) -> Vec<u8> {
+    let note = baton_protocol::Note {
+        first_reason: reason(note.first),
+        last_reason: reason(note.last),
+    };
+    note.encode()
+}
+
+/// The note of some bytes.
+pub(crate) fn read_note(bytes: &[u8]) -> Option<Note> {
+    let note = baton_protocol::Note::decode(bytes)?;
+    Some(Note {
+        first: read_reason(&note.first_reason)?,
+        last: read_reason(&note.last_reason)?,
+    })
+}
+
 /// A pack of texts.
-pub(crate) fn pack(texts: &[Text]) -> Vec<u8> {
+pub(crate) fn pack(texts: &[Text], of: Origin) -> Vec<u8> {
     let mut pack = PackBuilder::default();
     for number in texts {
         pack.push(text(*number).as_bytes());
     }
-    pack.finish(MADE_MS)
+    pack.finish(MADE_MS, &origin(of))
 }
 
 /// The key of a staged pack.
@@ -99,15 +144,34 @@ pub(crate) fn read_staged(key: &str) -> Option<(Node, u64)> {
 }
 
 /// Length of the pack that a script makes of one text.
-pub(crate) fn lone_pack_bytes(text: Text) -> u64 {
+pub(crate) fn lone_pack_bytes(text: Text, of: Origin) -> u64 {
     // Its count takes one byte; the count of a generator's pack takes three.
-    pack(&[text]).len() as u64 - 2
+    pack(&[text], of).len() as u64 - 2
 }
 
-/// The texts of a pack.
-pub(crate) fn read_pack(bytes: &[u8]) -> Option<Vec<Text>> {
+/// The pack of some bytes.
+pub(crate) fn read_pack(bytes: &[u8]) -> Option<baton_model::state::Pack> {
     let pack = Pack::parse(bytes).ok()?;
-    pack.texts.into_iter().map(read_text).collect()
+    let texts: Option<Vec<Text>> = pack.texts.into_iter().map(read_text).collect();
+    Some(baton_model::state::Pack {
+        texts: texts?,
+        bytes: bytes.len() as u64,
+        origin: read_origin(pack.origin)?,
+    })
+}
+
+/// An entry of the queue or of `delayed`.
+pub(crate) fn read_entry(bytes: &[u8]) -> Option<Entry> {
+    let foreign = read_foreign(bytes).map(Entry::Foreign);
+    foreign.or_else(|| read_range(str::from_utf8(bytes).ok()?).map(Entry::Range))
+}
+
+/// The bytes of an entry.
+pub(crate) fn write_entry(entry: &Entry) -> String {
+    match entry {
+        Entry::Range(range) => write_range(range),
+        Entry::Foreign(text) => foreign(*text),
+    }
 }
 
 /// A range of the library's as the model has it.
@@ -191,6 +255,8 @@ pub(crate) fn record(record: &Record) -> Vec<u8> {
     let text = text(record.text);
     let mut failed = record::failed_once(record.seq, MADE_MS, &node(0), REJECTED, text);
     failed.attempt = record.attempt;
+    failed.origin = origin(record.origin);
+    failed.first_reason = record.first_reason.map(reason).unwrap_or_default();
     record::encode(&failed)
 }
 
@@ -213,6 +279,11 @@ pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
             }
         }
     };
+    let origin = read_origin(&failed.origin)?;
+    let first_reason = match failed.first_reason.as_str() {
+        "" => None,
+        word => Some(read_reason(word)?),
+    };
     let by_a_script = reason != Reason::Rejected;
     let right_time = match by_a_script {
         true => (between.0..=between.1).contains(&failed.at_ms),
@@ -224,5 +295,7 @@ pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
         text,
         attempt: failed.attempt,
         reason,
+        origin,
+        first_reason,
     })
 }

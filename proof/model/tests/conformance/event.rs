@@ -1,7 +1,9 @@
 //! The events of a sequence: calls, and everything else that can happen to a fleet.
 
 use baton_model::call::Call;
-use baton_model::state::{Body, Entry, Ms, Node, Range, Record, RunId, Seq, Slot, State, Text};
+use baton_model::state::{
+    Body, Entry, Ms, Node, Note, Range, Record, RunId, Seq, Slot, State, Text,
+};
 
 /// The run id of the server before a restart. No server of this test has it.
 pub(crate) const OTHER_RUN: RunId = u32::MAX;
@@ -21,10 +23,13 @@ pub(crate) enum Event {
     Restarted,
     /// An idle lane of a node takes the token of its bell.
     TakeBell(Node),
-    /// Workers may have died with the range at the head of the queue.
-    Blame(Range),
+    /// Workers may have died with the range at the head of the queue. Its first message gets the note,
+    /// if there is one.
+    Blame { range: Range, note: Option<Note> },
     /// A person pushes foreign entries into the queue.
     Foreign(std::ops::Range<Text>),
+    /// A person puts a foreign member into `delayed`.
+    ForeignDelayed { text: Text, due: Ms },
     /// A person makes a record by hand.
     Forge(Record),
     /// A person deletes a pack.
@@ -83,9 +88,15 @@ pub(crate) fn apply(event: &Event, state: &mut State, at: Ms) {
             claims.for_each(|claim| claim.run_id = OTHER_RUN);
         }
         Event::TakeBell(node) => state.bells &= !(1 << node),
-        Event::Blame(range) => state.queue[0] = Entry::Range(*range),
+        Event::Blame { range, note } => {
+            state.queue[0] = Entry::Range(*range);
+            state.notes.extend(note.map(|note| (range.first, note)));
+        }
         Event::Foreign(texts) => {
             state.queue.extend(texts.clone().map(Entry::Foreign));
+        }
+        Event::ForeignDelayed { text, due } => {
+            state.delayed.insert(Entry::Foreign(*text), *due);
         }
         Event::Forge(record) => state.fail(*record),
         Event::LosePack(first) => {
@@ -125,6 +136,7 @@ fn shift(state: &mut State, by: Ms) {
         .chain(state.seen.values_mut())
         .chain(state.idle.values_mut())
         .chain(state.deadlines.values_mut())
+        .chain(state.delayed.values_mut())
         .chain(state.workers.values_mut().map(|settled| &mut settled.at));
     times.for_each(|time| *time -= by);
     let waiting = state.queue.iter_mut().filter_map(|entry| match entry {

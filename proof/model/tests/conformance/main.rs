@@ -46,9 +46,10 @@ const MAX_STALLS: u64 = 10;
 /// How often an endless test prints its progress.
 const PROGRESS: Duration = Duration::from_secs(5);
 /// Flaws of nodes, not of scripts: no call can show them.
-const NODE_FLAWS: [Flaw; 3] = [
+const NODE_FLAWS: [Flaw; 4] = [
     Flaw::RetryUnderNewNumber,
     Flaw::CommitUnheard,
+    Flaw::GapKeepsOrigin,
     Flaw::StageByNumber,
 ];
 

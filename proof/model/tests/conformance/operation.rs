@@ -11,6 +11,9 @@ use proptest::sample::select;
 /// Max operations of a sequence.
 const MAX_OPERATIONS: usize = 120;
 
+/// Random numbers of an operation.
+const PICKS: usize = 12;
+
 /// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
@@ -35,6 +38,7 @@ pub(crate) enum Verb {
     Restarted,
     Blame,
     Foreign,
+    ForeignDelayed,
     Forge,
     LosePack,
     Expire,
@@ -46,7 +50,7 @@ pub(crate) enum Verb {
 
 /// How often each verb is drawn, in a sequence about messages and in one about nodes. Shrinking
 /// replaces verbs by earlier ones of this list.
-const WEIGHTS: [(Verb, [usize; 2]); 28] = [
+const WEIGHTS: [(Verb, [usize; 2]); 29] = [
     (Verb::Census, [3, 0]),
     (Verb::Seal, [5, 3]),
     (Verb::Publish, [14, 2]),
@@ -68,6 +72,7 @@ const WEIGHTS: [(Verb, [usize; 2]); 28] = [
     (Verb::Restarted, [1, 3]),
     (Verb::Blame, [6, 0]),
     (Verb::Foreign, [2, 0]),
+    (Verb::ForeignDelayed, [4, 0]),
     (Verb::Forge, [3, 0]),
     (Verb::LosePack, [1, 0]),
     (Verb::Expire, [2, 0]),
@@ -82,7 +87,7 @@ const WEIGHTS: [(Verb, [usize; 2]); 28] = [
 pub(crate) struct Operation {
     pub(crate) verb: Verb,
     /// Random numbers for the choices that the verb leaves open, in their order.
-    pub(crate) picks: [u8; 8],
+    pub(crate) picks: [u8; PICKS],
 }
 
 /// The operations on one fleet.
@@ -105,5 +110,5 @@ fn op(column: usize) -> impl Strategy<Value = Operation> {
         .iter()
         .flat_map(|(verb, weights)| std::iter::repeat_n(*verb, weights[column]))
         .collect();
-    (select(verbs), any::<[u8; 8]>()).prop_map(|(verb, picks)| Operation { verb, picks })
+    (select(verbs), any::<[u8; PICKS]>()).prop_map(|(verb, picks)| Operation { verb, picks })
 }

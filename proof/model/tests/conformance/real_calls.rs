@@ -6,7 +6,7 @@ use baton::Effects;
 use baton_model::call::{self, Call, Effect, Reply, Staging};
 use baton_model::state::{Ms, Node};
 use baton_protocol::{
-    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Cursor, ErrorsClaim,
+    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Cursor, Delay, ErrorsClaim,
     ErrorsCommit, Extend, Failure, GiveBack, Publish, PublishCall, Reclaimed, Seal, Settle,
     Settled, Store, Wanted,
 };
@@ -74,8 +74,13 @@ impl RealFleet {
                 Reply::Extended(held.iter().map(|held| *held == Extend::Held).collect())
             }
             Call::Commit { .. } => self.commit(store, call).await?,
-            Call::GiveBack { slot, number } => {
-                match store.give_back(&encoding::slot(*slot), *number).await? {
+            Call::GiveBack { slot, number, keep } => {
+                let slot = encoding::slot(*slot);
+                let answer = match keep {
+                    Some(keep) => store.give_back_after(&slot, *number, *keep).await?,
+                    None => store.give_back(&slot, *number).await?,
+                };
+                match answer {
                     GiveBack::Ok => Reply::GivenBack,
                     GiveBack::Lost => Reply::Lost,
                 }
@@ -107,6 +112,7 @@ impl RealFleet {
             first,
             last,
             failed,
+            delayed,
             max_errors,
             effect,
             audited,
@@ -115,6 +121,16 @@ impl RealFleet {
             return Err(strange(call));
         };
         let failed: Vec<Vec<u8>> = failed.iter().map(encoding::record).collect();
+        // The script does not need the pack of a message that stays in its own, and ignores it.
+        let delayed: Vec<Delay> = delayed
+            .iter()
+            .map(|delay| Delay {
+                seq: delay.seq,
+                delay: Duration::from_millis(delay.delay as u64),
+                note: encoding::note(&delay.note),
+                pack: encoding::pack(&delay.pack.texts, delay.pack.origin),
+            })
+            .collect();
         let mut effects = Effects::default();
         match effect {
             Effect::None => {}
@@ -129,6 +145,7 @@ impl RealFleet {
             first: *first,
             last: *last,
             failed: &failed,
+            delayed: &delayed,
             effects: &effects,
             max_errors: *max_errors,
             digest: audited.then(|| encoding::digest(*first, *last)),
@@ -205,6 +222,7 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
         max_open,
         audited,
         staging,
+        origin,
         ..
     } = call
     else {
@@ -228,7 +246,7 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
         },
         max_pending: *max_open,
         digest: audited.then(|| encoding::digest(*first, *first + count - 1)),
-        pack: &encoding::pack(texts),
+        pack: &encoding::pack(texts, *origin),
     };
     Ok(match store.publish(what).await? {
         Publish::Ok => Reply::Published,
@@ -249,11 +267,11 @@ async fn claim(store: &Store, claim: Claim) -> Result<Reply, SequenceError> {
                     (false, store.pack(range.pack).await?)
                 }
             };
-            let texts = |pack: Vec<u8>| encoding::read_pack(&pack).ok_or_else(|| strange(pack));
+            let read = |pack: Vec<u8>| encoding::read_pack(&pack).ok_or_else(|| strange(pack));
             Reply::Claimed {
                 range: encoding::range(range),
                 sent,
-                pack: pack.map(texts).transpose()?,
+                pack: pack.map(read).transpose()?,
             }
         }
         Claim::Empty => Reply::Empty,
@@ -299,6 +317,8 @@ fn reclaimed(reclaimed: Reclaimed) -> Result<Reply, SequenceError> {
     Ok(Reply::Reclaimed {
         messages: reclaimed.messages,
         records: reclaimed.records,
+        woken: reclaimed.woken,
+        next_due: reclaimed.next_due.map(|due| due.as_millis() as Ms),
         nodes: nodes.collect::<Result<_, _>>()?,
     })
 }
@@ -364,6 +384,7 @@ fn counted(census: &Census) -> Result<Reply, SequenceError> {
         failed: census.failed,
         pending: census.pending,
         claimed: census.claimed,
+        delayed: census.delayed,
         errors: census.errors,
         foreign: census.foreign,
         retried: census.retried,

@@ -184,13 +184,22 @@ impl RealFleet {
                 let bell = self.keys.bell_key(&encoding::node(*node));
                 pipe.cmd("LPOP").arg(bell);
             }
-            Event::Blame(range) => {
-                let range = encoding::write_range(range);
-                pipe.cmd("LSET").arg(&self.keys.queue).arg(0).arg(range);
+            Event::Blame { range, note } => {
+                let words = encoding::write_range(range);
+                pipe.cmd("LSET").arg(&self.keys.queue).arg(0).arg(words);
+                if let Some(note) = note {
+                    pipe.cmd("HSET").arg(&self.keys.notes).arg(range.first);
+                    pipe.arg(encoding::note(note));
+                }
             }
             Event::Foreign(texts) => {
                 let texts: Vec<String> = texts.clone().map(encoding::foreign).collect();
                 pipe.cmd("RPUSH").arg(&self.keys.queue).arg(texts);
+            }
+            Event::ForeignDelayed { text, due } => {
+                let member = encoding::foreign(*text);
+                pipe.cmd("ZADD").arg(&self.keys.delayed).arg(*due);
+                pipe.arg(member);
             }
             Event::Forge(record) => {
                 // The model has appended it already.
@@ -273,6 +282,10 @@ impl RealFleet {
                 .arg(&keys.deadlines)
                 .arg(*at)
                 .arg(slot.name());
+        }
+        for (entry, at) in &model.delayed {
+            let member = encoding::write_entry(entry);
+            pipe.cmd("ZADD").arg(&keys.delayed).arg(*at).arg(member);
         }
         for (node, at) in &model.idle {
             pipe.cmd("ZADD")

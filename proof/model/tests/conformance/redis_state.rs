@@ -6,8 +6,8 @@
 mod values;
 
 use baton_model::state::{
-    Body, Claim, EndedClaim, Entry, Fence, How, Lease, LedgerEntry, Ms, Node, Pack, RunId, Slot,
-    State, Takeover,
+    Body, Claim, EndedClaim, Entry, Fence, How, Lease, LedgerEntry, Ms, Node, Note, Pack, RunId,
+    Slot, State, Takeover,
 };
 use baton_protocol::{Entry as StoredEntry, Keys};
 
@@ -165,6 +165,8 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
         claims,
         deadlines,
         workers,
+        delayed,
+        notes,
         errors,
         held,
         ids,
@@ -180,6 +182,9 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
     state.claims = map(claims, encoding::read_slot, claim)?;
     state.deadlines = map(deadlines, encoding::read_slot, time_of)?;
     state.workers = map(workers, encoding::read_slot, ended_claim)?;
+    let is_delayed = |member: &str| encoding::read_entry(member.as_bytes());
+    state.delayed = map(delayed, is_delayed, time_of)?;
+    state.notes = map(notes, digits, note)?;
     state.errors = map(errors, digits, |value| {
         let record = encoding::read_record(bytes(value)?, between);
         record.ok_or_else(|| strange("errors", value))
@@ -293,11 +298,11 @@ fn read_fence(hash: &Value) -> Result<Fence, String> {
 }
 
 fn entry(value: &Value) -> Result<Entry, String> {
-    let foreign = encoding::read_foreign(bytes(value)?).map(Entry::Foreign);
-    let range = || encoding::read_range(text(value).ok()?).map(Entry::Range);
-    foreign
-        .or_else(range)
-        .ok_or_else(|| strange("queue", value))
+    encoding::read_entry(bytes(value)?).ok_or_else(|| strange("queue", value))
+}
+
+fn note(value: &Value) -> Result<Note, String> {
+    encoding::read_note(bytes(value)?).ok_or_else(|| strange("notes", value))
 }
 
 /// Reads the bytes of a pack and its time to live. Only a staged pack expires.
@@ -308,12 +313,7 @@ fn pack(value: &Value, is_staged: bool) -> Result<Pack, String> {
     if (*ttl > 0) != is_staged {
         return Err(strange("a pack", value));
     }
-    let bytes = bytes(stored)?;
-    let texts = encoding::read_pack(bytes).ok_or_else(|| strange("packs", value))?;
-    Ok(Pack {
-        texts,
-        bytes: bytes.len() as u64,
-    })
+    encoding::read_pack(bytes(stored)?).ok_or_else(|| strange("packs", value))
 }
 
 fn slot_of(value: &Value) -> Result<Slot, String> {
@@ -369,6 +369,7 @@ fn ledger_entry(value: &Value) -> Result<LedgerEntry, String> {
             Ok(LedgerEntry::Published { epoch, first, last })
         }
         StoredEntry::Retried { seq, .. } => Ok(LedgerEntry::Retried { seq }),
+        StoredEntry::Delayed { seq, .. } => Ok(LedgerEntry::Delayed { seq }),
         StoredEntry::Ended {
             slot,
             first,

@@ -61,6 +61,8 @@ impl Chooser<'_> {
             text: 0,
             attempt: 99,
             reason: Reason::Rejected,
+            origin: 1,
+            first_reason: None,
         }
     }
 
@@ -86,6 +88,8 @@ impl Chooser<'_> {
                     text: 0,
                     attempt: 99,
                     reason: Reason::Rejected,
+                    origin: 1,
+                    first_reason: None,
                 };
                 records.push(seen(0, record));
             }
@@ -99,6 +103,6 @@ fn seen(id: Id, record: Record) -> Seen {
     Seen {
         id,
         record,
-        bytes: encoding::lone_pack_bytes(record.text),
+        bytes: encoding::lone_pack_bytes(record.text, record.origin),
     }
 }

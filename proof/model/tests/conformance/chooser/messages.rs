@@ -1,12 +1,17 @@
 //! Calls of generators and workers.
 
-use baton_model::call::{Call, Effect, Staging};
-use baton_model::state::{Body, Claim, Node, Reason, Record, Seq, Slot, Text};
+use baton_model::call::{Call, Delay, Effect, Staging};
+use baton_model::state::{
+    Body, Claim, Ms, Node, Note, Origin, Pack, Range, Reason, Record, Seq, Slot, Text,
+};
 
 use baton_protocol::bounds::SMALL_PACK_BYTES;
 
 use super::{Chooser, DRAIN, LANES, TTLS};
 use crate::encoding;
+
+/// How long messages are delayed. The longest is the max.
+const DELAYS: [Ms; 6] = [0, 60_000, 0, 1_000, 300_000, 3_600_000];
 
 impl Chooser<'_> {
     pub(super) fn beat(&mut self, present: &[Node]) -> Call {
@@ -42,7 +47,7 @@ impl Chooser<'_> {
         let next = fence.last + 1;
         let first = self.usually(next, &[fence.last.max(1), next + 1, 1]);
         let count = self.one(&[1, 2, 3, 4, 20, 2, 3, 4]);
-        let (staging, texts) = self.pack_of(node, count);
+        let (staging, texts, origin) = self.pack_of(node, count);
         let count = texts.len() as u64;
         let ended = state.done + state.failed;
         let open = (fence.last + state.retried).saturating_sub(ended) + count;
@@ -53,7 +58,8 @@ impl Chooser<'_> {
                 &[fence.epoch + 1, fence.epoch.saturating_sub(1)],
             ),
             first,
-            bytes: encoding::pack(&texts).len() as u64,
+            bytes: encoding::pack(&texts, origin).len() as u64,
+            origin,
             staging,
             cursor: texts[0] * 10,
             texts,
@@ -64,24 +70,23 @@ impl Chooser<'_> {
 
     /// A pack: new texts, which are staged if they are many bytes; or texts that the node has staged
     /// before; once in a while, texts that it staged and that are gone.
-    fn pack_of(&mut self, node: Node, count: u64) -> (Staging, Vec<Text>) {
+    fn pack_of(&mut self, node: Node, count: u64) -> (Staging, Vec<Text>, Origin) {
         let staged = self.scene.state.staged.iter();
         let staged = staged.filter(|((by, _), _)| *by == node);
-        let staged: Vec<(u64, &Vec<Text>)> = staged
-            .map(|((_, stage), pack)| (*stage, &pack.texts))
-            .collect();
+        let staged: Vec<(u64, &Pack)> = staged.map(|((_, stage), pack)| (*stage, pack)).collect();
         let before = self.mostly(2).then(|| self.maybe(&staged)).flatten();
-        if let Some((stage, texts)) = before {
-            return (Staging::Before(stage), texts.clone());
+        if let Some((stage, pack)) = before {
+            return (Staging::Before(stage), pack.texts.clone(), pack.origin);
         }
         let texts: Vec<Text> = self.texts(count).collect();
-        if encoding::pack(&texts).len() <= SMALL_PACK_BYTES {
-            return (Staging::Inline, texts);
+        let origin = texts[0] % 3 + 1;
+        if encoding::pack(&texts, origin).len() <= SMALL_PACK_BYTES {
+            return (Staging::Inline, texts, origin);
         }
         // A text is never in two packs, so its number is one of the pack.
         let stage = texts[0];
         let staging = self.usually(Staging::Now(stage), &[Staging::Before(stage)]);
-        (staging, texts)
+        (staging, texts, origin)
     }
 
     /// Any slot of a worker; sometimes that of a drain.
@@ -182,6 +187,7 @@ impl Chooser<'_> {
             _ => ended,
         };
         let failed = self.failed(held.map_or(0, |range| range.returns), first, last);
+        let delayed = self.delayed(held, &failed, first, last);
         let room = state.errors.len() + failed.len();
         let tight = [room as u64, room.saturating_sub(1) as u64, 0];
         Call::Commit {
@@ -190,6 +196,7 @@ impl Chooser<'_> {
             first,
             last,
             failed,
+            delayed,
             max_errors: self.usually(1_000_000, &tight),
             effect: self.one(&[
                 Effect::None,
@@ -213,26 +220,95 @@ impl Chooser<'_> {
             _ => true,
         };
         let end = if which == 7 { last + 1 } else { last };
-        let packs = &self.scene.state.packs;
-        let text = |seq: Seq| {
-            let (start, pack) = packs.range(..=seq).next_back()?;
-            pack.texts.get((seq - start) as usize).copied()
-        };
-        let record = |seq: Seq| Record {
-            seq,
-            text: text(seq).unwrap_or(0),
-            attempt: returns + 1,
-            reason: Reason::Rejected,
+        let record = |seq: Seq| {
+            let (text, origin) = self.text(seq);
+            let note = self.scene.state.notes.get(&seq);
+            Record {
+                seq,
+                text,
+                attempt: returns + 1,
+                reason: Reason::Rejected,
+                origin,
+                first_reason: note.map(|note| note.first),
+            }
         };
         (first..=end).filter(fails).map(record).collect()
+    }
+
+    /// The text of a message, and the word of the generator that published it.
+    fn text(&self, seq: Seq) -> (Text, Origin) {
+        let pack = self.scene.state.packs.range(..=seq).next_back();
+        let found = pack.and_then(|(first, pack)| {
+            let text = pack.texts.get((seq - first) as usize)?;
+            Some((*text, pack.origin))
+        });
+        found.unwrap_or((0, 0))
+    }
+
+    /// Some of the messages that did not fail; sometimes one too many, a foreign one, or in a wrong
+    /// order.
+    fn delayed(
+        &mut self,
+        held: Option<Range>,
+        failed: &[Record],
+        first: Seq,
+        last: Seq,
+    ) -> Vec<Delay> {
+        let (which, delay) = (self.pick() % 16, self.one(&DELAYS));
+        let fails = |seq: &Seq| failed.iter().any(|record| record.seq == *seq);
+        let attempt = held.map_or(0, |range| range.returns) + 1;
+        let one = |seq: Seq| {
+            let (text, origin) = self.text(seq);
+            let texts = vec![text];
+            let note = self.scene.state.notes.get(&seq);
+            Delay {
+                seq,
+                delay,
+                note: Note {
+                    first: note.map_or(attempt, |note| note.first),
+                    last: attempt,
+                },
+                pack: Pack {
+                    bytes: encoding::pack(&texts, origin).len() as u64,
+                    texts,
+                    origin,
+                },
+            }
+        };
+        let open = || (first..=last).filter(|seq| !fails(seq));
+        match which {
+            0..7 => Vec::new(),
+            7 | 8 => open().take(1).map(one).collect(),
+            9 | 10 => open().next_back().into_iter().map(one).collect(),
+            11 | 12 => open().map(one).collect(),
+            13 => open().chain([last + 1]).map(one).collect(),
+            14 => open().rev().map(one).collect(),
+            _ => (first..=last).map(one).collect(),
+        }
     }
 
     pub(super) fn give_back(&mut self) -> Call {
         let of_messages = self.mostly(3);
         let slot = self.holder(of_messages);
+        let claim = self.scene.state.claims.get(&slot);
+        let (first, last) = match claim.map(|claim| &claim.body) {
+            Some(Body::Messages(range)) => (range.first, range.last),
+            _ => (1, 1),
+        };
+        let middle = first.midpoint(last);
+        let keeps = [
+            first,
+            middle,
+            last.saturating_sub(1),
+            first,
+            last,
+            last + 1,
+            first - 1,
+        ];
         Call::GiveBack {
             slot,
             number: self.held_number(slot),
+            keep: self.mostly(2).then(|| self.one(&keeps)),
         }
     }
 }
