@@ -17,6 +17,9 @@
 mod descriptors;
 mod effects_file;
 mod exit_watch;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod handler;
 mod invocation;
 mod leash;

@@ -46,10 +46,12 @@ impl Plan {
     pub(crate) fn read(mut from: impl Read) -> io::Result<Self> {
         let mut length = [0; 4];
         from.read_exact(&mut length)?;
-        let length = u32::from_be_bytes(length).min(MAX_BYTES);
-        let mut bytes = vec![0; length as usize];
-        from.read_exact(&mut bytes)?;
-        Self::parse(&bytes).ok_or_else(|| io::Error::other("not a plan for commands"))
+        let length = u32::from_be_bytes(length);
+        let mut bytes = Vec::new();
+        let read = from.take(u64::from(length)).read_to_end(&mut bytes)?;
+        let whole = Some(read) == usize::try_from(length).ok();
+        let plan = Self::parse(&bytes).filter(|_| whole);
+        plan.ok_or_else(|| io::Error::other("not a plan for commands"))
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {

@@ -9,6 +9,7 @@
 mod backlog;
 mod bursts;
 mod choice;
+mod exec;
 mod growth;
 mod idle;
 mod lanes;
@@ -45,6 +46,8 @@ struct Rounds {
     groups: usize,
     growth: usize,
     bursts: usize,
+    commands: u64,
+    command_rounds: usize,
     /// Whether all sizes are measured, in runs that are long enough to compare.
     whole_sizes: bool,
     size_runs: usize,
@@ -62,6 +65,8 @@ const FULL: Rounds = Rounds {
     groups: 1000,
     growth: 15,
     bursts: 20,
+    commands: 5000,
+    command_rounds: 5,
     whole_sizes: true,
     size_runs: 5,
 };
@@ -77,13 +82,15 @@ const QUICK: Rounds = Rounds {
     groups: 20,
     growth: 1,
     bursts: 2,
+    commands: 200,
+    command_rounds: 1,
     whole_sizes: false,
     size_runs: 1,
 };
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 14] = [
+const EXPERIMENTS: [(&str, Experiment); 15] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -98,6 +105,7 @@ const EXPERIMENTS: [(&str, Experiment); 14] = [
     ("growth", growth::cost),
     ("work", work::of_a_millisecond),
     ("lanes", lanes::of_slow_handlers),
+    ("exec", exec::beside_xargs),
 ];
 
 type OnServers = fn(&Path, Rounds, &Choice, &mut Report) -> Result<()>;
