@@ -77,7 +77,7 @@ mod inspector;
 mod node;
 mod observe;
 
-pub use baton_protocol::{Effects, Error, FailedMessage, FleetName, Setting, Target};
+pub use baton_protocol::{Effects, EffectsError, Error, FailedMessage, FleetName, Setting, Target};
 pub use inspector::Inspector;
 pub use node::Node;
 pub use node::backoff::Backoff;

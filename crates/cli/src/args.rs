@@ -1,6 +1,7 @@
 //! The command line: every command, every flag, and their help.
 
 mod connection;
+pub(crate) mod handler;
 mod help;
 mod http;
 pub(crate) mod old_spellings;

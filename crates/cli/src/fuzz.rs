@@ -214,11 +214,12 @@ pub fn log(data: &[u8]) {
         Event::Warning(baton::Warning::CannotPublish { reason: text }),
     ];
     let at = std::time::UNIX_EPOCH;
-    for event in &events {
+    let output = log::Entry::Output { seq: 1, line: data };
+    for entry in events.iter().map(log::Entry::Event).chain([output]) {
         let (mut words, mut object) = (Vec::new(), Vec::new());
-        log::text::write(&mut words, at, "n0de", &log::Entry::Event(event));
+        log::text::write(&mut words, at, "n0de", &entry);
         check_printable(&String::from_utf8_lossy(&words), 1);
-        log::json::write(&mut object, at, "n0de", &log::Entry::Event(event));
+        log::json::write(&mut object, at, "n0de", &entry);
         let object = String::from_utf8_lossy(&object);
         check_printable(&object, 1);
         let read = serde_json::from_str::<baton_log::Line>(&object);
@@ -270,7 +271,12 @@ fn assert_no_secret(printed: &str, given: &str) {
 pub fn values(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let text = text.as_ref();
-    for read in [flags::interval, flags::work, flags::claim_ttl] {
+    for read in [
+        flags::interval,
+        flags::work,
+        flags::claim_ttl,
+        args::handler::timeout,
+    ] {
         if let Ok(time) = read(text) {
             assert!(time <= Duration::from_secs(366 * 24 * 3600));
             let again = read(&humantime::format_duration(time).to_string());

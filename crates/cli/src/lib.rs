@@ -35,11 +35,29 @@ use usage_error::UsageError;
 
 /// Runs the whole program, from its command line to its exit code.
 pub fn main() -> ExitCode {
+    // Before the command line and the environment are read: they are its node's.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == workload::SUPERVISOR)
+    {
+        return supervise();
+    }
     let args = match args::parse(std::env::args_os().collect()) {
         Ok(args) => args,
         Err(code) => return code,
     };
     commands::execute(&args).unwrap_or_else(|error| fail(&args, &error))
+}
+
+/// Runs the supervisor of a node's commands in this process.
+fn supervise() -> ExitCode {
+    match baton_exec::supervise() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            errln!("baton: the supervisor of commands failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Reports an error on stderr and chooses the exit code for it.

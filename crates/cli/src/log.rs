@@ -27,6 +27,8 @@ pub(crate) struct Log {
 pub(crate) enum Entry<'a> {
     /// An event of the node.
     Event(&'a Event),
+    /// The command that handles this message printed this line.
+    Output { seq: u64, line: &'a [u8] },
     /// The log dropped this many lines here.
     Gap(u64),
 }
@@ -48,8 +50,17 @@ impl Log {
 
     /// Takes one event. It never waits for the output.
     pub(crate) fn tell(&self, event: &Event) {
+        self.append(&Entry::Event(event));
+    }
+
+    /// Takes a line that the command of a message printed. It never waits for the output.
+    pub(crate) fn tell_output(&self, seq: u64, line: &[u8]) {
+        self.append(&Entry::Output { seq, line });
+    }
+
+    fn append(&self, entry: &Entry<'_>) {
         self.writer.append(
-            |to| self.render(to, &Entry::Event(event)),
+            |to| self.render(to, entry),
             |to, lines| self.render(to, &Entry::Gap(lines)),
         );
     }
@@ -195,7 +206,14 @@ mod tests {
         ]
     }
 
-    /// All events and a gap, as one writer renders them.
+    /// All events, an output and a gap.
+    pub(super) fn entries(events: &[Event]) -> impl Iterator<Item = Entry<'_>> {
+        let line = "tab\tand grün".as_bytes();
+        let others = [Entry::Output { seq: 17, line }, Entry::Gap(12)];
+        events.iter().map(Entry::Event).chain(others)
+    }
+
+    /// All entries, as one writer renders them.
     pub(super) fn lines(write: impl Fn(&mut Vec<u8>, SystemTime, &str, &Entry<'_>)) -> Vec<String> {
         let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(AT_MS);
         let line = |entry: &Entry<'_>| {
@@ -205,8 +223,6 @@ mod tests {
             assert_eq!(line.matches('\n').count(), 1, "{line:?}");
             line.trim_end().to_owned()
         };
-        let events = events();
-        let entries = events.iter().map(Entry::Event).chain([Entry::Gap(12)]);
-        entries.map(|entry| line(&entry)).collect()
+        entries(&events()).map(|entry| line(&entry)).collect()
     }
 }

@@ -85,6 +85,13 @@ pub enum LogEvent<'a> {
         /// Why the node lost Redis.
         reason: Option<Cow<'a, str>>,
     },
+    /// A handler's command printed a line.
+    HandlerOutput {
+        /// The message that it handles.
+        seq: u64,
+        /// The line.
+        text: Cow<'a, str>,
+    },
     /// A condition that an operator has to repair. The node logs it once until it is over.
     Warning {
         /// What is wrong.
@@ -150,6 +157,7 @@ impl LogEvent<'_> {
             Self::Lost { .. } => "lost",
             Self::Reclaimed { .. } => "reclaimed",
             Self::Redis { .. } => "redis",
+            Self::HandlerOutput { .. } => "handler_output",
             Self::Warning { .. } => "warning",
             Self::Snapshot { .. } => "snapshot",
             Self::Stopped => "stopped",
@@ -234,6 +242,10 @@ impl LogEvent<'_> {
             Self::Redis { state, reason } => {
                 line.serialize_entry("state", state)?;
                 serialize_if_some(line, "reason", reason)
+            }
+            Self::HandlerOutput { seq, text } => {
+                line.serialize_entry("seq", seq)?;
+                line.serialize_entry("text", text)
             }
             Self::Warning { text } => line.serialize_entry("text", text),
             Self::Snapshot {

@@ -29,6 +29,7 @@ pub use calls::{
     Wanted, decode, exact,
 };
 pub use encoding::cursor::Cursor;
+pub use encoding::effect_lines::EffectsError;
 pub use encoding::effects::Effects;
 pub use encoding::ledger::{Digest, Entry, Ledger};
 pub use encoding::note::Note;

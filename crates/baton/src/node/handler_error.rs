@@ -68,6 +68,11 @@ impl HandlerError {
     pub fn is_final(&self) -> bool {
         self.remedy == Remedy::Reject
     }
+
+    /// Whether no message is to blame, see [`HandlerError::unavailable`].
+    pub fn is_unavailable(&self) -> bool {
+        self.remedy == Remedy::GiveBack
+    }
 }
 
 impl fmt::Display for HandlerError {

@@ -59,16 +59,26 @@ Examples:
       Ten messages a second, handled in proportion to the length of their text.
   baton run --interval 0 --messages 1000000
       Full speed, until the fleet has published a million messages in total.
+  baton run --exec 'jq -r .email | xargs ./greet' --concurrency 8 --timeout 30s
+      Handle each message with a command of yours: its text is the command's stdin.
+  baton run -- python3 handle.py --verbose
+      The same without a shell.
   BATON_INTERVAL=1s baton run
       The same flag from the environment.
 
 Write times with a unit: 500ms, 1.5s, 2min. SIGINT or SIGTERM stops the node in good order, with
 exit code 0; a second signal ends it at once, with 130 or 143.
 
+A command of yours says by its exit code what becomes of the message: 0 done, 65 rejected for good,
+126 and 127 not its fault (it goes back to the queue), all others try again later. The reason is the
+end of its stderr; its stdout goes to the log. It knows BATON_SEQ, BATON_KEY (for effects elsewhere that
+must happen once), BATON_ATTEMPT, BATON_DEADLINE_MS and BATON_EFFECTS, a file for effects in Redis, such
+as the line [\"INCRBY\",\"counted\",1].
+
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
 fenced (epoch, by), lost (first, last), reclaimed (count, nodes), redis (state, reason),
-warning (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, errors)
+handler_output (seq, text), warning (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, errors)
 and stopped. Where the output took no more and lines were dropped, log_gap (lines) counts them.";
 
 /// Below `baton getErrors --help`.

@@ -15,7 +15,7 @@ use crate::args::{ConnectionArgs, RunArgs};
 use crate::log::Log;
 use crate::shutdown::Shutdown;
 use crate::usage_error::UsageError;
-use crate::workload::{PretendedWork, RandomText};
+use crate::workload::{NodeHandler, RandomText};
 use crate::{runtime, target, watch};
 
 /// How long a node that ends waits for the reader of its stderr.
@@ -37,7 +37,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let source = crate::workload::HostileText::mixed_into(source);
     let events = Arc::clone(&log);
     let observe = move |event: &Event| events.tell(event);
-    let handler = PretendedWork::new(args);
+    let handler = NodeHandler::new(args, &log);
     let node = settings
         .on_event(observe)
         .build(target.clone(), source, handler)?;

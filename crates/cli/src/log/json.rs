@@ -25,6 +25,12 @@ pub(crate) fn write(to: &mut Vec<u8>, at: SystemTime, node: &str, entry: &Entry<
 fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
     let event = match entry {
         Entry::Event(event) => *event,
+        Entry::Output { seq, line } => {
+            return LogEvent::HandlerOutput {
+                seq: *seq,
+                text: String::from_utf8_lossy(line),
+            };
+        }
         Entry::Gap(lines) => return LogEvent::LogGap { lines: *lines },
     };
     match event {
@@ -121,7 +127,7 @@ fn tenths(rate: f64) -> f64 {
 mod tests {
     use std::time::UNIX_EPOCH;
 
-    use super::super::tests::{events, lines};
+    use super::super::tests::{entries, events, lines};
     use super::*;
 
     #[test]
@@ -160,6 +166,7 @@ mod tests {
                     r#""processed_per_s":0.0,"pending":3,"claimed":1,"errors":6}"#
                 ),
                 r#"stopped","node":"n0de"}"#,
+                r#"handler_output","node":"n0de","seq":17,"text":"tab\tand grün"}"#,
                 r#"log_gap","node":"n0de","lines":12}"#,
             ]
         );
@@ -188,9 +195,8 @@ mod tests {
                 _ => true,
             }
         };
-        let entries = events.iter().map(Entry::Event).chain([Entry::Gap(12)]);
         let mut to = Vec::with_capacity(4096);
-        for entry in entries.filter(valid) {
+        for entry in entries(&events).filter(valid) {
             to.clear();
             let used = allocation_counter::measure(|| {
                 super::write(&mut to, UNIX_EPOCH, "n0de", &entry);

@@ -19,6 +19,9 @@ pub(crate) fn write(to: &mut Vec<u8>, at: SystemTime, node: &str, entry: &Entry<
     // Writing to a vector cannot fail.
     let _ = match entry {
         Entry::Event(event) => writeln!(to, "{at} {node:10}  {}", Words(event)),
+        Entry::Output { seq, line } => {
+            writeln!(to, "{at} {node:10}  #{seq} printed: {}", Escaped(line))
+        }
         Entry::Gap(lines) => writeln!(
             to,
             "{at} {node:10}  log gap: {lines} lines were dropped, the output took no more"
@@ -207,6 +210,7 @@ mod tests {
                 "warning: cannot publish for now: OOM command not allowed",
                 "generator: 2.0 published/s, 0.0 processed/s; pending 3, claimed 1, errors 6",
                 "stopped",
+                r"#17 printed: tab\tand grün",
                 "log gap: 12 lines were dropped, the output took no more",
             ]
         );

@@ -8,6 +8,7 @@ mod shared;
 mod ahead;
 mod crash;
 mod election;
+mod exec;
 mod fake_clock;
 mod flow;
 mod lanes;

@@ -9,6 +9,7 @@
 mod backlog;
 mod bursts;
 mod choice;
+mod exec;
 mod growth;
 mod idle;
 mod lanes;
@@ -47,6 +48,8 @@ struct Rounds {
     growth: usize,
     bursts: usize,
     storm: u64,
+    commands: u64,
+    command_rounds: usize,
     /// Whether all sizes are measured, in runs that are long enough to compare.
     whole_sizes: bool,
     size_runs: usize,
@@ -65,6 +68,8 @@ const FULL: Rounds = Rounds {
     growth: 15,
     bursts: 20,
     storm: 100_000,
+    commands: 5000,
+    command_rounds: 5,
     whole_sizes: true,
     size_runs: 5,
 };
@@ -81,13 +86,15 @@ const QUICK: Rounds = Rounds {
     growth: 1,
     bursts: 2,
     storm: 2_000,
+    commands: 200,
+    command_rounds: 1,
     whole_sizes: false,
     size_runs: 1,
 };
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 14] = [
+const EXPERIMENTS: [(&str, Experiment); 15] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -102,6 +109,7 @@ const EXPERIMENTS: [(&str, Experiment); 14] = [
     ("growth", growth::cost),
     ("work", work::of_a_millisecond),
     ("lanes", lanes::of_slow_handlers),
+    ("exec", exec::beside_xargs),
 ];
 
 type OnServers = fn(&Path, Rounds, &Choice, &mut Report) -> Result<()>;

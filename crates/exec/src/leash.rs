@@ -1,0 +1,121 @@
+//! The leash of one command: a socket between its node and the supervisor.
+//!
+//! The node writes one line, the request. The supervisor answers with one line per report. When the
+//! node lets go of its end, because it has what it needs, because it stops or because it died, the
+//! supervisor kills what is left of the command.
+
+use std::io;
+
+use rustix::net::{RecvFlags, recv};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+
+/// Max bytes of a line. A request has a key and some numbers, a report the words of an error.
+const MAX_LINE_BYTES: usize = 64 << 10;
+
+/// What the node asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Request {
+    /// The message's sequence number.
+    pub(crate) seq: u64,
+    /// Its idempotency key.
+    pub(crate) key: String,
+    /// Which attempt it is.
+    pub(crate) attempt: u64,
+    /// The name of its effects file.
+    pub(crate) effects: String,
+}
+
+/// What the supervisor reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// The command did not start.
+    Failed { reason: String },
+    /// Its first process has ended.
+    Ended(Ended),
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub(crate) cause: Cause,
+    /// Whether it ended after its timeout.
+    pub(crate) timed_out: bool,
+}
+
+/// What ended a command's first process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Cause {
+    /// It exited with this code.
+    Exit(i32),
+    /// This signal killed it.
+    Signal(i32),
+}
+
+/// A value as a line.
+pub(crate) fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// One end of a leash.
+pub(crate) struct Leash {
+    stream: UnixStream,
+    /// What came and is no whole line yet.
+    read: Vec<u8>,
+}
+
+impl Leash {
+    /// Takes an end that does not block.
+    pub(crate) fn new(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream: UnixStream::from_std(stream)?,
+            read: Vec::new(),
+        })
+    }
+
+    /// Reads the next line. None if the other end is gone. May be cancelled.
+    pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let value = serde_json::from_slice(&self.read[..end])?;
+                self.read.drain(..=end);
+                return Ok(Some(value));
+            }
+            if self.read.len() > MAX_LINE_BYTES {
+                return Err(io::Error::other("a line on the leash is too long"));
+            }
+            if self.stream.read_buf(&mut self.read).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Writes a line. It fits into the socket's buffer, because one end writes only a few. If the
+    /// other end is gone, no process needs the line.
+    pub(crate) fn tell(&self, value: &impl Serialize) {
+        if let Ok(line) = line(value) {
+            let _ = self.stream.try_write(&line);
+        }
+    }
+
+    /// Whether the other end is gone already.
+    pub(crate) fn is_gone(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        recv(&self.stream, &mut [0; 1][..], flags).is_ok_and(|(_, count)| count == 0)
+    }
+
+    /// Waits until the other end is gone. May be cancelled.
+    pub(crate) async fn gone(&mut self) {
+        let mut bytes = [0; 64];
+        while self
+            .stream
+            .read(&mut bytes)
+            .await
+            .is_ok_and(|count| count > 0)
+        {}
+    }
+}

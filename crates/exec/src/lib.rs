@@ -1,0 +1,35 @@
+//! A handler that runs one process per message: your own work, in any language.
+//!
+//! ```text
+//!   node                         supervisor (one per node)        command (one per message)
+//!   ExecHandler::handle ──fds──▶ starts it, times it out,  ─────▶ stdin: the text
+//!     reads stdout, stderr ◀──── kills its group, reaps it ◀───── exit code
+//! ```
+//!
+//! - `handler` decides what an exit code means for the message.
+//! - `invocation` is one command, as the node sees it: its text, its output, its end.
+//! - `supervisor_process` starts the supervisor and hands commands to it.
+//! - `supervisor` is the other process. No command outlives its node: when the node dies, however it
+//!   dies, the kernel closes its end of each command's *leash*, a socket, and the supervisor kills the
+//!   command's process group. A parent-death signal would reach the command's first process alone, and
+//!   setting it would take a second exec per message.
+
+mod descriptors;
+mod effects_file;
+mod exit_watch;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
+mod handler;
+mod invocation;
+mod leash;
+mod orphans;
+mod output_lines;
+mod plan;
+mod stderr_tail;
+mod stdin_file;
+mod supervisor;
+mod supervisor_process;
+
+pub use handler::{Exec, ExecHandler};
+pub use supervisor::supervise;

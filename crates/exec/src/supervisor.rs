@@ -1,0 +1,193 @@
+//! The supervisor: a process that starts a node's commands, ends them in time, and reaps them.
+//!
+//! It ends when its node does, and kills the commands that still run. The signals of a terminal or a
+//! service manager do not end it: its node decides what becomes of the commands.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+
+use crate::descriptors;
+use crate::exit_watch::ExitWatch;
+use crate::leash::{Ended, Leash, Report, Request};
+use crate::plan::Plan;
+
+/// How often and at which pace the supervisor tries to remove its folder: a dying process may still
+/// create a file in it.
+const REMOVALS: (u32, Duration) = (100, Duration::from_millis(10));
+/// Pause after a failure to take a command, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Runs the supervisor in this process, from start to end. Its stdin is the socket of its node.
+pub fn supervise() -> io::Result<()> {
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        // Not ignored but caught, because commands would inherit that they are ignored.
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    let control = io::stdin().as_fd().try_clone_to_owned()?;
+    let control = std::os::unix::net::UnixStream::from(control);
+    let plan = Arc::new(Plan::read(&control)?);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let served = runtime.block_on(serve(control, &plan));
+    // It drops what still runs, and each kills its group.
+    runtime.shutdown_background();
+    remove(&plan.folder);
+    served
+}
+
+/// Takes commands until the node is gone.
+async fn serve(control: std::os::unix::net::UnixStream, plan: &Arc<Plan>) -> io::Result<()> {
+    control.set_nonblocking(true)?;
+    let control = UnixStream::from_std(control)?;
+    let mut commands = JoinSet::new();
+    loop {
+        let receive = || Ok(descriptors::receive(&control)?);
+        match control.async_io(Interest::READABLE, receive).await {
+            Ok(Some(descriptors)) => {
+                commands.spawn(attend(Arc::clone(plan), descriptors));
+            }
+            Ok(None) => return Ok(()),
+            // Its leash closed with the descriptors that did not arrive, so its node knows.
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+        while commands.try_join_next().is_some() {}
+    }
+}
+
+fn remove(folder: &Path) {
+    for _ in 0..REMOVALS.0 {
+        match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => thread::sleep(REMOVALS.1),
+            _ => return,
+        }
+    }
+}
+
+/// Runs one command, from its request until nothing of it is left.
+async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descriptors::COUNT]) {
+    let Ok(mut leash) = Leash::new(leash.into()) else {
+        return;
+    };
+    let Ok(Some(request)) = leash.next::<Request>().await else {
+        return;
+    };
+    if leash.is_gone() {
+        // The node died while its request waited here.
+        return;
+    }
+    let effects = plan.folder.join(&request.effects);
+    let mut group = match Group::start(&plan, &request, &effects, [stdin, stdout, stderr]) {
+        Ok(group) => group,
+        Err(error) => {
+            let reason = error.to_string();
+            return leash.tell(&Report::Failed { reason });
+        }
+    };
+    tokio::select! {
+        ended = group.end_in_time(&plan) => {
+            if let Ok(ended) = ended {
+                leash.tell(&Report::Ended(ended));
+                // The node reads the rest of the output, and the effects.
+                leash.gone().await;
+            }
+        }
+        () = leash.gone() => {}
+    }
+    group.end().await;
+    // Most commands have no effects, and then there is no file.
+    let _ = std::fs::remove_file(effects);
+}
+
+/// The process group of a command. Dropping it kills all its processes.
+struct Group {
+    pid: Pid,
+    watch: ExitWatch,
+    /// The first process. It is not reaped before the group's end, so the group keeps its number.
+    child: Child,
+    reaped: bool,
+}
+
+impl Group {
+    fn start(
+        plan: &Plan,
+        request: &Request,
+        effects: &Path,
+        [stdin, stdout, stderr]: [OwnedFd; 3],
+    ) -> io::Result<Self> {
+        let (program, arguments) = plan.words.split_first().ok_or(io::ErrorKind::NotFound)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let deadline = now.unwrap_or_default().saturating_add(plan.timeout);
+        let child = Command::new(program)
+            .args(arguments)
+            .env("BATON_SEQ", request.seq.to_string())
+            .env("BATON_KEY", &request.key)
+            .env("BATON_ATTEMPT", request.attempt.to_string())
+            .env("BATON_DEADLINE_MS", deadline.as_millis().to_string())
+            .env("BATON_EFFECTS", effects)
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(stderr)
+            .process_group(0)
+            .spawn()?;
+        let pid = Pid::from_child(&child);
+        let watch = ExitWatch::new(pid);
+        Ok(Self {
+            pid,
+            watch,
+            child,
+            reaped: false,
+        })
+    }
+
+    /// Waits for the exit of the first process. After the timeout the group gets SIGTERM and, if that
+    /// does not help, SIGKILL.
+    async fn end_in_time(&self, plan: &Plan) -> io::Result<Ended> {
+        let exited = |timed_out| async move {
+            let cause = self.watch.exited().await?;
+            Ok(Ended { cause, timed_out })
+        };
+        tokio::select! {
+            ended = exited(false) => return ended,
+            () = tokio::time::sleep(plan.timeout) => self.signal(Signal::TERM),
+        }
+        tokio::select! {
+            ended = exited(true) => return ended,
+            () = tokio::time::sleep(plan.kill_after) => self.signal(Signal::KILL),
+        }
+        exited(true).await
+    }
+
+    /// Kills what is left of the group, and reaps the first process.
+    async fn end(&mut self) {
+        self.signal(Signal::KILL);
+        let _ = self.watch.exited().await;
+        self.reaped = self.child.wait().is_ok();
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It fails if all processes of the group have ended.
+        let _ = kill_process_group(self.pid, signal);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.signal(Signal::KILL);
+        }
+    }
+}

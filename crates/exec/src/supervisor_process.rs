@@ -1,0 +1,135 @@
+//! The supervisor as its node sees it: a process that takes commands.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::net::Shutdown;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+use crate::descriptors;
+use crate::plan::Plan;
+
+/// How long a node that ends waits for its supervisor, and how often it looks.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+const END_POLL: Duration = Duration::from_millis(1);
+
+/// Starts a supervisor when the first command comes, and another one if the first has died.
+pub(crate) struct Supervisor {
+    /// Makes the command line of a program that calls [`crate::supervise`].
+    program: Box<Program>,
+    /// What it does with every message, but for its folder.
+    plan: Plan,
+    process: Mutex<Option<Arc<SupervisorProcess>>>,
+}
+
+type Program = dyn Fn() -> Command + Send + Sync;
+
+/// A running supervisor.
+pub(crate) struct SupervisorProcess {
+    /// The folder of the effects files.
+    pub(crate) folder: PathBuf,
+    control: UnixStream,
+    child: Mutex<Child>,
+    /// Whether a command saw that the supervisor died.
+    dead: AtomicBool,
+}
+
+impl Supervisor {
+    pub(crate) fn new(program: Box<Program>, plan: Plan) -> Self {
+        Self {
+            program,
+            plan,
+            process: Mutex::new(None),
+        }
+    }
+
+    /// The supervisor that runs. Starts one if none does.
+    pub(crate) fn process(&self) -> io::Result<Arc<SupervisorProcess>> {
+        let mut running = self.lock();
+        if let Some(process) = running.as_ref().filter(|process| process.is_alive()) {
+            return Ok(Arc::clone(process));
+        }
+        let process = Arc::new(SupervisorProcess::start((self.program)(), &self.plan)?);
+        Ok(Arc::clone(running.insert(process)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<SupervisorProcess>>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SupervisorProcess {
+    fn start(mut command: Command, plan: &Plan) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("baton-exec-").tempdir()?;
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        // A group of its own, so that Ctrl-C in the node's terminal does not reach it.
+        command.process_group(0);
+        command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
+        command.stdout(Stdio::null());
+        let child = command.spawn()?;
+        // It holds the supervisor's end: the supervisor's death must close the last one.
+        drop(command);
+        let plan = Plan {
+            folder: folder.path().to_owned(),
+            ..plan.clone()
+        };
+        plan.write(&ours)?;
+        ours.set_nonblocking(true)?;
+        Ok(Self {
+            control: UnixStream::from_std(ours)?,
+            child: Mutex::new(child),
+            dead: AtomicBool::new(false),
+            // From now on the supervisor removes it.
+            folder: folder.keep(),
+        })
+    }
+
+    /// Hands a command over: its stdin, stdout, stderr and leash.
+    pub(crate) async fn send(
+        &self,
+        descriptors: [BorrowedFd<'_>; descriptors::COUNT],
+    ) -> io::Result<()> {
+        let send = || Ok(descriptors::send(&self.control, &descriptors)?);
+        self.control.async_io(Interest::WRITABLE, send).await
+    }
+
+    /// The path of an effects file.
+    pub(crate) fn effects(&self, name: &str) -> PathBuf {
+        Path::new(&self.folder).join(name)
+    }
+
+    /// Its sockets are closed. The next command needs another supervisor.
+    pub(crate) fn died(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+    }
+
+    fn is_alive(&self) -> bool {
+        !self.dead.load(Ordering::Relaxed) && !self.is_gone()
+    }
+
+    fn is_gone(&self) -> bool {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        !matches!(child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for SupervisorProcess {
+    fn drop(&mut self) {
+        // The supervisor kills what still runs, removes its folder and exits.
+        let _ = rustix::net::shutdown(&self.control, Shutdown::Both);
+        let began = Instant::now();
+        while !self.is_gone() && began.elapsed() < END_TIMEOUT {
+            thread::sleep(END_POLL);
+        }
+        // Only a supervisor that was killed has left it.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
