@@ -1,9 +1,11 @@
 //! The command line: every command, every flag, and their help.
 
 mod connection;
+pub(crate) mod handler;
 mod help;
 mod http;
 pub(crate) mod old_spellings;
+mod push;
 pub(crate) mod run;
 mod switch;
 

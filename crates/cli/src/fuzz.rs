@@ -270,7 +270,12 @@ fn assert_no_secret(printed: &str, given: &str) {
 pub fn values(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let text = text.as_ref();
-    for read in [flags::interval, flags::work, flags::claim_ttl] {
+    for read in [
+        flags::interval,
+        flags::work,
+        flags::claim_ttl,
+        args::handler::timeout,
+    ] {
         if let Ok(time) = read(text) {
             assert!(time <= Duration::from_secs(366 * 24 * 3600));
             let again = read(&humantime::format_duration(time).to_string());

@@ -2,10 +2,12 @@
 
 #[cfg(feature = "chaos")]
 mod hostile_text;
+mod node_handler;
 mod pretended_work;
 mod random_text;
 
 #[cfg(feature = "chaos")]
 pub(crate) use hostile_text::HostileText;
+pub(crate) use node_handler::NodeHandler;
 pub(crate) use pretended_work::PretendedWork;
 pub(crate) use random_text::RandomText;

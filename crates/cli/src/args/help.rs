@@ -59,11 +59,19 @@ Examples:
       Ten messages a second, handled in proportion to the length of their text.
   baton run --interval 0 --messages 1000000
       Full speed, until the fleet has published a million messages in total.
+  baton run --push http://127.0.0.1:8080/job --concurrency 8 --timeout 30s
+      Handle each message with a service of yours: a POST, the text is its body.
   BATON_INTERVAL=1s baton run
       The same flag from the environment.
 
 Write times with a unit: 500ms, 1.5s, 2min. SIGINT or SIGTERM stops the node in good order, with
 exit code 0; a second signal ends it at once, with 130 or 143.
+
+With --push the status says what becomes of the message: 2xx done; 408, 425, 429 and 5xx try again
+later (Retry-After counts); any other is a rejection for good, and redirects are not followed. The
+service knows the headers Idempotency-Key (for effects elsewhere that must happen once), Baton-Seq,
+Baton-Attempt and Baton-Deadline-Ms. A 2xx body of the type application/x-baton-effects has effects
+in Redis, such as the line [\"INCRBY\",\"counted\",1].
 
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use baton::{FleetName, Missed, Node, NodeBuilder};
 use clap::ValueEnum;
 
+use super::handler::HandlerArgs;
 use super::http::http_addr;
 
 /// Longest pretended work, and longest interval: a longer one has a mistaken unit.
@@ -16,6 +17,9 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(366 * 24 * 3600);
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Node")]
 pub(crate) struct RunArgs {
+    /// What handles the messages.
+    #[command(flatten)]
+    pub(crate) handler: HandlerArgs,
     /// Time between two messages; 0 is full speed
     #[arg(long, value_name = "TIME", env = "BATON_INTERVAL", default_value = "500ms",
           value_parser = interval)]
@@ -168,7 +172,7 @@ pub(crate) fn error_rate(text: &str) -> Result<f64, String> {
     }
 }
 
-fn duration(text: &str, longest: Duration) -> Result<Duration, String> {
+pub(super) fn duration(text: &str, longest: Duration) -> Result<Duration, String> {
     if text != "0" && text.parse::<f64>().is_ok() {
         return Err(format!("a unit is missing: {text}ms, {text}s or {text}min"));
     }

@@ -15,7 +15,7 @@ use crate::args::{ConnectionArgs, RunArgs};
 use crate::log::Log;
 use crate::shutdown::Shutdown;
 use crate::usage_error::UsageError;
-use crate::workload::{PretendedWork, RandomText};
+use crate::workload::{NodeHandler, RandomText};
 use crate::{runtime, target, watch};
 
 /// How long a node that ends waits for the reader of its stderr.
@@ -24,6 +24,7 @@ pub(crate) const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 /// Runs a node until a shutdown is requested.
 pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let settings = settings(connection, args)?;
+    let push = args.handler.push.handler(args.handler.timeout)?;
     let target = target::for_node(connection)?;
     let place = format!("fleet {} on {target}", connection.fleet);
     let limits = Limits::new(args.lease_ttl, args.claim_ttl);
@@ -37,7 +38,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let source = crate::workload::HostileText::mixed_into(source);
     let events = Arc::clone(&log);
     let observe = move |event: &Event| events.tell(event);
-    let handler = PretendedWork::new(args);
+    let handler = NodeHandler::new(args, push);
     let node = settings
         .on_event(observe)
         .build(target.clone(), source, handler)?;
