@@ -1,5 +1,7 @@
 //! One connection to the service.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -8,11 +10,25 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use crate::wire::Departure;
 
 /// Max bytes of a response's headers, and of the part of its body that hyper reads ahead.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// How long a connection may be busy with the last request after its response has ended. A server that
+/// answers early may never read the rest of the request.
+const MAX_BUSY: Duration = Duration::from_millis(100);
+
+/// Why a request has no response.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// The server cannot have seen the request.
+    Unsent(String),
+    /// The server may have seen it.
+    Sent(String),
+}
 
 /// A connection on which one request is under way at a time. It closes when it is dropped.
 pub(crate) struct Connection {
@@ -48,17 +64,30 @@ impl Connection {
     pub(crate) async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
-    ) -> hyper::Result<Response<Incoming>> {
+    ) -> Result<Response<Incoming>, Unanswered> {
         self.departure.begin(self.is_first);
         self.is_first = false;
-        self.sender.ready().await?;
-        self.sender.send_request(request).await
+        let answered = match timeout(MAX_BUSY, self.sender.ready()).await {
+            Ok(Ok(())) => self.sender.send_request(request).await,
+            Ok(Err(closed)) => Err(closed),
+            Err(_) => return Err(Unanswered::Unsent("the connection is busy".to_owned())),
+        };
+        answered.map_err(|error| match self.departure.has_left() {
+            false => Unanswered::Unsent(words(&error)),
+            true => Unanswered::Sent(words(&error)),
+        })
     }
+}
 
-    /// Whether the server may have seen some of the request.
-    pub(crate) fn has_sent(&self) -> bool {
-        self.departure.has_left()
+/// The words of an error and of its causes.
+fn words(error: &hyper::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        words = format!("{words}: {error}");
+        cause = error.source();
     }
+    words
 }
 
 impl Drop for Connection {

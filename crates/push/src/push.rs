@@ -10,7 +10,7 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use tokio::time::{Instant, timeout_at};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Unanswered};
 use crate::dialer::Dialer;
 use crate::pool::Pool;
 use crate::url::PushUrl;
@@ -163,13 +163,12 @@ impl Push {
             let answered = timeout_at(deadline, connection.send(request)).await;
             match answered {
                 Ok(Ok(response)) => return Ok((connection, response)),
-                Ok(Err(_)) if !connection.has_sent() && !is_new => {}
-                Ok(Err(error)) if !connection.has_sent() => {
-                    let place = self.url.place();
-                    let reason = format!("{place} took no request: {}", words(&error));
+                Ok(Err(Unanswered::Unsent(_))) if !is_new => {}
+                Ok(Err(Unanswered::Unsent(why))) => {
+                    let reason = format!("{} took no request: {why}", self.url.place());
                     return Err(HandlerError::unavailable(reason));
                 }
-                Ok(Err(error)) => return Err(format!("no answer: {}", words(&error)).into()),
+                Ok(Err(Unanswered::Sent(why))) => return Err(format!("no answer: {why}").into()),
                 Err(_) => return Err(format!("no answer within {}", late()).into()),
             }
         }
@@ -177,17 +176,6 @@ impl Push {
 }
 
 type Sent = Request<Full<Bytes>>;
-
-/// The words of an error and of its causes.
-fn words(error: &hyper::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        words = format!("{words}: {error}");
-        cause = error.source();
-    }
-    words
-}
 
 impl Handler for Push {
     async fn handle(

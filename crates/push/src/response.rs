@@ -12,6 +12,8 @@ use crate::body::{End, MAX_BODY_BYTES, ReadBody};
 const EFFECTS_TYPE: &str = "application/x-baton-effects";
 /// Bytes of a body, or of a header, that a reason has.
 const REASON_BYTES: usize = 4 << 10;
+/// The longest time that a server can ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// How many bytes of the body matter.
 pub(crate) fn bytes_to_keep(status: StatusCode, headers: &HeaderMap) -> usize {
@@ -105,11 +107,13 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         // More digits than fit mean a very long time.
-        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
+        let seconds = Duration::from_secs(value.parse().unwrap_or(u64::MAX));
+        return Some(seconds.min(MAX_RETRY_AFTER));
     }
     let date = httpdate::parse_http_date(value).ok()?;
     // A date that has passed means now.
-    Some(date.duration_since(now).unwrap_or_default())
+    let after = date.duration_since(now).unwrap_or_default();
+    Some(after.min(MAX_RETRY_AFTER))
 }
 
 #[cfg(test)]
@@ -195,9 +199,10 @@ mod tests {
             ("0", 0),
             ("120", 120),
             (" 7 ", 7),
-            ("99999999999999999999999", u64::MAX),
+            ("99999999999999999999999", 366 * 24 * 3600),
             ("Sun, 06 Nov 1994 08:50:37 GMT", 60),
             ("Sun, 06 Nov 1994 08:00:00 GMT", 0),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", 366 * 24 * 3600),
         ] {
             assert_eq!(read(value), Some(Duration::from_secs(seconds)), "{value}");
         }

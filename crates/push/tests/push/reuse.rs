@@ -102,3 +102,26 @@ async fn wait(time: Duration) {
     tokio::time::advance(time).await;
     tokio::time::resume();
 }
+
+/// The service answers when it has the head of a request, and never reads the rest.
+#[tokio::test]
+async fn a_connection_on_which_the_last_request_is_stuck_is_not_used() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        // All stay open.
+        let mut streams = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::io::Read::read_exact(&mut stream, &mut [0; 10]).unwrap();
+            std::io::Write::write_all(&mut stream, &done()).unwrap();
+            streams.push(stream);
+        }
+    });
+    let push = baton_push::Push::to(&url).unwrap().build().unwrap();
+    let large = vec![b'x'; 20 << 20];
+    for seq in 1..=2 {
+        let message = baton::Message::new(seq, &large);
+        assert_eq!(crate::service::handle(&push, message).await.0, "done");
+    }
+}
