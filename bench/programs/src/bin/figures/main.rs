@@ -14,6 +14,8 @@ mod idle;
 mod lanes;
 mod latency;
 mod line;
+mod push;
+mod quiet_node;
 mod report;
 mod sizes;
 mod snapshot;
@@ -83,7 +85,7 @@ const QUICK: Rounds = Rounds {
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 14] = [
+const EXPERIMENTS: [(&str, Experiment); 15] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -98,6 +100,7 @@ const EXPERIMENTS: [(&str, Experiment); 14] = [
     ("growth", growth::cost),
     ("work", work::of_a_millisecond),
     ("lanes", lanes::of_slow_handlers),
+    ("push", push::beside_its_client),
 ];
 
 type OnServers = fn(&Path, Rounds, &Choice, &mut Report) -> Result<()>;
