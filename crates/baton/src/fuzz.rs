@@ -15,7 +15,7 @@ use baton_protocol::{
 };
 
 use crate::observe::snapshot::{About, Snapshot};
-use crate::{Error, FleetName, Target};
+use crate::{Effects, Error, FleetName, Target};
 use baton_protocol::ServerInfo;
 
 /// What the channels of presence of the corpus begin with.
@@ -310,6 +310,27 @@ pub fn about(data: &[u8]) {
     let written = serde_json::to_string(&about).unwrap_or_default();
     let again = serde_json::from_str::<About>(&written);
     assert_eq!(again.ok(), Some(about));
+}
+
+/// Lines of effects of a program: what is accepted is staged, and no more of it than there was.
+pub fn effects(data: &[u8]) {
+    let lines = data.split(|byte| *byte == b'\n').count();
+    match Effects::parse_lines(data) {
+        Ok(effects) => {
+            let twice = [data, b"\n", data].concat();
+            assert_eq!(
+                Effects::parse_lines(&twice).map(|both| both.len()),
+                Ok(2 * effects.len())
+            );
+            assert!(effects.len() <= lines);
+        }
+        Err(error) => {
+            assert!((1..=lines).contains(&error.line), "{error}");
+            let words = error.to_string();
+            assert!(words.chars().count() <= 2 * ANSWER_CHARS, "{words}");
+            assert!(!words.chars().any(char::is_control), "{words:?}");
+        }
+    }
 }
 
 /// The name of a fleet: whatever is accepted leaves one hash tag in every key.

@@ -5,6 +5,7 @@ pub(crate) mod handler;
 mod help;
 mod http;
 pub(crate) mod old_spellings;
+mod push;
 pub(crate) mod run;
 mod switch;
 

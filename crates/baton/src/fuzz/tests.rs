@@ -127,6 +127,9 @@ fn every_corpus_has_sound_bytes_and_others() {
     mixed("about", |data| {
         serde_json::from_slice::<About>(data).is_ok_and(|about| about.pid > 0)
     });
+    mixed("effects", |data| {
+        Effects::parse_lines(data).is_ok_and(|effects| effects.len() > 1)
+    });
     mixed("fleet_name", |data| {
         FleetName::new(&String::from_utf8_lossy(data)).is_ok()
     });
@@ -196,4 +199,9 @@ fn anything_may_be_said_about_a_node() {
 #[test]
 fn any_name_of_a_fleet_is_refused_or_keeps_the_hash_tag() {
     replay("fleet_name", fleet_name, FEW_BYTES, VARIATIONS);
+}
+
+#[test]
+fn any_lines_of_effects_are_staged_or_refused() {
+    replay("effects", effects, FEW_BYTES, VARIATIONS);
 }

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+use super::push::PushArgs;
 use super::run::duration;
 
 /// The longest time of one attempt: a longer one has a mistaken unit.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// The flags of the pretended work.
-const PRETENDED: [&str; 3] = ["error_rate", "work", "work_per_char"];
+pub(super) const PRETENDED: [&str; 3] = ["error_rate", "work", "work_per_char"];
 /// The group of flags that name a handler of the user.
-const OWN_WORK: &str = "own_work";
+pub(super) const OWN_WORK: &str = "own_work";
 
 /// What handles the messages, if not the pretended work.
 #[derive(clap::Args, Debug)]
@@ -26,7 +27,10 @@ pub(crate) struct HandlerArgs {
     #[arg(last = true, value_name = "CMD", group = OWN_WORK,
           conflicts_with_all = PRETENDED, value_parser = OsStringValueParser::new())]
     pub(crate) command: Vec<OsString>,
-    /// How long one attempt may take; then the command gets SIGTERM
+    /// Posts them to a URL.
+    #[command(flatten)]
+    pub(crate) push: PushArgs,
+    /// How long one attempt may take; then a command gets SIGTERM
     #[arg(long, value_name = "TIME", env = "BATON_TIMEOUT", default_value = "60s",
           requires = OWN_WORK, value_parser = timeout)]
     pub(crate) timeout: Duration,

@@ -63,6 +63,8 @@ Examples:
       Handle each message with a command of yours: its text is the command's stdin.
   baton run -- python3 handle.py --verbose
       The same without a shell.
+  baton run --push http://127.0.0.1:8080/job --concurrency 8 --timeout 30s
+      Handle each message with a service of yours: a POST, the text is its body.
   BATON_INTERVAL=1s baton run
       The same flag from the environment.
 
@@ -74,6 +76,11 @@ A command of yours says by its exit code what becomes of the message: 0 done, 65
 end of its stderr; its stdout goes to the log. It knows BATON_SEQ, BATON_KEY (for effects elsewhere that
 must happen once), BATON_ATTEMPT, BATON_DEADLINE_MS and BATON_EFFECTS, a file for effects in Redis, such
 as the line [\"INCRBY\",\"counted\",1].
+With --push the status says what becomes of the message: 2xx done; 408, 425, 429 and 5xx try again
+later (Retry-After counts); any other is a rejection for good, and redirects are not followed. The
+service knows the headers Idempotency-Key (for effects elsewhere that must happen once), Baton-Seq,
+Baton-Attempt and Baton-Deadline-Ms. A 2xx body of the type application/x-baton-effects has effects
+in Redis, such as the line [\"INCRBY\",\"counted\",1].
 
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),

@@ -24,6 +24,7 @@ pub(crate) const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 /// Runs a node until a shutdown is requested.
 pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let settings = settings(connection, args)?;
+    let push = args.handler.push.handler(args.handler.timeout)?;
     let target = target::for_node(connection)?;
     let place = format!("fleet {} on {target}", connection.fleet);
     let limits = Limits::new(args.lease_ttl, args.claim_ttl);
@@ -37,7 +38,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let source = crate::workload::HostileText::mixed_into(source);
     let events = Arc::clone(&log);
     let observe = move |event: &Event| events.tell(event);
-    let handler = NodeHandler::new(args, &log);
+    let handler = NodeHandler::new(args, push, &log);
     let node = settings
         .on_event(observe)
         .build(target.clone(), source, handler)?;

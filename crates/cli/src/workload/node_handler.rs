@@ -1,4 +1,4 @@
-//! The handler of a node: the pretended work, or a command of the user.
+//! The handler of a node: the pretended work, or work of the user.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use baton::{Effects, Handler, HandlerError, Message};
 use baton_exec::{Exec, ExecHandler};
+use baton_push::Push;
 
 use super::PretendedWork;
 use crate::args::RunArgs;
@@ -21,11 +22,16 @@ pub(crate) enum NodeHandler {
     Pretended(PretendedWork),
     /// A command of the user.
     Exec(ExecHandler),
+    /// A service of the user.
+    Push(Box<Push>),
 }
 
 impl NodeHandler {
     /// The handler that the flags ask for. What a command prints goes to the log.
-    pub(crate) fn new(args: &RunArgs, log: &Arc<Log>) -> Self {
+    pub(crate) fn new(args: &RunArgs, push: Option<Push>, log: &Arc<Log>) -> Self {
+        if let Some(push) = push {
+            return Self::Push(Box::new(push));
+        }
         let own = &args.handler;
         let exec = match (&own.exec, own.command.as_slice()) {
             (Some(command), _) => Exec::shell(command),
@@ -47,6 +53,8 @@ impl Handler for NodeHandler {
         match self {
             Self::Pretended(work) => work.handle(message, effects).await,
             Self::Exec(exec) => exec.handle(message, effects).await,
+            // Boxed: it is large, and the future of the pretended work would be as large.
+            Self::Push(push) => Box::pin(push.handle(message, effects)).await,
         }
     }
 }

@@ -26,6 +26,18 @@ fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
         ),
         ("--max-pending", &["0", "-1", "9007199254740993"]),
         ("--max-errors", &["0", "x"]),
+        (
+            "--push",
+            &[
+                "",
+                "h",
+                "ftp://h",
+                "http://",
+                "http://h:99999",
+                "http://u:p@h",
+            ],
+        ),
+        ("--timeout", &["0", "60", "2d", "-1s"]),
         ("--log", &["xml"]),
         ("--fleet", &["", "a b", "a{b}", "a:b"]),
         ("--port", &["0", "65536", "x"]),

@@ -23,6 +23,7 @@ mod node;
 mod old_spellings;
 mod outputs;
 mod passwords;
+mod push;
 mod seeder;
 mod status;
 mod support;

@@ -68,6 +68,16 @@ impl Effects {
         );
     }
 
+    /// How many are staged.
+    pub fn len(&self) -> usize {
+        self.staged.len()
+    }
+
+    /// Whether none is staged.
+    pub fn is_empty(&self) -> bool {
+        self.staged.is_empty()
+    }
+
     fn stage(&mut self, verb: &'static str, key: impl AsRef<[u8]>, args: &[&[u8]]) {
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         self.staged.push(Effect {

@@ -1,7 +1,6 @@
 //! Nodes with many lanes: how busy slow handlers are kept, and what a lane costs.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,9 +9,9 @@ use baton_bench::ServerProbe;
 use baton_figures::{TIMEOUT, server};
 use baton_processes::peak_rss_mb;
 use baton_protocol::Keys;
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Rounds;
+use crate::quiet_node::QuietNode;
 use crate::report::Report;
 
 /// What a handler takes.
@@ -58,55 +57,6 @@ fn share(rate: f64, lanes: usize) -> String {
     format!("{rate:.0} /s, {share:.1} % of the ideal")
 }
 
-/// A node whose log goes nowhere: reading some ten thousand lines per second would take the
-/// very cores that are measured. It is killed when this is dropped.
-struct Quiet(Child);
-
-impl Quiet {
-    fn start(program: &Path, url: &str, lanes: usize) -> Result<Self> {
-        let lanes = lanes.to_string();
-        let args = [
-            "run",
-            "--redis",
-            url,
-            "--interval",
-            "0",
-            "--error-rate",
-            "0",
-        ];
-        let more = [
-            "--max-pending",
-            "100000",
-            "--work",
-            WORK,
-            "--concurrency",
-            &lanes,
-        ];
-        let node = baton_processes::command(program)
-            .args(args.iter().chain(&more))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()?;
-        Ok(Self(node))
-    }
-
-    /// Asks it to stop in good order and waits until it has.
-    fn stop(mut self) -> Result<()> {
-        kill_process(Pid::from_child(&self.0), Signal::TERM)?;
-        let status = self.0.wait()?;
-        ensure!(status.success(), "a node ended with {status}");
-        Ok(())
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Messages per second in the steady state, and the worker's memory in MB.
 fn rate(program: &Path, lanes: usize, rounds: Rounds) -> Result<(f64, f64)> {
     let server = server()?;
@@ -122,9 +72,10 @@ fn rate(program: &Path, lanes: usize, rounds: Rounds) -> Result<(f64, f64)> {
         }
         Ok(())
     };
-    let generator = Quiet::start(program, &server.url(), lanes)?;
+    let args = format!("--error-rate 0 --work {WORK} --concurrency {lanes}");
+    let generator = QuietNode::start(program, &server.url(), &args)?;
     wait(&mut probe, "generator", &|(published, _)| published > 0)?;
-    let worker = Quiet::start(program, &server.url(), lanes)?;
+    let worker = QuietNode::start(program, &server.url(), &args)?;
     // All lanes are at work when each has ended a few.
     let warm = 3 * lanes as u64;
     wait(&mut probe, "worker at full speed", &|(_, ended)| {
@@ -134,7 +85,7 @@ fn rate(program: &Path, lanes: usize, rounds: Rounds) -> Result<(f64, f64)> {
     std::thread::sleep(Duration::from_secs(rounds.seconds));
     let ended = probe.counts(&keys)?.1 - before;
     let rate = ended as f64 / began.elapsed().as_secs_f64();
-    let memory = peak_rss_mb(worker.0.id()).context("the worker's memory is unknown")?;
+    let memory = peak_rss_mb(worker.pid()).context("the worker's memory is unknown")?;
     // What a worker holds when it is asked to stop, it ends or gives back.
     worker.stop()?;
     let held: u64 = redis::cmd("HLEN").arg(&keys.claims).query(probe.redis())?;

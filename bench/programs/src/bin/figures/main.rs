@@ -15,6 +15,8 @@ mod idle;
 mod lanes;
 mod latency;
 mod line;
+mod push;
+mod quiet_node;
 mod report;
 mod retries;
 mod sizes;
@@ -94,7 +96,7 @@ const QUICK: Rounds = Rounds {
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 15] = [
+const EXPERIMENTS: [(&str, Experiment); 16] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
     ("pause", takeover::of_a_paused_generator),
@@ -110,6 +112,7 @@ const EXPERIMENTS: [(&str, Experiment); 15] = [
     ("work", work::of_a_millisecond),
     ("lanes", lanes::of_slow_handlers),
     ("exec", exec::beside_xargs),
+    ("push", push::beside_its_client),
 ];
 
 type OnServers = fn(&Path, Rounds, &Choice, &mut Report) -> Result<()>;

@@ -1,0 +1,81 @@
+//! Flags of `baton run` that post messages to a URL.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton_push::{Push, PushError};
+
+use super::handler::{OWN_WORK, PRETENDED};
+use crate::usage_error::UsageError;
+
+/// Max bytes of a file that a flag names.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Where messages are posted to, and how.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Handler")]
+pub(crate) struct PushArgs {
+    /// Handle each message by a POST to this URL, such as http://127.0.0.1:8080/job; 2xx is done
+    #[arg(long, value_name = "URL", env = "BATON_PUSH", group = OWN_WORK,
+          conflicts_with_all = PRETENDED, value_parser = url)]
+    pub(crate) push: Option<String>,
+    /// File with headers for --push, one a line, such as Authorization: Bearer SECRET
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BATON_PUSH_HEADER_FILE",
+        requires = "push"
+    )]
+    pub(crate) push_header_file: Option<PathBuf>,
+    /// PEM file with the CA that --push trusts [default: those of this system]
+    #[arg(long, value_name = "FILE", env = "BATON_PUSH_CA", requires = "push")]
+    pub(crate) push_ca: Option<PathBuf>,
+}
+
+impl PushArgs {
+    /// The handler, if there is a URL.
+    pub(crate) fn handler(&self, timeout: Duration) -> Result<Option<Push>, UsageError> {
+        let Some(url) = &self.push else {
+            return Ok(None);
+        };
+        let wrong = |flag: &str, problem: String| UsageError(format!("{flag}: {problem}"));
+        let push = Push::to(url).map_err(|error| wrong("--push", error.to_string()))?;
+        let mut push = push.timeout(timeout);
+        if let Some(file) = &self.push_header_file {
+            let flag = format!("--push-header-file {}", file.display());
+            let lines = read(file).map_err(|problem| wrong(&flag, problem))?;
+            let headers = push.header_lines(&lines);
+            push = headers.map_err(|error| wrong(&flag, error.to_string()))?;
+        }
+        let mut flag = "--push".to_owned();
+        if let Some(file) = &self.push_ca {
+            flag = format!("--push-ca {}", file.display());
+            push = push.ca_pem(&read(file).map_err(|problem| wrong(&flag, problem))?);
+        }
+        let built = push
+            .build()
+            .map_err(|error| wrong(&flag, error.to_string()));
+        built.map(Some)
+    }
+}
+
+fn url(text: &str) -> Result<String, PushError> {
+    Push::to(text).map(|_| text.to_owned())
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let opened = File::open(file).and_then(|file| {
+        let mut start = file.take(MAX_FILE_BYTES + 1);
+        start.read_to_end(&mut bytes)
+    });
+    match opened {
+        Ok(length) if length as u64 > MAX_FILE_BYTES => {
+            Err(format!("it has more than {MAX_FILE_BYTES} bytes"))
+        }
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(format!("cannot read it: {error}")),
+    }
+}
