@@ -78,6 +78,8 @@ pub struct Census {
     pub foreign: u64,
     /// Failed messages that were retried.
     pub retried: u64,
+    /// Records that were dropped: because of their age, or by hand.
+    pub dropped: u64,
     /// Whether `pending` was counted range by range, not computed from the counters.
     pub counted: bool,
     /// Redis's clock in ms.
@@ -202,7 +204,15 @@ impl Store {
         [
             plain(&["TIME"]),
             plain(&["HGET", &keys.fence, "last"]),
-            plain(&["HMGET", &keys.stats, "done", "failed", "foreign", "retried"]),
+            plain(&[
+                "HMGET",
+                &keys.stats,
+                "done",
+                "failed",
+                "foreign",
+                "retried",
+                "dropped",
+            ]),
             plain(&["LLEN", &keys.queue]),
             plain(&["LRANGE", &keys.queue, from, &to]),
             plain(&["HGETALL", &keys.claims]),

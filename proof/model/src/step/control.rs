@@ -76,6 +76,7 @@ impl Script<'_> {
             errors: state.errors.len() as u64,
             foreign: state.foreign,
             retried: state.retried,
+            dropped: state.dropped,
         }
     }
 }

@@ -89,7 +89,7 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
     let [time, last, stats, length, queue, claims, errors] = answers else {
         return Err(unexpected(call, answers));
     };
-    let [done, failed, foreign, retried] = array(call, stats)? else {
+    let [done, failed, foreign, retried, dropped] = array(call, stats)? else {
         return Err(unexpected(call, stats));
     };
     let mut census = Census {
@@ -98,6 +98,7 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         failed: count("stats failed", failed)?,
         foreign: count("stats foreign", foreign)?,
         retried: count("stats retried", retried)?,
+        dropped: count("stats dropped", dropped)?,
         errors: number(call, errors)?,
         counted: number(call, length)? <= ranges,
         now_ms: now_ms(call, time)?,
