@@ -67,9 +67,10 @@ exit code 0; a second signal ends it at once, with 130 or 143.
 
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
-fenced (epoch, by), lost (first, last), reclaimed (count, nodes), redis (state, reason),
-warning (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, errors)
-and stopped. Where the output took no more and lines were dropped, log_gap (lines) counts them.";
+fenced (epoch, by), lost (first, last), reclaimed (count, nodes), dropped (count of failed
+messages), redis (state, reason), warning (text), snapshot (role, published_per_s,
+processed_per_s, pending, claimed, errors) and stopped. Where the output took no more and lines
+were dropped, log_gap (lines) counts them.";
 
 /// Below `baton getErrors --help`.
 pub(crate) const GET_ERRORS: &str = "\

@@ -26,6 +26,7 @@ fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
         ),
         ("--max-pending", &["0", "-1", "9007199254740993"]),
         ("--max-errors", &["0", "x"]),
+        ("--keep-errors", &["0", "30", "500ms", "forever"]),
         ("--log", &["xml"]),
         ("--fleet", &["", "a b", "a{b}", "a:b"]),
         ("--port", &["0", "65536", "x"]),

@@ -14,6 +14,7 @@ mod lanes;
 mod lost_data;
 mod redis_refuses;
 mod redis_trouble;
+mod retention;
 mod schedule;
 mod stop;
 mod support;
