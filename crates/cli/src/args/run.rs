@@ -165,7 +165,7 @@ fn checked<T>(value: T, set: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Result<
     Ok(value)
 }
 
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+pub(super) fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse()
         .map_err(|_| "write a whole number; this is none, or it is too large".to_owned())
 }
@@ -178,7 +178,7 @@ pub(crate) fn error_rate(text: &str) -> Result<f64, String> {
     }
 }
 
-fn duration(text: &str, longest: Duration) -> Result<Duration, String> {
+pub(super) fn duration(text: &str, longest: Duration) -> Result<Duration, String> {
     if text != "0" && text.parse::<f64>().is_ok() {
         return Err(format!("a unit is missing: {text}ms, {text}s or {text}min"));
     }

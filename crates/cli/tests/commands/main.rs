@@ -22,6 +22,7 @@ mod old_spellings;
 mod outputs;
 mod passwords;
 mod seeder;
+mod settle;
 mod status;
 mod support;
 mod tls;

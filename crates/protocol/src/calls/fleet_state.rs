@@ -118,6 +118,11 @@ impl Store {
         decode::roster(&self.keys.presence, &answers)
     }
 
+    /// Redis's clock, in ms.
+    pub async fn now_ms(&self) -> Result<u64, Error> {
+        decode::now_ms(&self.link.call(&plain(&["TIME"])).await?)
+    }
+
     /// Counts where every message is.
     pub async fn census(&self) -> Result<Census, Error> {
         self.census_up_to(CENSUS_RANGES).await

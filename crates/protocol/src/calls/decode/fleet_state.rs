@@ -67,7 +67,7 @@ pub fn roster(presence: &str, answers: &[Value]) -> Result<Roster, Error> {
         })
     });
     Ok(Roster {
-        now_ms: now_ms(call, time)?,
+        now_ms: now_ms(time)?,
         lease: Lease {
             node: match holder {
                 Value::Nil => None,
@@ -101,7 +101,7 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         dropped: count("stats dropped", dropped)?,
         errors: number(call, errors)?,
         counted: number(call, length)? <= ranges,
-        now_ms: now_ms(call, time)?,
+        now_ms: now_ms(time)?,
         ..Census::default()
     };
     let mut claimed_by = BTreeMap::<String, u64>::new();
@@ -150,7 +150,8 @@ fn count(place: &'static str, value: &Value) -> Result<u64, Error> {
 }
 
 /// The answer of `TIME` in ms.
-fn now_ms(call: &'static str, time: &Value) -> Result<u64, Error> {
+pub fn now_ms(time: &Value) -> Result<u64, Error> {
+    let call = "TIME";
     let [seconds, micros] = array(call, time)? else {
         return Err(unexpected(call, time));
     };
