@@ -72,6 +72,11 @@ impl Inspector {
         Snapshot::read(&self.store).await
     }
 
+    /// Redis's clock, in ms. Failed messages have their times on it.
+    pub async fn now_ms(&self) -> Result<u64, Error> {
+        self.store.now_ms().await
+    }
+
     /// Counts the failed messages that no drain or take has claimed.
     pub async fn failed_count(&self) -> Result<u64, Error> {
         self.store.errors_len().await

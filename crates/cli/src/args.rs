@@ -1,6 +1,7 @@
 //! The command line: every command, every flag, and their help.
 
 mod connection;
+mod failed;
 pub(crate) mod handler;
 mod help;
 mod http;
@@ -18,6 +19,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use connection::ConnectionArgs;
+pub(crate) use failed::{ErrorsArgs, FilterArgs, GroupBy, SettleArgs, Since};
 pub(crate) use http::WebArgs;
 pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
 
@@ -61,9 +63,21 @@ pub(crate) enum Command {
         after_help = help::GET_ERRORS
     )]
     GetErrors(FormatArgs),
-    /// Print all failed messages, and remove none
+    /// Print failed messages, all or some, and remove none
     #[command(after_help = help::ERRORS)]
-    Errors(FormatArgs),
+    Errors(ErrorsArgs),
+    /// Give failed messages to the workers again
+    ///
+    /// Says how many messages match, lists some, and asks. It acts on exactly those messages: one
+    /// that fails later stays.
+    #[command(after_help = help::RETRY)]
+    Retry(SettleArgs),
+    /// Remove failed messages for good
+    ///
+    /// Says how many messages match, lists some, and asks. It acts on exactly those messages: one
+    /// that fails later stays.
+    #[command(after_help = help::DROP)]
+    Drop(SettleArgs),
     /// Print who generates, who works, and where every message is
     #[command(after_help = help::STATUS)]
     Status(StatusArgs),

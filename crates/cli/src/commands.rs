@@ -9,6 +9,7 @@ mod get_errors;
 mod man;
 pub(crate) mod run;
 mod server;
+mod settle;
 pub(crate) mod status;
 mod top;
 mod web;
@@ -25,7 +26,9 @@ pub(crate) fn execute(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Run(args) => run::run(connection, args),
         Command::GetErrors(format) => get_errors::run(connection, format),
-        Command::Errors(format) => errors::run(connection, format),
+        Command::Errors(args) => errors::run(connection, args),
+        Command::Retry(args) => settle::run(connection, args, settle::Action::Retry),
+        Command::Drop(args) => settle::run(connection, args, settle::Action::Drop),
         Command::Status(args) => status::run(connection, args),
         Command::Top => top::run(connection),
         Command::Web(args) => web::run(connection, args),

@@ -10,7 +10,9 @@ mod args;
 mod client;
 mod commands;
 mod error_line;
+mod failed_filter;
 mod failed_message;
+mod failed_walk;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;

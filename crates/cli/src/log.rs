@@ -183,6 +183,7 @@ mod tests {
                 count: 3,
                 nodes: vec![node(), "b".to_owned()],
             },
+            Event::Dropped { count: 500 },
             Event::Redis {
                 up: false,
                 reason: Some("connection refused".to_owned()),

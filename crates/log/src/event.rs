@@ -78,6 +78,11 @@ pub enum LogEvent<'a> {
         /// The names of the dead workers.
         nodes: Cow<'a, [String]>,
     },
+    /// The node, a generator, dropped failed messages that were older than the fleet keeps them.
+    Dropped {
+        /// How many messages.
+        count: u64,
+    },
     /// The node lost or regained Redis.
     Redis {
         /// Which of the two.
@@ -156,6 +161,7 @@ impl LogEvent<'_> {
             Self::Fenced { .. } => "fenced",
             Self::Lost { .. } => "lost",
             Self::Reclaimed { .. } => "reclaimed",
+            Self::Dropped { .. } => "dropped",
             Self::Redis { .. } => "redis",
             Self::HandlerOutput { .. } => "handler_output",
             Self::Warning { .. } => "warning",
@@ -239,6 +245,7 @@ impl LogEvent<'_> {
                 line.serialize_entry("count", count)?;
                 line.serialize_entry("nodes", nodes)
             }
+            Self::Dropped { count } => line.serialize_entry("count", count),
             Self::Redis { state, reason } => {
                 line.serialize_entry("state", state)?;
                 serialize_if_some(line, "reason", reason)

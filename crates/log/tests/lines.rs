@@ -92,6 +92,10 @@ fn events() -> Vec<(LogEvent<'static>, &'static str)> {
             r#"reclaimed","node":"n0de","count":3,"nodes":["k3v9x0a7qm","b"]}"#,
         ),
         (
+            LogEvent::Dropped { count: 500 },
+            r#"dropped","node":"n0de","count":500}"#,
+        ),
+        (
             LogEvent::Redis {
                 state: RedisState::Lost,
                 reason: Some("connection refused".into()),

@@ -107,6 +107,8 @@ pub enum Setting {
     MaxPending,
     /// How many failed messages the errors store may keep.
     MaxErrors,
+    /// How long the errors store keeps a failed message.
+    KeepErrors,
 }
 
 impl Error {

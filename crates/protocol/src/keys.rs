@@ -94,7 +94,7 @@ pub struct Keys {
     /// HASH: `last`, the highest id, and `free`, a hint: no lower id has a record that a drain
     /// could claim.
     pub errors_ids: String,
-    /// HASH of counters: `done`, `failed`, `foreign`, `retried`.
+    /// HASH of counters: `done`, `failed`, `foreign`, `retried`, `dropped`.
     pub stats: String,
     /// LIST of what was published and what ended; only an audited fleet has it.
     pub ledger: String,

@@ -114,7 +114,7 @@ function play(element, name) {
 }
 
 function renderBooks(snapshot) {
-  const { balanced, counted, published, retried, done, pending, claimed, foreign } = snapshot;
+  const { balanced, counted, published, retried, done, pending, claimed, foreign, dropped } = snapshot;
   const state = !balanced ? "unbalanced" : counted ? "balanced" : "believed";
   byId("books").dataset.state = state;
   const text = {
@@ -129,6 +129,9 @@ function renderBooks(snapshot) {
   for (const [id, number] of Object.entries(numbers)) setText(byId(id), count(number));
   byId("foreign").hidden = foreign === 0;
   const strangers = "of the queue were no messages of this fleet; they are among the failed";
+  byId("dropped").hidden = dropped === 0;
+  const because = "because of their age, or by hand";
+  setText(byId("dropped"), `${count(dropped)} of the failed ${dropped === 1 ? "was" : "were"} dropped: ${because}`);
   setText(byId("foreign"), `${foreign === 1 ? "1 entry" : `${count(foreign)} entries`} ${strangers}`);
 }
 

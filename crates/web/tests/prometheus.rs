@@ -182,6 +182,7 @@ async fn the_metrics_of_a_fleet_at_work_are_what_its_snapshot_says() {
         ("baton_messages_retried", "counter", 0),
         ("baton_messages_done", "counter", snapshot.done),
         ("baton_messages_failed", "counter", snapshot.failed),
+        ("baton_messages_dropped", "counter", 0),
         ("baton_foreign_entries", "counter", 0),
         ("baton_messages_pending", "gauge", snapshot.pending),
         ("baton_messages_claimed", "gauge", snapshot.claimed),

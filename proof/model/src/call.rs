@@ -371,6 +371,8 @@ pub enum Reply {
         foreign: u64,
         /// Failed messages that were retried.
         retried: u64,
+        /// Records that were dropped.
+        dropped: u64,
     },
     /// To a call that settles failed messages.
     Settled(Vec<Settled>),

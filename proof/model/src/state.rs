@@ -339,6 +339,8 @@ pub struct State {
     pub foreign: u64,
     /// `stats`: retried messages
     pub retried: u64,
+    /// `stats`: dropped records
+    pub dropped: u64,
     /// `idle`: since when each node is
     pub idle: BTreeMap<Node, Ms>,
     /// The nodes whose bells have a token, a bit per node. That a token expires is left out:

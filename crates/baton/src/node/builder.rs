@@ -108,6 +108,18 @@ impl NodeBuilder {
         self
     }
 
+    /// How long the errors store keeps a failed message. The generator drops older ones, at most a
+    /// minute late; [`Snapshot::dropped`](crate::inspect::Snapshot::dropped) counts them. At least
+    /// 1 s. For ever unless set.
+    ///
+    /// The age counts from the failure, on Redis's clock. A record without a usable time (foreign
+    /// bytes, or a time that is still to come) goes together with the next one that has a time. A
+    /// record that a drain or take has claimed stays.
+    pub fn keep_errors(mut self, keep: impl Into<Option<Duration>>) -> Self {
+        self.config.keep_errors = keep.into();
+        self
+    }
+
     /// Keeps a ledger of every publish and commit in Redis, for
     /// [`Inspector::audit`](crate::Inspector::audit). It grows with every pack. Off unless set.
     pub fn audit(mut self, audit: bool) -> Self {

@@ -25,6 +25,9 @@ const CATCH_UP: Duration = Duration::from_secs(600);
 /// Longest time that a generator can be asked to make up for.
 const LONGEST_CATCH_UP: Duration = Duration::from_secs(366 * 24 * 3600);
 
+/// Shortest time to keep failed messages. A shorter one has a mistaken unit.
+const SHORTEST_KEEP: Duration = Duration::from_secs(1);
+
 /// What becomes of ticks of the schedule that passed while no node generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -60,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) missed: Missed,
     pub(crate) max_pending: u64,
     pub(crate) max_errors: u64,
+    /// None is for ever.
+    pub(crate) keep_errors: Option<Duration>,
     pub(crate) audit: bool,
     pub(crate) allow_eviction: bool,
 }
@@ -80,6 +85,7 @@ impl Config {
             missed: Missed::default(),
             max_pending: 1_000_000,
             max_errors: 1_000_000,
+            keep_errors: None,
             audit: false,
             allow_eviction: false,
         }
@@ -109,6 +115,10 @@ impl Config {
         self.backoff.check()?;
         check_count(Setting::MaxPending, "pending messages", self.max_pending)?;
         check_count(Setting::MaxErrors, "errors", self.max_errors)?;
+        if self.keep_errors.is_some_and(|keep| keep < SHORTEST_KEEP) {
+            let problem = format!("failed messages are kept for {SHORTEST_KEEP:?} at least");
+            return Err(Error::setting(Setting::KeepErrors, problem));
+        }
         if self.messages.is_some_and(|messages| messages > MAX_EXACT) {
             let problem = format!("at most {MAX_EXACT} messages");
             return Err(Error::setting(Setting::Messages, problem));

@@ -75,6 +75,11 @@ pub enum Event {
         /// The nodes that held them.
         nodes: Vec<String>,
     },
+    /// This generator dropped failed messages that were older than the fleet keeps them.
+    Dropped {
+        /// How many.
+        count: u64,
+    },
     /// The connection to Redis was lost or regained.
     Redis {
         /// Whether there is one now.

@@ -12,6 +12,7 @@ pub(crate) mod event;
 mod generator;
 pub(crate) mod handler;
 pub(crate) mod handler_error;
+mod janitor;
 pub(crate) mod meter;
 mod outbox;
 mod pack_cache;
@@ -188,6 +189,10 @@ fn spawn_parts<S: Source, H: Handler>(ctx: &Arc<Context>, source: S, handler: H)
     duties.spawn(async move { generator::run(&own, source).await });
     let own = Arc::clone(ctx);
     duties.spawn(async move { election::run(&own).await });
+    if let Some(keep) = ctx.config.keep_errors {
+        let own = Arc::clone(ctx);
+        duties.spawn(async move { janitor::run(&own, keep).await });
+    }
     let own = Arc::clone(ctx);
     services.spawn(async move { claim_keeper::run(&own).await });
     let own = Arc::clone(ctx);

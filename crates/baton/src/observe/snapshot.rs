@@ -53,6 +53,10 @@ pub struct Snapshot {
     pub errors: u64,
     /// Entries of the queue that were no messages of this fleet; they are in the errors store.
     pub foreign: u64,
+    /// Failed messages that were dropped: because of their age
+    /// ([`NodeBuilder::keep_errors`](crate::NodeBuilder::keep_errors)), or by hand. `failed` still
+    /// counts them.
+    pub dropped: u64,
     /// Whether published + retried = done + failed + pending + claimed + delayed.
     pub balanced: bool,
     /// Whether `pending` was counted message by message. It comes from counters if the queue is
@@ -199,6 +203,7 @@ impl Snapshot {
             next_due_ms: census.next_due_ms,
             errors: census.errors,
             foreign: census.foreign,
+            dropped: census.dropped,
             balanced: census.balanced(),
             counted: census.counted,
             now_ms: census.now_ms,

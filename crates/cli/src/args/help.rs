@@ -5,6 +5,7 @@ pub(crate) const SHORT: &str = "\
 Examples:
   baton                          start a node; type it again in other terminals
   baton getErrors                print the failed messages and remove them
+  baton errors --by reason       print what failed, by reason; see also retry and drop
   baton status                   who generates, who works, where every message is
   baton top                      the same, live in the terminal
   baton web                      the same on a web page
@@ -84,9 +85,10 @@ in Redis, such as the line [\"INCRBY\",\"counted\",1].
 
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
-fenced (epoch, by), lost (first, last), reclaimed (count, nodes), redis (state, reason),
-handler_output (seq, text), warning (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, errors)
-and stopped. Where the output took no more and lines were dropped, log_gap (lines) counts them.";
+delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last), reclaimed (count,
+nodes), dropped (count of failed messages), redis (state, reason), handler_output (seq, text), warning
+(text), snapshot (role, published_per_s, processed_per_s, pending, claimed, errors) and stopped. Where
+the output took no more and lines were dropped, log_gap (lines) counts them.";
 
 /// Below `baton getErrors --help`.
 pub(crate) const GET_ERRORS: &str = "\
@@ -103,11 +105,45 @@ Exit codes: 0 all printed and removed; 1 not everything could be printed, or Red
 
 /// Below `baton errors --help`.
 pub(crate) const ERRORS: &str = "\
-The format is that of `baton getErrors`.
+The format is that of `baton getErrors`. With --by reason every line is a group: how many messages,
+when the first and the last of them failed, the number of one, and the reason with N for each number
+in it. As JSON a group has reason, count, first, last and example.
 
 Examples:
   baton errors | less
+  baton errors --by reason
+  baton errors --reason timeout --since 2h
   baton errors --json | jq -r .text";
+
+/// Below `baton retry --help`.
+pub(crate) const RETRY: &str = "\
+Examples:
+  baton retry --seq 1042
+  baton retry --reason timeout --since 2h
+  baton retry --all --yes --json
+
+A retried message keeps its number. With --json the last line of stdout has matched, retried,
+dropped, missing (another client settled or took it in between), unfit (it cannot be retried and
+stays in the store) and held (a `baton getErrors` holds it, so it was left out).
+
+Exit codes: 0 all that matched are retried or missing; 1 some are unfit, you said no, or Redis
+failed; 2 the command line is wrong, or --yes is missing without a terminal; 130 or 143 interrupted
+between two batches. What was done is printed each time.";
+
+/// Below `baton drop --help`.
+pub(crate) const DROP: &str = "\
+Examples:
+  baton drop --seq 1000..1999
+  baton drop --reason 'no such customer' --node k3v9x0a7qm
+  baton drop --all --yes
+
+To drop failed messages by their age, see `baton run --keep-errors`. `baton status` counts what was
+dropped. With --json the last line of stdout has matched, retried, dropped, missing (another client
+settled or took it in between), unfit and held (a `baton getErrors` holds it, so it was left out).
+
+Exit codes: 0 all that matched are dropped or missing; 1 you said no, or Redis failed; 2 the command
+line is wrong, or --yes is missing without a terminal; 130 or 143 interrupted between two batches.
+What was done is printed each time.";
 
 /// Below `baton status --help`.
 pub(crate) const STATUS: &str = "\

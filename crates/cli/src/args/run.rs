@@ -9,8 +9,9 @@ use clap::ValueEnum;
 use super::handler::HandlerArgs;
 use super::http::http_addr;
 
-/// Longest pretended work, and longest interval: a longer one has a mistaken unit.
+/// Longest pretended work, retention and interval: a longer one has a mistaken unit.
 const LONGEST_WORK: Duration = Duration::from_secs(24 * 3600);
+const LONGEST_KEEP: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// How a node behaves. Give every copy of a fleet the same.
@@ -74,6 +75,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", env = "BATON_MAX_ERRORS", default_value = "1000000",
           value_parser = max_errors)]
     pub(crate) max_errors: u64,
+    /// Drop failed messages that are older than this, such as 30d [default: keep them for ever]
+    #[arg(long, value_name = "TIME", env = "BATON_KEEP_ERRORS", value_parser = keep_errors)]
+    pub(crate) keep_errors: Option<Duration>,
     /// Format of the log on stdout, one line per event
     #[arg(long, value_name = "FORM", env = "BATON_LOG", default_value = "text")]
     pub(crate) log: LogFormat,
@@ -107,6 +111,7 @@ impl RunArgs {
             .missed(self.missed)
             .max_pending(self.max_pending)
             .max_errors(self.max_errors)
+            .keep_errors(self.keep_errors)
             .allow_eviction(self.allow_eviction)
     }
 }
@@ -176,6 +181,11 @@ fn max_errors(text: &str) -> Result<u64, String> {
     checked(most, |settings| settings.max_errors(most))
 }
 
+fn keep_errors(text: &str) -> Result<Duration, String> {
+    let keep = duration(text, LONGEST_KEEP)?;
+    checked(keep, |settings| settings.keep_errors(keep))
+}
+
 /// Lets the library check one setting, so that its limits are in one place. clap adds the flag's name
 /// to the complaint.
 fn checked<T>(value: T, set: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Result<T, String> {
@@ -185,7 +195,7 @@ fn checked<T>(value: T, set: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Result<
     Ok(value)
 }
 
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+pub(super) fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse()
         .map_err(|_| "write a whole number; this is none, or it is too large".to_owned())
 }
@@ -275,6 +285,16 @@ mod tests {
             "Skip",
         ] {
             assert!(missed(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn failed_messages_are_kept_for_a_second_at_least() {
+        let days = |days: u64| Duration::from_secs(days * 24 * 3600);
+        assert_eq!(keep_errors("30d"), Ok(days(30)));
+        assert_eq!(keep_errors("1s"), Ok(Duration::from_secs(1)));
+        for bad in ["", "0", "0d", "999ms", "30", "-1d", "forever", "1000y"] {
+            assert!(keep_errors(bad).is_err(), "{bad}");
         }
     }
 

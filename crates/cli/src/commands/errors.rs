@@ -1,55 +1,77 @@
-//! `baton errors`: prints failed messages and leaves them in the store.
+//! `baton errors`: prints failed messages, or groups of them, and leaves them in the store.
+
+mod reasons;
 
 use std::process::ExitCode;
 
 use baton::Inspector;
-use baton::inspect::FailedCursor;
 use baton_print::errln;
 
 use super::get_errors::report_claimed;
-use crate::args::{ConnectionArgs, FormatArgs};
+use crate::args::{ConnectionArgs, ErrorsArgs, FormatArgs, GroupBy};
+use crate::failed_filter::FailedFilter;
+use crate::failed_walk::FailedWalk;
 use crate::stdout::{Reader, Stdout};
 use crate::{client, failed_message, runtime, target};
+use reasons::Reasons;
 
-/// Max failed messages in one page.
-const PAGE_RECORDS: u64 = 500;
-
-/// Prints all failed messages.
-pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::Result<ExitCode> {
+/// Prints the failed messages that match, or their groups.
+pub(crate) fn run(connection: &ConnectionArgs, args: &ErrorsArgs) -> anyhow::Result<ExitCode> {
     let target = target::for_command(connection)?;
     runtime::block_on(async {
         let inspector = client::reader(&target, &connection.fleet).await?;
-        if inspector.failed_count().await? == 0 {
-            errln!("baton: no failed messages");
+        let filter = FailedFilter::new(&args.filter, &inspector).await?;
+        let is_empty = inspector.failed_count().await? == 0;
+        let matching = match args.by {
+            None => print(&inspector, &filter, &args.format).await?,
+            Some(GroupBy::Reason) => print_groups(&inspector, &filter, &args.format).await?,
+        };
+        match (is_empty, matching) {
+            (true, _) => errln!("baton: no failed messages"),
+            (false, 0) => errln!("baton: no failed message matches"),
+            _ => {}
         }
-        print(&inspector, format).await?;
         report_claimed(inspector.claimed_count().await?);
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn print(inspector: &Inspector, format: &FormatArgs) -> anyhow::Result<()> {
+/// Prints the messages that match. Returns how many it printed.
+async fn print(
+    inspector: &Inspector,
+    filter: &FailedFilter,
+    format: &FormatArgs,
+) -> anyhow::Result<u64> {
     let stdout = Stdout::new();
-    let newest = inspector.failed_messages(FailedCursor::NEWEST, 1).await?;
-    let last = newest.messages.first().map(|failed| failed.id.number());
-    let mut next = last.map(|_| FailedCursor::OLDEST);
-    while let Some(cursor) = next {
-        let page = inspector.failed_messages(cursor, PAGE_RECORDS).await?;
+    let mut walk = FailedWalk::start(inspector).await?;
+    let mut printed = 0;
+    while let Some(page) = walk.next_page().await? {
         let mut lines = Vec::new();
-        // Messages that fail from now on are left out: with them, the print might never end.
-        let known = |number| last.is_some_and(|last| number <= last);
-        let all_known = page.messages.iter().all(|failed| known(failed.id.number()));
-        for failed in page
-            .messages
-            .iter()
-            .filter(|failed| known(failed.id.number()))
-        {
+        for failed in page.iter().filter(|failed| filter.matches(&failed.message)) {
             lines.extend(failed_message::line(&failed.message, format)?);
+            printed += 1;
         }
         if stdout.write(&lines)? == Reader::Gone {
             break;
         }
-        next = page.next.filter(|_| all_known);
     }
-    Ok(())
+    Ok(printed)
+}
+
+/// Prints one line for each group of reasons. Returns how many messages match.
+async fn print_groups(
+    inspector: &Inspector,
+    filter: &FailedFilter,
+    format: &FormatArgs,
+) -> anyhow::Result<u64> {
+    let mut walk = FailedWalk::start(inspector).await?;
+    let (mut reasons, mut matching) = (Reasons::default(), 0);
+    while let Some(page) = walk.next_page().await? {
+        for failed in page.iter().filter(|failed| filter.matches(&failed.message)) {
+            reasons.add(&failed.message);
+            matching += 1;
+        }
+    }
+    let _ = Stdout::new().write(&reasons.lines(format)?)?;
+    Ok(matching)
 }

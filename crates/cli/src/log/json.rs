@@ -85,6 +85,7 @@ fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
             count: *count,
             nodes: nodes.into(),
         },
+        Event::Dropped { count } => LogEvent::Dropped { count: *count },
         Event::Redis { up, reason } => LogEvent::Redis {
             state: match up {
                 true => RedisState::Regained,
@@ -158,6 +159,7 @@ mod tests {
                 r#"lost","node":"n0de","first":5,"last":6}"#,
                 r#"reclaimed","node":"n0de","count":1,"nodes":["k3v9x0a7qm"]}"#,
                 r#"reclaimed","node":"n0de","count":3,"nodes":["k3v9x0a7qm","b"]}"#,
+                r#"dropped","node":"n0de","count":500}"#,
                 r#"redis","node":"n0de","state":"lost","reason":"connection refused"}"#,
                 r#"redis","node":"n0de","state":"regained"}"#,
                 r#"warning","node":"n0de","text":"cannot publish for now: OOM command not allowed"}"#,

@@ -130,6 +130,13 @@ impl Display for Words<'_> {
                 let nodes = Escaped(nodes.as_bytes());
                 write!(f, "took back {count} {messages} of dead {workers} {nodes}")
             }
+            Event::Dropped { count } => {
+                let messages = if *count == 1 { "message" } else { "messages" };
+                write!(
+                    f,
+                    "dropped {count} failed {messages}, older than the fleet keeps them"
+                )
+            }
             Event::Redis { up: true, .. } => f.write_str("regained Redis"),
             Event::Redis { up: false, reason } => {
                 let reason = reason.as_deref().unwrap_or("no answer");
@@ -205,6 +212,7 @@ mod tests {
                 "lost its claim on #5–#6: another worker takes over",
                 "took back 1 message of dead worker k3v9x0a7qm",
                 "took back 3 messages of dead workers k3v9x0a7qm, b",
+                "dropped 500 failed messages, older than the fleet keeps them",
                 "lost Redis: connection refused",
                 "regained Redis",
                 "warning: cannot publish for now: OOM command not allowed",

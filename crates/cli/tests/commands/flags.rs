@@ -38,6 +38,7 @@ fn a_value_that_cannot_work_is_refused_and_its_flag_named() {
             ],
         ),
         ("--timeout", &["0", "60", "2d", "-1s"]),
+        ("--keep-errors", &["0", "30", "500ms", "forever"]),
         ("--log", &["xml"]),
         ("--fleet", &["", "a b", "a{b}", "a:b"]),
         ("--port", &["0", "65536", "x"]),

@@ -25,6 +25,7 @@ mod outputs;
 mod passwords;
 mod push;
 mod seeder;
+mod settle;
 mod status;
 mod support;
 mod tls;

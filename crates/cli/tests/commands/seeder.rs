@@ -129,6 +129,34 @@ impl Seeder {
         }
     }
 
+    /// Puts records into the errors store as they are, behind the others. Returns the first id.
+    pub(crate) fn put(&self, server: &PrivateServer, records: &[Vec<u8>]) -> u64 {
+        let keys = crate::shared::keys();
+        let mut connection = crate::shared::redis(server);
+        let last: Option<u64> = redis::cmd("HGET")
+            .arg(&keys.errors_ids)
+            .arg("last")
+            .query(&mut connection)
+            .unwrap();
+        let first = last.unwrap_or_default() + 1;
+        let mut pipe = redis::pipe();
+        for (id, record) in (first..).zip(records) {
+            pipe.hset(&keys.errors, id, record.as_slice());
+        }
+        pipe.hset(&keys.errors_ids, "last", first - 1 + records.len() as u64);
+        pipe.exec(&mut connection).unwrap();
+        first
+    }
+
+    /// Claims the oldest failed messages as a drain does. Returns how many.
+    pub(crate) fn drain_some(&self, ttl: Duration) -> usize {
+        let inspector = baton::Inspector::over(self.store.clone());
+        self.runtime.block_on(async {
+            let mut drain = inspector.drain(ttl).await.unwrap();
+            drain.next().await.unwrap().len()
+        })
+    }
+
     /// The texts of all failed messages that wait, in their order.
     pub(crate) fn waiting(&self) -> Vec<String> {
         let (mut texts, mut after) = (Vec::new(), Some(0));

@@ -15,6 +15,7 @@ mod lanes;
 mod lost_data;
 mod redis_refuses;
 mod redis_trouble;
+mod retention;
 mod schedule;
 mod stop;
 mod support;

@@ -21,7 +21,7 @@ use crate::{Cursor, Error, FailedPreview, record, scripts};
 
 pub use crate::encoding::takeover::parse as takeover;
 pub use crate::error::classify as error;
-pub use fleet_state::{census, fleet_state, roster};
+pub use fleet_state::{census, fleet_state, now_ms, roster};
 
 /// Decodes the answer to `beat`.
 pub fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {

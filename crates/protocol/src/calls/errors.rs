@@ -147,6 +147,7 @@ impl Store {
                     &keys.idle,
                     &keys.bell,
                     &keys.ledger,
+                    &keys.errors_ids,
                 ],
                 &args,
             )
@@ -175,7 +176,7 @@ impl Store {
             false => Settled::Missing,
         };
         let gone = u64::from(settled == Settled::Dropped);
-        match self.errors_commit(&slot, number, gone).await? {
+        match self.end_drain(&slot, number, gone, gone).await? {
             ErrorsCommit::Done | ErrorsCommit::Already => Ok(settled),
             ErrorsCommit::Lost => Ok(Settled::Missing),
         }
@@ -219,17 +220,23 @@ impl Store {
         claim: u64,
         removed: u64,
     ) -> Result<ErrorsCommit, Error> {
-        let answer = self
-            .eval(
-                &scripts::ERRORS_COMMIT,
-                &self.drain_keys(),
-                &[
-                    slot.name().as_bytes(),
-                    claim.to_string().as_bytes(),
-                    removed.to_string().as_bytes(),
-                ],
-            )
-            .await?;
+        self.end_drain(slot, claim, removed, 0).await
+    }
+
+    /// Commits a drain's claim. The fleet counts the first `dropped` records as dropped.
+    async fn end_drain(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        removed: u64,
+        dropped: u64,
+    ) -> Result<ErrorsCommit, Error> {
+        let stats = [self.keys.stats.as_bytes()];
+        let keys: Vec<&[u8]> = self.drain_keys().into_iter().chain(stats).collect();
+        let numbers = [claim, removed, dropped].map(|number| number.to_string());
+        let [claim, removed, dropped] = numbers.each_ref().map(String::as_bytes);
+        let args = [slot.name().as_bytes(), claim, removed, dropped];
+        let answer = self.eval(&scripts::ERRORS_COMMIT, &keys, &args).await?;
         decode::errors_commit(&answer)
     }
 

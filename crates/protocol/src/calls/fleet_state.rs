@@ -82,6 +82,8 @@ pub struct Census {
     pub foreign: u64,
     /// Failed messages that were retried.
     pub retried: u64,
+    /// Records that were dropped: because of their age, or by hand.
+    pub dropped: u64,
     /// Whether `pending` was counted range by range, not computed from the counters.
     pub counted: bool,
     /// Redis's clock in ms.
@@ -124,6 +126,11 @@ impl Store {
     pub async fn roster(&self) -> Result<Roster, Error> {
         let answers = self.transaction(&self.roster_commands()).await?;
         decode::roster(&self.keys.presence, &answers)
+    }
+
+    /// Redis's clock, in ms.
+    pub async fn now_ms(&self) -> Result<u64, Error> {
+        decode::now_ms(&self.link.call(&plain(&["TIME"])).await?)
     }
 
     /// Counts where every message is.
@@ -212,7 +219,15 @@ impl Store {
         [
             plain(&["TIME"]),
             plain(&["HGET", &keys.fence, "last"]),
-            plain(&["HMGET", &keys.stats, "done", "failed", "foreign", "retried"]),
+            plain(&[
+                "HMGET",
+                &keys.stats,
+                "done",
+                "failed",
+                "foreign",
+                "retried",
+                "dropped",
+            ]),
             plain(&["LLEN", &keys.queue]),
             plain(&["LRANGE", &keys.queue, from, &to]),
             plain(&["HGETALL", &keys.claims]),

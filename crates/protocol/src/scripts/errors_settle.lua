@@ -12,6 +12,7 @@
 --   8 idle         zset: idle node -> since when (ms)
 --   9 bell         prefix of the bells
 --   10 ledger      list of entries
+--   11 errors_ids  hash: last, free
 -- ARGV
 --   1 action    'drop' or 'retry'
 --   2 presence  prefix of the presence channels
@@ -27,7 +28,8 @@
 --   id may belong to another record. A second call finds the records of the first one missing.
 --   A message leaves the errors store and enters the queue in one step:
 --   published + retried = done + failed + pending + claimed + delayed.
-local errors, errors_held, queue, pack_key, left_of, stats, fence, idle, bell, ledger =
+--   A record is counted as dropped in the step that deletes it, so it is counted once.
+local errors, errors_held, queue, pack_key, left_of, stats, fence, idle, bell, ledger, errors_ids =
   unpack(KEYS)
 local is_retry, presence = ARGV[1] == 'retry', ARGV[2]
 -- Bytes of packs after which a call settles no further record.
@@ -39,6 +41,8 @@ must_be(queue, 'list')
 must_be(left_of, 'hash')
 must_be(idle, 'zset')
 local retried = read_count(stats, 'retried') or 0
+local dropped = read_count(stats, 'dropped') or 0
+local last_error = read_count(errors_ids, 'last') or 0
 local fleet_last = read_count(fence, 'last') or 0
 local is_audited = redis.call('LLEN', ledger) > 0
 local time = redis.call('TIME')
@@ -102,6 +106,20 @@ local function requeue(field, text, origin, count)
   if is_audited then append_entry(ledger, 'r ' .. field, time) end
 end
 
+-- Moves the hint past ids that have no free record. Else a search would begin among the ids of all
+-- the records that were ever dropped.
+local function raise_free()
+  local free = first_free(errors_ids, last_error)
+  local next_free, stop = free, math.min(last_error, free + IDS_AT_ONCE - 1)
+  while next_free <= stop and (redis.call('HEXISTS', errors, next_free) == 0
+      or redis.call('HEXISTS', errors_held, next_free) == 1) do
+    next_free = next_free + 1
+  end
+  if next_free ~= free then
+    redis.call('HSET', errors_ids, 'free', string.format('%.0f', next_free))
+  end
+end
+
 -- What becomes of each record.
 local answer, settled, is_settled = {}, {}, {}
 for i = 3, #ARGV, 2 do
@@ -125,7 +143,12 @@ end
 
 -- The first write needs no memory, so a full server accepts it.
 for _, message in ipairs(settled) do redis.call('HDEL', errors, message.id) end
-if not is_retry or #settled == 0 then return answer end
+if #settled == 0 then return answer end
+raise_free()
+if not is_retry then
+  redis.call('HSET', stats, 'dropped', string.format('%.0f', dropped + #settled))
+  return answer
+end
 for _, message in ipairs(settled) do
   requeue(message.field, message.text, message.origin, message.count)
 end

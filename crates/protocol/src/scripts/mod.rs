@@ -136,12 +136,20 @@ script!(
 script!(
     ERRORS_COMMIT,
     "errors_commit",
-    ["key_types", "claim_value", "errors_store"]
+    ["key_types", "counts", "claim_value", "errors_store"]
 );
 script!(
     ERRORS_SETTLE,
     "errors_settle",
-    ["clock", "bell", "ledger", "key_types", "counts", "packs"]
+    [
+        "clock",
+        "bell",
+        "ledger",
+        "key_types",
+        "counts",
+        "packs",
+        "errors_store"
+    ]
 );
 script!(TOGETHER, "together", []);
 script!(NEWEST, "newest", ["counts", "errors_store"]);

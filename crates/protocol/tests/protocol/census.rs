@@ -27,6 +27,7 @@ async fn the_books_balance_in_every_state_of_a_message() {
             errors,
             foreign: census.foreign,
             retried: 0,
+            dropped: 0,
             counted: true,
             now_ms: census.now_ms,
             claimed_by: claimed_by("w", claimed),

@@ -173,6 +173,19 @@ async fn a_claim_that_meets_garbage_checks_the_counter_first() {
 }
 
 #[tokio::test]
+async fn a_drop_names_the_number_that_it_cannot_count_with() {
+    let call = async |spoilt: &Spoilt| {
+        let failure = baton_protocol::Failure {
+            id: 1,
+            record: b"a record".to_vec(),
+        };
+        let settle = baton_protocol::Settle::Drop;
+        crate::support::settle_all(&spoilt.w.store, settle, &[failure]).await
+    };
+    refuses(|fleet| &fleet.keys.stats, "dropped", call).await;
+}
+
+#[tokio::test]
 async fn a_claim_without_a_deadline_comes_back() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(2).await;

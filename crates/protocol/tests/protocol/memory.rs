@@ -87,7 +87,7 @@ async fn with_full_memory_only_publish_is_refused() {
         fleet.dump().await,
         [
             "app:x: 'written'",
-            "errors_ids: {free=2, last=3}",
+            "errors_ids: {free=4, last=3}",
             "fence: {cursor=70, epoch=2, last=7, node=w}",
             "generator: {epoch=2, node=w, run=RUN, since=TIME, until=TIME}",
             "joined: {w=TIME}",
@@ -96,7 +96,7 @@ async fn with_full_memory_only_publish_is_refused() {
             "packs: {1=[m1], 7=[m7]}",
             "queue: [7 1 7 7 0, 1 1 1 1 0]",
             "seen: {w=TIME}",
-            "stats: {done=4, failed=2, foreign=1, retried=1}",
+            "stats: {done=4, dropped=1, failed=2, foreign=1, retried=1}",
             "takeovers: [2 w TIME GAP resigned , 1 g TIME GAP first ]",
             "workers: {w:0=6 0 1 TIME}",
         ]

@@ -1,7 +1,8 @@
 //! errors_settle: drops or retries exactly the failed messages that the call names.
 
 use baton_protocol::{
-    Commit, CommitCall, Digest, ErrorsClaim, Failure, Publish, PublishCall, Settle, Settled, record,
+    Commit, CommitCall, Digest, ErrorsClaim, ErrorsCommit, Failure, Publish, PublishCall, Settle,
+    Settled, record,
 };
 
 use crate::support::{Fleet, Lane, commit_call, failed, pack, publish, publish_call, settle_all};
@@ -53,7 +54,7 @@ async fn one_record_of_many_is_dropped() {
         fleet.only(KEPT).await,
         [
             "errors: {1=1 at 5 by w try 1: bad: m1, 3=3 at 5 by w try 1: bad: m3}",
-            "stats: {failed=3}",
+            "stats: {dropped=1, failed=3}",
         ]
     );
     let before = fleet.dump().await;
@@ -148,7 +149,44 @@ async fn records_of_any_bytes_are_dropped() {
             [Settled::Dropped]
         );
     }
-    assert_eq!(fleet.dump().await, ["errors_ids: {last=4}"]);
+    assert_eq!(
+        fleet.dump().await,
+        ["errors_ids: {free=5, last=4}", "stats: {dropped=4}"]
+    );
+}
+
+#[tokio::test]
+async fn a_record_that_is_too_long_for_a_script_is_dropped_and_counted_once() {
+    let fleet = Fleet::new().await;
+    let w = fleet.lane("w").await;
+    let long = vec![b'x'; 600 << 10];
+    push(&fleet, &long).await;
+    let mut other = long.clone();
+    other[0] = b'y';
+    assert_eq!(drop_it(&w, 1, &other).await, Settled::Missing);
+    assert_eq!(fleet.only("stats").await, [""; 0]);
+    assert_eq!(drop_it(&w, 1, &long).await, Settled::Dropped);
+    assert_eq!(drop_it(&w, 1, &long).await, Settled::Missing);
+    assert_eq!(fleet.only("errors stats").await, ["stats: {dropped=1}"]);
+}
+
+#[tokio::test]
+async fn a_search_begins_behind_the_records_that_were_settled() {
+    let fleet = Fleet::new().await;
+    let (w, records) = all_failed(&fleet, 5).await;
+    let hint = async || fleet.only("errors_ids").await;
+    assert_eq!(drop_it(&w, 2, &records[1]).await, Settled::Dropped);
+    assert_eq!(hint().await, ["errors_ids: {last=5}"], "1 is free");
+    assert_eq!(retry(&w, 1, &records[0]).await, Settled::Retried);
+    assert_eq!(hint().await, ["errors_ids: {free=3, last=5}"]);
+    // A drain holds 3, and the search passes over it.
+    assert_eq!(w.drain(2, 1, 9999).await, ErrorsClaim::Claimed(vec![3]));
+    assert_eq!(drop_it(&w, 4, &records[3]).await, Settled::Dropped);
+    assert_eq!(hint().await, ["errors_ids: {free=5, last=5}"]);
+    let held = w.store.errors_commit(&w.slot, 2, 0).await.unwrap();
+    assert_eq!(held, ErrorsCommit::Done);
+    assert_eq!(hint().await, ["errors_ids: {free=3, last=5}"]);
+    assert_eq!(w.failures().await.len(), 2);
 }
 
 #[tokio::test]

@@ -66,6 +66,9 @@ fn title(app: &App) -> String {
     if snapshot.errors > snapshot.newest.len() as u64 {
         title.push_str(&format!(", the newest {}", snapshot.newest.len()));
     }
+    if snapshot.dropped > 0 {
+        title.push_str(&format!(" · {} dropped", thousands(snapshot.dropped)));
+    }
     if !app.filter.is_empty() {
         title.push_str(&format!(" · {} match", app.failed.len()));
     }

@@ -107,6 +107,11 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
             snapshot.failed,
         ),
         (
+            "baton_messages_dropped_total",
+            "Failed messages that were dropped: because of their age, or by hand.",
+            snapshot.dropped,
+        ),
+        (
             "baton_foreign_entries_total",
             "Entries found in the queue that were no messages of this fleet.",
             snapshot.foreign,

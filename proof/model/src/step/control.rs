@@ -77,6 +77,7 @@ impl Script<'_> {
             errors: state.errors.len() as u64,
             foreign: state.foreign,
             retried: state.retried,
+            dropped: state.dropped,
         }
     }
 }

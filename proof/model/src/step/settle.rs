@@ -45,6 +45,9 @@ impl Script<'_> {
         if !(retry && self.has(Flaw::RetryKeepsRecord)) {
             self.state.errors.retain(|id, _| !taken.contains(id));
         }
+        if !retry {
+            self.state.dropped += taken.len() as u64;
+        }
         let retries_some = !retries.is_empty();
         for (seen, place) in retries {
             self.requeue(&seen.record, seen.bytes, place);

@@ -388,5 +388,6 @@ fn counted(census: &Census) -> Result<Reply, SequenceError> {
         errors: census.errors,
         foreign: census.foreign,
         retried: census.retried,
+        dropped: census.dropped,
     })
 }

@@ -190,11 +190,12 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
         record.ok_or_else(|| strange("errors", value))
     })?;
     state.held = map(held, digits, slot_of)?;
-    let names = ["done", "failed", "foreign", "retried"];
+    let names = ["done", "failed", "foreign", "retried", "dropped"];
     let stats = fields("stats", stats, names)?.map(|stat| stat.map_or(Ok(0), number));
-    let [done, failed, foreign, retried] = stats;
+    let [done, failed, foreign, retried, dropped] = stats;
     (state.done, state.failed) = (done?, failed?);
     (state.foreign, state.retried) = (foreign?, retried?);
+    state.dropped = dropped?;
     state.ledger = list(ledger, ledger_entry)?;
     read_ids_of(state, ids)
 }

@@ -50,7 +50,7 @@ fn rows(snapshot: &Snapshot, target: &str) -> String {
         ("fleet", place),
         ("generator", generator(snapshot)),
         ("messages", books(snapshot)),
-        ("errors", errors(snapshot.errors)),
+        ("errors", errors(snapshot)),
     ];
     if snapshot.foreign > 0 {
         let foreign = format!(
@@ -68,11 +68,15 @@ fn rows(snapshot: &Snapshot, target: &str) -> String {
         .collect()
 }
 
-fn errors(waiting: u64) -> String {
-    match waiting {
+fn errors(snapshot: &Snapshot) -> String {
+    let waiting = match snapshot.errors {
         0 => "no failed message waits".to_owned(),
         1 => "1 failed message waits for `baton getErrors`".to_owned(),
         waiting => format!("{waiting} failed messages wait for `baton getErrors`"),
+    };
+    match snapshot.dropped {
+        0 => waiting,
+        dropped => format!("{waiting}; {dropped} dropped"),
     }
 }
 

@@ -67,7 +67,7 @@ pub fn roster(presence: &str, answers: &[Value]) -> Result<Roster, Error> {
         })
     });
     Ok(Roster {
-        now_ms: now_ms(call, time)?,
+        now_ms: now_ms(time)?,
         lease: Lease {
             node: match holder {
                 Value::Nil => None,
@@ -100,7 +100,7 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
     else {
         return Err(unexpected(call, answers));
     };
-    let [done, failed, foreign, retried] = array(call, stats)? else {
+    let [done, failed, foreign, retried, dropped] = array(call, stats)? else {
         return Err(unexpected(call, stats));
     };
     let mut census = Census {
@@ -111,9 +111,10 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         retried: count("stats retried", retried)?,
         delayed: number(call, delayed)?,
         next_due_ms: scores(call, next_due)?.into_values().next(),
+        dropped: count("stats dropped", dropped)?,
         errors: number(call, errors)?,
         counted: number(call, length)? <= ranges,
-        now_ms: now_ms(call, time)?,
+        now_ms: now_ms(time)?,
         ..Census::default()
     };
     let mut claimed_by = BTreeMap::<String, u64>::new();
@@ -163,7 +164,8 @@ fn count(place: &'static str, value: &Value) -> Result<u64, Error> {
 }
 
 /// The answer of `TIME` in ms.
-fn now_ms(call: &'static str, time: &Value) -> Result<u64, Error> {
+pub fn now_ms(time: &Value) -> Result<u64, Error> {
+    let call = "TIME";
     let [seconds, micros] = array(call, time)? else {
         return Err(unexpected(call, time));
     };

@@ -1,0 +1,173 @@
+//! Flags that choose failed messages: of `baton errors`, `baton retry` and `baton drop`.
+
+use std::ops::RangeInclusive;
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::ValueEnum;
+
+use super::FormatArgs;
+use super::run::{duration, number};
+
+/// Which failed messages. The conditions combine.
+#[derive(clap::Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Which failed messages (the flags combine)")]
+pub(crate) struct FilterArgs {
+    /// Messages whose reason contains TEXT
+    #[arg(long, value_name = "TEXT", env = "BATON_REASON", value_parser = words)]
+    pub(crate) reason: Option<String>,
+    /// Messages that failed on this node
+    #[arg(long, value_name = "NAME", env = "BATON_NODE", value_parser = words)]
+    pub(crate) node: Option<String>,
+    /// Messages that failed since then: a time ago, such as 2h, or a moment in UTC, such as
+    /// 2026-01-31 or 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME", env = "BATON_SINCE", value_parser = since)]
+    pub(crate) since: Option<Since>,
+    /// The message with this number, or all from A to B; 0 is what never was a message
+    #[arg(long, value_name = "N|A..B", env = "BATON_SEQ", value_parser = seqs)]
+    pub(crate) seq: Option<RangeInclusive<u64>>,
+}
+
+impl FilterArgs {
+    /// Whether no condition is set.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reason.is_none() && self.node.is_none() && self.since.is_none() && self.seq.is_none()
+    }
+}
+
+/// A moment in the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// So long ago.
+    Ago(Duration),
+    /// At this time, in ms.
+    At(u64),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ErrorsArgs {
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    /// Print groups instead of messages
+    #[arg(long, value_name = "FIELD", env = "BATON_BY")]
+    pub(crate) by: Option<GroupBy>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+}
+
+/// What the messages of a group have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupBy {
+    /// The reason, whatever numbers are in it
+    Reason,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct SettleArgs {
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    /// Do not ask
+    #[arg(long, env = "BATON_YES")]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// All messages that are in the errors store when the command starts
+    #[arg(long, env = "BATON_ALL", conflicts_with_all = ["reason", "node", "since", "seq"])]
+    pub(crate) all: bool,
+}
+
+/// A text that is not empty: an empty one would match every message.
+fn words(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("an empty text matches every message: leave the flag out".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    // A date alone is its first moment.
+    let date = format!("{text} 00:00:00");
+    let moment = [text, &date]
+        .into_iter()
+        .find_map(|text| humantime::parse_rfc3339_weak(text).ok());
+    if let Some(moment) = moment {
+        let ms = moment
+            .duration_since(UNIX_EPOCH)
+            .map(|time| time.as_millis());
+        return ms
+            .ok()
+            .and_then(|ms| u64::try_from(ms).ok())
+            .map(Since::At)
+            .ok_or_else(|| "this moment is before 1970".to_owned());
+    }
+    let ago = text
+        .strip_suffix("ago")
+        .map_or(text, |ago| ago.trim_end_matches([' ', '-']));
+    let ago = duration(ago, Duration::MAX).map_err(|error| {
+        format!("{error}; a moment is written like 2026-01-31 or 2026-01-31T12:00:00Z")
+    })?;
+    Ok(Since::Ago(ago))
+}
+
+fn seqs(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let (first, last) = (number(first)?, number(last)?);
+    match first <= last {
+        true => Ok(first..=last),
+        false => Err("the first number is larger than the last".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_time_ago_or_a_date() {
+        let hours = |hours: u64| Ok(Since::Ago(Duration::from_secs(3600 * hours)));
+        for (text, expected) in [
+            ("2h", hours(2)),
+            ("2h ago", hours(2)),
+            ("2h-ago", hours(2)),
+            ("30d", hours(720)),
+            ("0", hours(0)),
+            ("1970-01-02", Ok(Since::At(86_400_000))),
+            ("1970-01-02T00:00:01Z", Ok(Since::At(86_401_000))),
+            ("1970-01-02 00:00:01.5", Ok(Since::At(86_401_500))),
+        ] {
+            assert_eq!(since(text), expected, "{text}");
+        }
+        for bad in [
+            "",
+            "ago",
+            "2",
+            "soon",
+            "-2h",
+            "2026-13-01",
+            "1969-12-31",
+            "99999-01-01",
+        ] {
+            assert!(since(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_range_of_numbers_has_both_ends() {
+        assert_eq!(seqs("17"), Ok(17..=17));
+        assert_eq!(seqs("1..18446744073709551615"), Ok(1..=u64::MAX));
+        assert_eq!(seqs("0"), Ok(0..=0));
+        for bad in [
+            "",
+            "..",
+            "1..",
+            "..2",
+            "3..2",
+            "-1",
+            "1...3",
+            "1..2..3",
+            "x",
+            "18446744073709551616",
+        ] {
+            assert!(seqs(bad).is_err(), "{bad}");
+        }
+    }
+}
