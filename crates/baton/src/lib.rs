@@ -81,7 +81,7 @@ pub use baton_protocol::{Effects, Error, FailedMessage, FleetName, Setting, Targ
 pub use inspector::Inspector;
 pub use node::Node;
 pub use node::builder::NodeBuilder;
-pub use node::config::Missed;
+pub use node::config::{GeneratorWorks, Missed};
 pub use node::event::Event;
 pub use node::handler::{Handler, Key, Message, Source};
 pub use node::handler_error::{HandlerError, Rejected};

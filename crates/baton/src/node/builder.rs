@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::{Config, Missed};
+use super::config::{Config, GeneratorWorks, Missed};
 use super::{Node, Observe};
 use crate::{Error, Event, FleetName, Handler, Source, Target};
 
@@ -62,6 +62,15 @@ impl NodeBuilder {
     /// How many messages a worker handles at the same time. One unless set.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.config.concurrency = concurrency;
+        self
+    }
+
+    /// Whether the generator handles messages, too. It does not unless set.
+    ///
+    /// A handler then runs on the runtime of the generator: one that blocks its thread delays the
+    /// beat and the publishing.
+    pub fn generator_works(mut self, works: GeneratorWorks) -> Self {
+        self.config.generator_works = works;
         self
     }
 

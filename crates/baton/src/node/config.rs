@@ -43,6 +43,31 @@ impl Default for Missed {
     }
 }
 
+/// Whether a generator handles messages, too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GeneratorWorks {
+    /// It only generates. Messages wait while the fleet has no other node.
+    #[default]
+    Never,
+    /// It handles messages while it is the only node of its fleet. When another node joins, the
+    /// generator ends the messages that it handles and claims no more.
+    Alone,
+    /// It handles messages as every other node does.
+    Always,
+}
+
+impl GeneratorWorks {
+    /// Whether a generator beside so many standbys works.
+    pub(crate) fn beside(self, standbys: u64) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Alone => standbys == 0,
+            Self::Always => true,
+        }
+    }
+}
+
 /// The settings of a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
@@ -53,6 +78,7 @@ pub(crate) struct Config {
     pub(crate) lease_ttl: Duration,
     pub(crate) claim_ttl: Duration,
     pub(crate) concurrency: usize,
+    pub(crate) generator_works: GeneratorWorks,
     pub(crate) missed: Missed,
     pub(crate) max_pending: u64,
     pub(crate) max_errors: u64,
@@ -70,6 +96,7 @@ impl Config {
             lease_ttl: LEASE_TTL,
             claim_ttl: CLAIM_TTL,
             concurrency: 1,
+            generator_works: GeneratorWorks::default(),
             missed: Missed::default(),
             max_pending: 1_000_000,
             max_errors: 1_000_000,

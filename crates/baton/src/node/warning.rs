@@ -59,6 +59,8 @@ pub enum Warning {
         /// How much time the generator makes up for, in ms.
         at_most_ms: u64,
     },
+    /// The fleet has no worker: messages wait.
+    NoWorker,
     /// Redis answers and takes no messages.
     CannotPublish {
         /// Why, in Redis's words.
@@ -116,6 +118,9 @@ impl fmt::Display for Warning {
                 "left out {count} missed messages of {}: no more than {} are made up for",
                 duration(*of_ms),
                 duration(*at_most_ms)
+            ),
+            Self::NoWorker => f.write_str(
+                "no worker: messages wait; start another copy, or let the generator work alone",
             ),
             Self::CannotPublish { reason } => write!(f, "cannot publish for now: {reason}"),
         }

@@ -10,6 +10,7 @@ mod crash;
 mod election;
 mod fake_clock;
 mod flow;
+mod generator_works;
 mod lanes;
 mod lost_data;
 mod redis_refuses;

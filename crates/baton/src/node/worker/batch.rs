@@ -46,7 +46,12 @@ impl<H: Handler> BatchHandler<H> {
         };
         let began = Instant::now();
         let parts = if beside { PARTS_BESIDE } else { 1 };
-        let part = (last - first + 1).div_ceil(parts);
+        let part = match self.ctx.generates() {
+            // Beat and publishing do not wait for a batch.
+            true if self.batch_size.get().is_slow() => 1,
+            true => CHECK_EVERY,
+            false => (last - first + 1).div_ceil(parts),
+        };
         self.handle_each(held, published_ms, began, part, &mut outcomes)
             .await;
         let (count, took) = (outcomes.count(), began.elapsed());
