@@ -13,6 +13,7 @@ mod batch;
 mod claim;
 mod commit;
 mod lane;
+mod message_span;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::claim::HeldClaim;
+use super::message_span::MessageSpan;
 use super::{LaneBatchSize, STOP_GRACE};
 use crate::node::context::Context;
 use crate::{Effects, Handler, HandlerError, Message};
@@ -126,7 +127,9 @@ impl<H: Handler> BatchHandler<H> {
         message: Message<'_>,
         effects: &mut Effects,
     ) -> Option<(Result<(), HandlerError>, bool)> {
-        let handling = AssertUnwindSafe(self.handler.handle(message, effects)).catch_unwind();
+        let span = MessageSpan::new(&self.ctx, &message);
+        let handling = span.around(self.handler.handle(message, effects));
+        let handling = AssertUnwindSafe(handling).catch_unwind();
         let mut handling = std::pin::pin!(handling);
         let first_poll = std::future::poll_fn(|cx| Poll::Ready(handling.as_mut().poll(cx))).await;
         let waited = first_poll.is_pending();
@@ -138,6 +141,7 @@ impl<H: Handler> BatchHandler<H> {
             },
         };
         let ended = ended.unwrap_or_else(|_| Err("the handler panicked".into()));
+        span.record(&ended);
         Some((ended, waited))
     }
 }
