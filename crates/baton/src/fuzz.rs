@@ -77,6 +77,7 @@ fn read_all(answer: &Value) {
             epoch,
             next,
             now_ms,
+            ..
         }
         | Beat::Worker {
             epoch,

@@ -4,39 +4,36 @@
 //!
 //! # A fleet in thirty lines
 //!
-//! Bring a [`Source`] that makes messages and a [`Handler`] that handles them, and run a [`Node`] in
-//! every copy:
+//! Bring a [`Source`] that makes messages and a handler for them, and run a [`Node`] in every copy:
 //!
 //! ```no_run
-//! use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Rejected, Source, Target};
+//! use baton::{Effects, FleetName, Json, Node, Rejected, Source, Target, handler};
 //!
-//! struct Hello;
+//! struct Orders;
 //!
-//! impl Source for Hello {
+//! impl Source for Orders {
 //!     async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
-//!         text.extend_from_slice(format!("hello {seq}").as_bytes());
+//!         text.extend_from_slice(format!(r#"{{"customer": "Ada", "amount": {seq}}}"#).as_bytes());
 //!     }
 //! }
 //!
-//! struct Count;
-//!
-//! impl Handler for Count {
-//!     async fn handle(
-//!         &self,
-//!         message: Message<'_>,
-//!         effects: &mut Effects,
-//!     ) -> Result<(), HandlerError> {
-//!         if message.text.is_empty() {
-//!             return Err(Rejected::new("nothing to count").into());
-//!         }
-//!         effects.incr_by("hellos", 1);
-//!         Ok(())
-//!     }
+//! #[derive(serde::Deserialize)]
+//! struct Order {
+//!     customer: String,
+//!     amount: i64,
 //! }
 //!
 //! # async fn run() -> Result<(), baton::Error> {
+//! let total = handler(|Json(order): Json<Order>| async move {
+//!     if order.amount > 1_000_000 {
+//!         return Err(Rejected::new("too much").into());
+//!     }
+//!     let mut effects = Effects::default();
+//!     effects.hincr_by("totals", order.customer, order.amount);
+//!     Ok(effects)
+//! });
 //! let target = Target::parse("redis://localhost")?;
-//! let node = Node::builder(FleetName::new("hello")?).build(target, Hello, Count)?;
+//! let node = Node::builder(FleetName::new("orders")?).build(target, Orders, total)?;
 //! node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
 //! # }
 //! ```
@@ -48,13 +45,20 @@
 //!    refuses a publish of an older one, so a generator that wakes up late does no harm.
 //! 2. **Who handles.** A worker *claims* messages, runs the handler, and *commits*. The commit ends
 //!    the claim, counts the outcomes and writes the staged [`Effects`] in one atomic step. When a
-//!    worker dies, its claim returns to the queue.
+//!    worker dies, its claim returns to the queue. A generator handles messages, too, if
+//!    [`NodeBuilder::generator_works`] says so.
 //! 3. **What fails.** A handler returns an error, and a worker tries the message again later; after
 //!    the last attempt, or if the handler returns [`Rejected`], it goes to the errors store with the
 //!    reason. [`Inspector`] reads, retries, drops and takes failed messages.
-//! 4. **What happens.** [`NodeBuilder::on_event`] reports each [`Event`] of this node.
-//!    [`inspect::Watch`] follows the whole fleet: snapshots, rates, health.
-//! 5. **How it ends.** [`Node::run`] takes a future; when it resolves, the node resigns, finishes or
+//! 4. **What a handler is.** [`handler`] makes one from an async closure, [`blocking`] from a closure
+//!    that blocks its thread; both take a [`Payload`], such as [`Json`]. A type that implements
+//!    [`Handler`] is the fastest: it reads the text in place.
+//! 5. **What happens.** [`NodeBuilder::on_event`] reports each [`Event`] of this node.
+//!    [`inspect::Watch`] follows the whole fleet: snapshots, rates, health. With the feature
+//!    `tracing` each attempt at a message has a span `message` of the target `baton`, with the fields
+//!    `fleet`, `seq`, `key`, `attempt`, `node`, `outcome` (done, retry, rejected or given back) and
+//!    `reason`; its handler runs in that span.
+//! 6. **How it ends.** [`Node::run`] takes a future; when it resolves, the node resigns, finishes or
 //!    gives back its messages, and leaves.
 //!
 //! # Examples
@@ -62,13 +66,21 @@
 //! `cargo run --example NAME -- redis://localhost`, with these names:
 //! [count](https://docs.rs/crate/baton-fleet/latest/source/examples/count.rs) is a whole fleet member;
 //! `graceful_stop` stops on SIGTERM within a bounded time; `effects` keeps exact totals in Redis;
-//! `drain` takes all failed messages; `watch` prints the health of a fleet.
+//! `orders` handles JSON with a closure; `blocking` calls code that blocks its thread; `drain` takes
+//! all failed messages; `watch` prints the health of a fleet.
+//!
+//! # Tests of your own
+//!
+//! With the feature `testing`, the module `testing` starts a private server and a fleet of nodes in
+//! the process of your test, and kills nodes when you say so.
+//! [Here is such a test](https://docs.rs/crate/baton-fleet/latest/source/tests/testing.rs).
 //!
 //! # What it needs
 //!
 //! A tokio runtime of the caller's choice, and Redis from 6.2 or Valkey. One thread is enough for a
-//! node; a handler that blocks its thread delays the node's beat.
+//! node; a handler that blocks its thread delays the node's beat, unless [`blocking`] made it.
 
+mod closure;
 mod failed;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
@@ -76,17 +88,22 @@ pub mod fuzz;
 mod inspector;
 mod node;
 mod observe;
+mod payload;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use baton_protocol::{Effects, EffectsError, Error, FailedMessage, FleetName, Setting, Target};
+pub use closure::{blocking, handler};
 pub use inspector::Inspector;
 pub use node::Node;
 pub use node::backoff::Backoff;
 pub use node::builder::NodeBuilder;
-pub use node::config::Missed;
+pub use node::config::{GeneratorWorks, Missed};
 pub use node::event::Event;
 pub use node::handler::{Handler, Key, Message, Source};
 pub use node::handler_error::{HandlerError, Rejected};
 pub use node::warning::Warning;
+pub use payload::{Json, OwnedMessage, Payload};
 
 /// What an [`Inspector`] and a watch return.
 pub mod inspect {

@@ -18,6 +18,9 @@ pub(crate) fn warning(warning: &Warning) -> String {
             format!("{warning} (see `baton status` for what its durability settings allow)")
         }
         Warning::MessagesLost { .. } => format!("{warning} (see `baton status`)"),
+        Warning::NoWorker => {
+            "no worker: messages wait; start another copy or use --generator-works alone".to_owned()
+        }
         _ => warning.to_string(),
     }
 }
@@ -57,8 +60,15 @@ mod tests {
             needed: "hash".to_owned(),
         };
         assert!(words(&foreign).ends_with("or use another --fleet"));
+        assert!(warning(&Warning::NoWorker).ends_with("use --generator-works alone"));
         // The library knows no flag.
-        for text in [full.to_string(), evicts.to_string(), foreign.to_string()] {
+        let no_worker = Warning::NoWorker.to_string();
+        for text in [
+            full.to_string(),
+            no_worker,
+            evicts.to_string(),
+            foreign.to_string(),
+        ] {
             assert!(!text.contains("--") && !text.contains('`'), "{text}");
         }
     }

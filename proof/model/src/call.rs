@@ -249,6 +249,8 @@ pub enum Reply {
         next: Ms,
         /// Redis's clock.
         now: Ms,
+        /// How many first standbys there are.
+        standbys: u64,
     },
     /// To a beat: the node does not hold the lease.
     Worker {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backoff::Backoff;
-use super::config::{Config, Missed};
+use super::config::{Config, GeneratorWorks, Missed};
 use super::{Node, Observe};
 use crate::{Error, Event, FleetName, Handler, Source, Target};
 
@@ -84,6 +84,15 @@ impl NodeBuilder {
     /// set.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.config.backoff = backoff;
+        self
+    }
+
+    /// Whether the generator handles messages, too. It does not unless set.
+    ///
+    /// A handler then runs on the runtime of the generator: one that blocks its thread delays the
+    /// beat and the publishing.
+    pub fn generator_works(mut self, works: GeneratorWorks) -> Self {
+        self.config.generator_works = works;
         self
     }
 

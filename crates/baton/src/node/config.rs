@@ -47,6 +47,31 @@ impl Default for Missed {
     }
 }
 
+/// Whether a generator handles messages, too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GeneratorWorks {
+    /// It only generates. Messages wait while the fleet has no other node.
+    #[default]
+    Never,
+    /// It handles messages while it is the only node of its fleet. When another node joins, the
+    /// generator ends the messages that it handles and claims no more.
+    Alone,
+    /// It handles messages as every other node does.
+    Always,
+}
+
+impl GeneratorWorks {
+    /// Whether a generator beside so many standbys works.
+    pub(crate) fn beside(self, standbys: u64) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Alone => standbys == 0,
+            Self::Always => true,
+        }
+    }
+}
+
 /// The settings of a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
@@ -60,6 +85,7 @@ pub(crate) struct Config {
     pub(crate) timeout: Option<Duration>,
     pub(crate) attempts: u64,
     pub(crate) backoff: Backoff,
+    pub(crate) generator_works: GeneratorWorks,
     pub(crate) missed: Missed,
     pub(crate) max_pending: u64,
     pub(crate) max_errors: u64,
@@ -82,6 +108,7 @@ impl Config {
             timeout: None,
             attempts: 5,
             backoff: Backoff::default(),
+            generator_works: GeneratorWorks::default(),
             missed: Missed::default(),
             max_pending: 1_000_000,
             max_errors: 1_000_000,

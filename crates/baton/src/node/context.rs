@@ -34,6 +34,8 @@ pub(crate) enum Role {
         epoch: u64,
         /// Until when the node trusts its lease, on its own clock.
         until: Instant,
+        /// Whether it handles messages, too.
+        works: bool,
     },
 }
 
@@ -44,6 +46,20 @@ impl Role {
             Self::Generator { epoch, .. } => Some(epoch),
             _ => None,
         }
+    }
+
+    /// Whether the lanes of the node claim messages.
+    pub(crate) fn works(self) -> bool {
+        match self {
+            Self::Unknown => false,
+            Self::Worker => true,
+            Self::Generator { works, .. } => works,
+        }
+    }
+
+    /// Whether the node generates and its lanes claim messages.
+    pub(crate) fn generates_and_works(self) -> bool {
+        matches!(self, Self::Generator { works: true, .. })
     }
 
     /// The role that is left at `now`: a generator whose trust has ended does not know.
@@ -66,6 +82,8 @@ pub(crate) struct Context {
     pub(crate) stop: watch::Sender<Option<Instant>>,
     /// Wakes the election before its next beat is due.
     pub(crate) beat_now: Notify,
+    /// Wakes an idle lane of a generator. No bell rings for a generator.
+    pub(crate) lane_wake: Notify,
     /// The highest epoch that a reign of this node saw at the fence; its next lease must exceed it.
     pub(crate) above: AtomicU64,
     pub(crate) meter: Arc<Meter>,
@@ -143,9 +161,21 @@ impl Context {
         self.stop.borrow().is_some()
     }
 
-    /// Whether lanes end their batches early: the node stops, or has become the generator.
+    /// Whether this node generates.
+    pub(crate) fn generates(&self) -> bool {
+        self.role.borrow().epoch().is_some()
+    }
+
+    /// Whether lanes end their batches early: the node stops, or is to work no more.
     pub(crate) fn interrupted(&self) -> bool {
-        self.stopping() || self.role.borrow().epoch().is_some()
+        self.stopping() || !self.role.borrow().works()
+    }
+
+    /// Messages may wait: wakes an idle lane, if this node is a generator that works.
+    pub(crate) fn wake_lane(&self) {
+        if self.role.borrow().generates_and_works() {
+            self.lane_wake.notify_one();
+        }
     }
 
     /// Resolves when the node stops.
@@ -186,6 +216,7 @@ mod tests {
         let generator = Role::Generator {
             epoch: 1,
             until: now,
+            works: false,
         };
         assert_eq!(generator.trusted_at(now - ms), generator);
         assert_eq!(generator.trusted_at(now), Role::Unknown);

@@ -42,8 +42,11 @@ use std::time::Duration;
 use baton_protocol::{Beat, Reclaimed, crash};
 use tokio::time::Instant;
 
+use crate::node::config::GeneratorWorks;
 use crate::node::context::{Context, Role};
 use crate::node::meter::Meter;
+use crate::node::no_worker::NoWorker;
+use crate::node::warning::Warning;
 use crate::observe::snapshot::About;
 use crate::{Error, Event};
 
@@ -54,12 +57,17 @@ const MARGIN_SHARE: u32 = 10;
 const MAX_RECLAIMS: usize = 32;
 /// Shortest pause between two beats, however soon a delayed message is due.
 const MIN_PAUSE: Duration = Duration::from_millis(2);
+/// Longest pause of a generator that is the only node. Its lanes may wait for its next beat.
+const MAX_LONE_BEAT: Duration = Duration::from_secs(1);
 /// Longest wait for a lost connection before a generator checks its trust again.
 const LOST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Beats until the node stops. Ends early only with an error that needs an operator.
 pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
-    let mut election = Election::default();
+    let mut election = Election {
+        generator_works: ctx.config.generator_works,
+        ..Election::default()
+    };
     let mut about = About {
         host: crate::node::host_name(),
         pid: u64::from(std::process::id()),
@@ -99,6 +107,8 @@ struct Election {
     epoch: u64,
     /// Whether this node returns what the dead held, along with its beats.
     reclaims: bool,
+    generator_works: GeneratorWorks,
+    no_worker: NoWorker,
 }
 
 /// What a node does after the answer to a beat.
@@ -109,26 +119,40 @@ struct Step {
     announce: Option<String>,
     /// Whether the lease is new to this node: a server that lost its data has a new lease.
     new_lease: bool,
+    /// Whether the node generates, does not work, and has had no worker for long.
+    lacks_worker: bool,
     /// When to beat again.
     next: Duration,
 }
 
 impl Election {
-    /// Decides what to do after the answer to a beat. As a generator, this node may trust its lease
-    /// until `trusted_until`.
-    fn step(&mut self, beat: Beat, trusted_until: Instant) -> Step {
+    /// Decides what to do after the answer to a beat, at `now`. As a generator, this node may trust
+    /// its lease until `trusted_until`.
+    fn step(&mut self, beat: Beat, trusted_until: Instant, now: Instant) -> Step {
         match beat {
-            Beat::Generator { epoch, next, .. } => {
+            Beat::Generator {
+                epoch,
+                next,
+                standbys,
+                ..
+            } => {
                 self.announced = None;
                 self.reclaims = true;
+                let works = self.generator_works.beside(standbys);
                 Step {
                     role: Role::Generator {
                         epoch,
                         until: trusted_until,
+                        works,
                     },
                     announce: None,
                     new_lease: false,
-                    next,
+                    lacks_worker: self.no_worker.note(standbys == 0 && !works, now),
+                    next: if standbys == 0 {
+                        next.min(MAX_LONE_BEAT)
+                    } else {
+                        next
+                    },
                 }
             }
             Beat::Worker {
@@ -140,6 +164,7 @@ impl Election {
             } => {
                 // One standby is enough; the second is the first as soon as that one dies.
                 self.reclaims = place == 1;
+                self.no_worker = NoWorker::default();
                 let announce = (self.announced.as_ref() != Some(&generator)).then_some(generator);
                 if announce.is_some() {
                     self.announced.clone_from(&announce);
@@ -148,6 +173,7 @@ impl Election {
                     role: Role::Worker,
                     announce,
                     new_lease: std::mem::replace(&mut self.epoch, epoch) != epoch,
+                    lacks_worker: false,
                     next,
                 }
             }
@@ -168,7 +194,8 @@ impl Election {
             Ok(beat) => {
                 let generates = matches!(beat, Beat::Generator { .. });
                 ctx.set_clock(beat.now_ms(), sent, generates);
-                let step = self.step(beat, trusted_until(sent, ctx.config.lease_ttl));
+                let trusted_until = trusted_until(sent, ctx.config.lease_ttl);
+                let step = self.step(beat, trusted_until, Instant::now());
                 let pause = apply(ctx, step).await?;
                 Ok(next_due.map_or(pause, |due| pause.min(due.max(MIN_PAUSE))))
             }
@@ -196,6 +223,11 @@ async fn apply(ctx: &Context, step: Step) -> Result<Duration, Error> {
         crash::point("after-beat-took-lease");
     }
     ctx.set_role(step.role);
+    // Messages may have come back, or by another hand.
+    ctx.wake_lane();
+    if step.lacks_worker {
+        ctx.warn(Warning::NoWorker);
+    }
     if let Some(generator) = step.announce {
         ctx.emit(Event::Worker { generator });
     }
@@ -257,10 +289,15 @@ mod tests {
     const NEXT: Duration = Duration::from_millis(70);
 
     fn generator(epoch: u64) -> Beat {
+        beside(1, epoch)
+    }
+
+    fn beside(standbys: u64, epoch: u64) -> Beat {
         Beat::Generator {
             epoch,
             next: NEXT,
             now_ms: 1,
+            standbys,
         }
     }
 
@@ -279,6 +316,7 @@ mod tests {
             role: Role::Worker,
             announce: announce.map(str::to_owned),
             new_lease,
+            lacks_worker: false,
             next: NEXT,
         }
     }
@@ -287,19 +325,24 @@ mod tests {
     fn a_node_with_the_lease_generates_while_it_may_trust_it_and_reclaims() {
         let (mut election, until) = (Election::default(), Instant::now());
         let generates = Step {
-            role: Role::Generator { epoch: 3, until },
+            role: Role::Generator {
+                epoch: 3,
+                until,
+                works: false,
+            },
             announce: None,
             new_lease: false,
+            lacks_worker: false,
             next: NEXT,
         };
-        assert_eq!(election.step(generator(3), until), generates);
+        assert_eq!(election.step(generator(3), until, until), generates);
         assert!(election.reclaims);
     }
 
     #[test]
     fn a_worker_names_each_generator_once_and_checks_each_new_lease() {
         let (mut election, now) = (Election::default(), Instant::now());
-        let mut step = |generator, epoch| election.step(worker(generator, epoch, 0), now);
+        let mut step = |generator, epoch| election.step(worker(generator, epoch, 0), now, now);
         assert_eq!(step("a", 1), works(Some("a"), true));
         assert_eq!(step("a", 1), works(None, false));
         assert_eq!(step("b", 2), works(Some("b"), true));
@@ -309,10 +352,10 @@ mod tests {
     #[test]
     fn a_node_that_generated_meanwhile_names_the_same_generator_again() {
         let (mut election, now) = (Election::default(), Instant::now());
-        let _ = election.step(worker("a", 1, 0), now);
-        let _ = election.step(generator(2), now);
+        let _ = election.step(worker("a", 1, 0), now, now);
+        let _ = election.step(generator(2), now, now);
         assert_eq!(
-            election.step(worker("a", 3, 0), now),
+            election.step(worker("a", 3, 0), now, now),
             works(Some("a"), true)
         );
     }
@@ -321,8 +364,42 @@ mod tests {
     fn only_the_first_standby_reclaims_beside_the_generator() {
         let (mut election, now) = (Election::default(), Instant::now());
         for (place, reclaims) in [(1, true), (2, false), (1, true), (0, false)] {
-            let _ = election.step(worker("a", 1, place), now);
+            let _ = election.step(worker("a", 1, place), now, now);
             assert_eq!(election.reclaims, reclaims, "place {place}");
+        }
+    }
+
+    #[test]
+    fn a_generator_works_never_while_it_is_alone_or_always() {
+        use GeneratorWorks::{Alone, Always, Never};
+        let now = Instant::now();
+        for (generator_works, alone, beside_one) in [
+            (Never, false, false),
+            (Alone, true, false),
+            (Always, true, true),
+        ] {
+            let mut election = Election {
+                generator_works,
+                ..Election::default()
+            };
+            let mut works = |standbys| election.step(beside(standbys, 1), now, now).role.works();
+            assert_eq!((works(0), works(1), works(0)), (alone, beside_one, alone));
+        }
+    }
+
+    #[test]
+    fn a_generator_lacks_a_worker_only_if_it_does_not_work_itself() {
+        use GeneratorWorks::{Alone, Always, Never};
+        let now = Instant::now();
+        for (generator_works, expected) in [(Never, true), (Alone, false), (Always, false)] {
+            let mut election = Election {
+                generator_works,
+                ..Election::default()
+            };
+            let _ = election.step(beside(0, 1), now, now);
+            let later = now + Duration::from_secs(5);
+            let step = election.step(beside(0, 1), later, later);
+            assert_eq!(step.lacks_worker, expected, "{generator_works:?}");
         }
     }
 

@@ -65,7 +65,8 @@ pub trait Source: Send + 'static {
     fn generate(&mut self, seq: u64, text: &mut Vec<u8>) -> impl Future<Output = ()> + Send;
 }
 
-/// Handles messages. Runs on a worker, for up to `concurrency` messages at the same time.
+/// Handles messages. Runs on a worker, for up to `concurrency` messages at the same time. A closure
+/// becomes one by [`handler`](crate::handler).
 pub trait Handler: Send + Sync + 'static {
     /// Handles one message. What is staged in `effects` is written to Redis in the step that commits
     /// the message. [`HandlerError`] says what becomes of a message that fails; a plain error that
@@ -73,7 +74,7 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// It may run again for a message whose worker died before its commit; the commit
     /// happens once. A panic counts as a plain error. It must not block its thread: the
-    /// node's beat may live on it.
+    /// node's beat may live on it. [`blocking`](crate::blocking) makes a handler that may.
     fn handle(
         &self,
         message: Message<'_>,

@@ -64,6 +64,16 @@ impl HandlerError {
         &self.reason
     }
 
+    /// What becomes of the message, in a word for its span.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn outcome(&self) -> &'static str {
+        match self.remedy {
+            Remedy::Retry { .. } => "retry",
+            Remedy::Reject => "rejected",
+            Remedy::GiveBack => "given back",
+        }
+    }
+
     /// Whether the message is rejected for good.
     pub fn is_final(&self) -> bool {
         self.remedy == Remedy::Reject

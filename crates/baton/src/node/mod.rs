@@ -14,6 +14,7 @@ pub(crate) mod handler;
 pub(crate) mod handler_error;
 mod janitor;
 pub(crate) mod meter;
+mod no_worker;
 mod outbox;
 mod pack_cache;
 mod schedule;
@@ -110,6 +111,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             role: watch::Sender::new(Role::Unknown),
             stop: watch::Sender::new(None),
             beat_now: Notify::new(),
+            lane_wake: Notify::new(),
             above: AtomicU64::new(0),
             meter: self.meter,
             packs: PackCache::default(),
@@ -119,20 +121,28 @@ impl<S: Source, H: Handler> Node<S, H> {
         });
 
         let Parts {
+            mut lanes,
             mut duties,
             mut services,
         } = spawn_parts(&ctx, self.source, self.handler);
         let ended = tokio::select! {
             () = stop => Ok(()),
+            ended = first_error(&mut lanes) => ended,
             ended = first_error(&mut duties) => ended,
             ended = first_error(&mut services) => ended,
         };
         ctx.stop.send_replace(Some(Instant::now()));
-        let finished = first_error(&mut duties).await;
+        let resigned = first_error(&mut duties).await;
+        // The fleet has its next generator while handlers of this one still run.
+        let generates = ctx.generates();
+        if generates {
+            leave(&ctx).await;
+        }
+        let finished = resigned.and(first_error(&mut lanes).await);
         services.shutdown().await;
-        crash::point("before-leave");
-        // Other nodes notice the absence of a node that could not leave.
-        let _ = tokio::time::timeout(LEAVE_TIMEOUT, ctx.store.leave()).await;
+        if !generates {
+            leave(&ctx).await;
+        }
         ctx.emit(Event::Stopped);
         ended.and(finished)
     }
@@ -170,20 +180,29 @@ impl<S: Source, H: Handler> Node<S, H> {
     }
 }
 
+/// Leaves the fleet; resigns if this node holds the lease.
+async fn leave(ctx: &Context) {
+    crash::point("before-leave");
+    // Other nodes notice the absence of a node that could not leave.
+    let _ = tokio::time::timeout(LEAVE_TIMEOUT, ctx.store.leave()).await;
+}
+
 /// The tasks of a running node.
 struct Parts {
-    /// They end in good order when the node stops.
+    /// They end in good order when the node stops: the messages in hand are committed or given back.
+    lanes: JoinSet<Result<(), Error>>,
+    /// Election and generator. They end at once when the node stops.
     duties: JoinSet<Result<(), Error>>,
-    /// They serve the duties until those have ended.
+    /// They serve the others until those have ended.
     services: JoinSet<Result<(), Error>>,
 }
 
 fn spawn_parts<S: Source, H: Handler>(ctx: &Arc<Context>, source: S, handler: H) -> Parts {
-    let (mut duties, mut services) = (JoinSet::new(), JoinSet::new());
+    let (mut lanes, mut duties, mut services) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let handler = Arc::new(handler);
     for lane in 0..ctx.config.concurrency {
         let (ctx, handler) = (Arc::clone(ctx), Arc::clone(&handler));
-        duties.spawn(Lane::new(ctx, handler, lane).run());
+        lanes.spawn(Lane::new(ctx, handler, lane).run());
     }
     let own = Arc::clone(ctx);
     duties.spawn(async move { generator::run(&own, source).await });
@@ -197,7 +216,11 @@ fn spawn_parts<S: Source, H: Handler>(ctx: &Arc<Context>, source: S, handler: H)
     services.spawn(async move { claim_keeper::run(&own).await });
     let own = Arc::clone(ctx);
     services.spawn(async move { report_rates(&own).await });
-    Parts { duties, services }
+    Parts {
+        lanes,
+        duties,
+        services,
+    }
 }
 
 /// Logs what happened to the connections, and keeps the reason for the node's health.
@@ -254,7 +277,7 @@ async fn report_rates(ctx: &Context) -> Result<(), Error> {
         before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
         let seconds = (before.0 - at).as_secs_f64();
         ctx.emit(Event::Snapshot {
-            generator: ctx.role.borrow().epoch().is_some(),
+            generator: ctx.generates(),
             published_per_s: (before.1 - published) as f64 / seconds,
             processed_per_s: (before.2 - processed) as f64 / seconds,
             pending: census.pending,

@@ -64,6 +64,8 @@ pub enum Warning {
         /// Why, in the handler's words.
         reason: String,
     },
+    /// The fleet has no worker: messages wait.
+    NoWorker,
     /// Redis answers and takes no messages.
     CannotPublish {
         /// Why, in Redis's words.
@@ -125,6 +127,9 @@ impl fmt::Display for Warning {
             Self::HandlerUnavailable { reason } => write!(
                 f,
                 "the handler cannot work: {reason}; messages wait, and no attempt counts"
+            ),
+            Self::NoWorker => f.write_str(
+                "no worker: messages wait; start another copy, or let the generator work alone",
             ),
             Self::CannotPublish { reason } => write!(f, "cannot publish for now: {reason}"),
         }

@@ -13,6 +13,7 @@ mod batch;
 mod claim;
 mod commit;
 mod lane;
+mod message_span;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -58,8 +59,30 @@ struct LaneSlot {
 }
 
 impl LaneSlot {
-    /// Sleeps until the bell rings or it is time to claim anyway.
+    /// Sleeps until messages may wait, then claims.
     async fn sleep(&mut self) -> Result<Option<HeldClaim>, Error> {
+        match self.ctx.generates() {
+            true => self.sleep_beside_generator().await,
+            false => self.sleep_at_bell().await,
+        }
+    }
+
+    /// Sleeps until the generator of this node has published, or has beaten: no bell rings for a
+    /// generator. Each beat returns what the dead held, so nothing waits longer than until then.
+    async fn sleep_beside_generator(&mut self) -> Result<Option<HeldClaim>, Error> {
+        tokio::select! {
+            () = self.ctx.lane_wake.notified() => {}
+            () = self.ctx.role_is(|role| !role.generates_and_works()) => {}
+            () = self.ctx.stopped() => {}
+        }
+        match self.ctx.interrupted() {
+            true => Ok(None),
+            false => self.claim(None).await,
+        }
+    }
+
+    /// Sleeps until the bell rings or it is time to claim anyway.
+    async fn sleep_at_bell(&mut self) -> Result<Option<HeldClaim>, Error> {
         let asked = self.asked_now();
         let answer = tokio::select! {
             answer = self.wait_and_claim() => answer,
@@ -89,7 +112,14 @@ impl LaneSlot {
         if *self.ctx.role.borrow() != Role::Worker {
             return Ok(Claim::Empty);
         }
-        turn.wait_and_claim(self.call()).await
+        tokio::select! {
+            claim = turn.wait_and_claim(self.call()) => claim,
+            // The claim that was sent ahead may have taken messages on its way out: a claim under
+            // the same number finds them.
+            () = self.ctx.role_is(Role::generates_and_works) => {
+                self.ctx.store.claim(self.call()).await
+            }
+        }
     }
 
     /// Claims until Redis gives messages or has none. `answer` is the answer to a first call.
@@ -171,6 +201,8 @@ impl LaneSlot {
         let number = self.numbers.next();
         self.numbers.use_up(number);
         self.ctx.held_claims.insert(&self.slot, number, asked.at);
+        // More messages may wait.
+        self.ctx.wake_lane();
         let pack = self.pack_of(range, pack, asked.run_id).await?;
         if let Some(pack) = pack {
             return Ok(Some(HeldClaim {
@@ -222,6 +254,7 @@ impl LaneSlot {
         let give_back = || self.ctx.store.give_back(&self.slot, number);
         // A claim that is lost holds nothing.
         let (Some(GiveBack::Ok | GiveBack::Lost) | None) = self.insist(give_back).await?;
+        self.ctx.wake_lane();
         Ok(())
     }
 

@@ -22,6 +22,8 @@ Examples:
       Start a node of another fleet on another Redis.
   baton run --interval 0 --concurrency 8 --log json
       Generate at full speed, handle eight at a time, log for programs.
+  baton run --generator-works alone
+      Be a fleet of one: generate and handle, until another copy starts.
   baton getErrors > failed.txt
       Take all failed messages. `baton errors` prints them and removes none.
   baton status --json | jq .generator.node

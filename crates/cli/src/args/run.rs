@@ -44,6 +44,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", env = "BATON_CONCURRENCY", default_value = "1",
           value_parser = concurrency)]
     pub(crate) concurrency: usize,
+    /// Whether the generator handles messages, too
+    #[arg(
+        long,
+        value_name = "WHEN",
+        env = "BATON_GENERATOR_WORKS",
+        default_value = "never"
+    )]
+    pub(crate) generator_works: GeneratorWorks,
     /// Pretended handling time of every message
     #[arg(long, value_name = "TIME", env = "BATON_WORK", default_value = "0ms",
           value_parser = work)]
@@ -90,6 +98,26 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GeneratorWorks {
+    /// It only generates
+    Never,
+    /// While it is the only copy of its fleet
+    Alone,
+    /// As every other copy does
+    Always,
+}
+
+impl From<GeneratorWorks> for baton::GeneratorWorks {
+    fn from(works: GeneratorWorks) -> Self {
+        match works {
+            GeneratorWorks::Never => Self::Never,
+            GeneratorWorks::Alone => Self::Alone,
+            GeneratorWorks::Always => Self::Always,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people
     Text,
@@ -108,6 +136,7 @@ impl RunArgs {
             .concurrency(self.concurrency)
             .attempts(self.attempts)
             .backoff(self.backoff)
+            .generator_works(self.generator_works.into())
             .missed(self.missed)
             .max_pending(self.max_pending)
             .max_errors(self.max_errors)

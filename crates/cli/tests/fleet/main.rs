@@ -11,6 +11,7 @@ mod election;
 mod exec;
 mod fake_clock;
 mod flow;
+mod generator_works;
 mod lanes;
 mod lost_data;
 mod redis_refuses;

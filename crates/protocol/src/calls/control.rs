@@ -23,6 +23,8 @@ pub enum Beat {
         next: Duration,
         /// Redis's clock in ms.
         now_ms: u64,
+        /// How many of the two first standbys there are; 0 if no other node is present.
+        standbys: u64,
     },
     /// Another node holds the lease.
     Worker {

@@ -28,10 +28,11 @@ pub fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {
     let call = scripts::BEAT.name;
     let millis = |value| Ok::<_, Error>(Duration::from_millis(number(call, value)?));
     match worded(call, answer)? {
-        (b"generator", [epoch, next, now]) => Ok(Beat::Generator {
+        (b"generator", [epoch, next, now, standbys]) => Ok(Beat::Generator {
             epoch: number(call, epoch)?,
             next: millis(next)?,
             now_ms: number(call, now)?,
+            standbys: number(call, standbys)?,
         }),
         (b"worker", [generator, epoch, next, now, place]) => Ok(Beat::Worker {
             generator: string(call, generator)?,

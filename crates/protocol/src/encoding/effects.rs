@@ -18,6 +18,13 @@ pub(crate) struct Effect {
     pub(crate) args: Vec<Vec<u8>>,
 }
 
+/// None.
+impl From<()> for Effects {
+    fn from((): ()) -> Self {
+        Self::default()
+    }
+}
+
 impl Effects {
     /// Sets a string.
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {

@@ -18,13 +18,15 @@
 --   8 above          an epoch that the lease must exceed; 0 for any
 --   9 first_beat_ms  after what time a first standby beats again
 -- Returns
---   {'generator', epoch, next_ms, now}              the node has the lease
+--   {'generator', epoch, next_ms, now, standbys}    the node has the lease. Standbys is how many
+--                                                   of the first standbys there are: 0, 1 or 2
 --   {'worker', holder, epoch, next_ms, now, place}  another node has it. Place 1 and 2 are the
 --                                                   first standbys, 0 is any other node
 --   {'protocol', version}                           the fleet uses another protocol version
 -- Invariants
 --   The lease has one holder. The epoch only grows, and a new holder has a new epoch.
---   A node that becomes a first standby by this beat is called: it beats at once.
+--   A node that becomes a first standby by this beat is called: it beats at once. The first node
+--   that joins a generator calls that generator.
 --   Each new epoch adds a line to `takeovers`, "epoch node since gap how from". The gap is how
 --   long the lease may have been without a living holder, in ms. How is one of:
 --     first     no node had the lease before
@@ -135,6 +137,7 @@ if line_moves then
   end
 end
 if new_holder ~= node then
+  if joins and place == 1 then redis.call('PUBLISH', call_prefix .. holder, '') end
   local next_ms = place and first_beat_ms or beat_ms
   return {'worker', holder, string.format('%.0f', epoch), next_ms, now, place or 0}
 end
@@ -148,4 +151,4 @@ end
 local epoch_text = string.format('%.0f', epoch)
 redis.call('HSET', generator, 'node', node, 'epoch', epoch_text, 'until', now + ttl_ms,
   'run', run_id)
-return {'generator', epoch_text, math.floor(ttl_ms / 3), now}
+return {'generator', epoch_text, math.floor(ttl_ms / 3), now, #standbys}

@@ -34,6 +34,7 @@ async fn the_first_beat_takes_the_lease_with_epoch_one() {
         epoch: 1,
         next,
         now_ms,
+        standbys: 0,
     } = beat
     else {
         panic!("{beat:?}");

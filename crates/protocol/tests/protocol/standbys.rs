@@ -83,6 +83,33 @@ async fn a_later_node_moves_up_when_those_before_it_die() {
     assert_eq!(fleet.only("joined").await, ["joined: {a=1, d=4, e=5}"]);
 }
 
+/// How many standbys a generator hears of.
+async fn standbys(generator: &Store) -> u64 {
+    match beat(generator).await {
+        Beat::Generator { standbys, .. } => standbys,
+        Beat::Worker { .. } => panic!("{} is a worker", generator.node()),
+    }
+}
+
+#[tokio::test]
+async fn a_generator_hears_whether_other_nodes_are_present_and_the_first_of_them_calls_it() {
+    let fleet = Fleet::new().await;
+    let a = fleet.node("a").await;
+    assert_eq!(standbys(&a).await, 0);
+    let b = fleet.node("b").await;
+    let _ = beat(&b).await;
+    tokio::time::timeout(LONG, a.wait_called()).await.unwrap();
+    assert_eq!(standbys(&a).await, 1);
+    let (c, d) = (fleet.node("c").await, fleet.node("d").await);
+    let _ = (beat(&c).await, beat(&d).await);
+    assert_eq!(standbys(&a).await, 2);
+    drop((b, c, d));
+    for name in ["b", "c", "d"] {
+        fleet.wait_absent(name).await;
+    }
+    assert_eq!(standbys(&a).await, 0);
+}
+
 #[tokio::test]
 async fn a_silent_standby_loses_its_place_though_it_is_connected() {
     let fleet = Fleet::new().await;

@@ -38,6 +38,7 @@ impl Script<'_> {
         standbys.retain(|name| Some(*name) != generator);
         standbys.truncate(FIRST_STANDBYS);
         let place = self.standby_place(node, &standbys);
+        let standbys = standbys.len();
         let (how, last_alive) = self.cause(node, &gone);
 
         self.state.seen.insert(node, now);
@@ -70,6 +71,7 @@ impl Script<'_> {
             epoch: lease.epoch,
             next: ttl / 3,
             now,
+            standbys: standbys as u64,
         }
     }
 

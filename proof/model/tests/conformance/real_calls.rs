@@ -192,10 +192,12 @@ fn beat(beat: Beat) -> Result<Reply, SequenceError> {
             epoch,
             next,
             now_ms,
+            standbys,
         } => Reply::Generator {
             epoch,
             next: ms(next),
             now: now_ms as Ms,
+            standbys,
         },
         Beat::Worker {
             generator,

@@ -98,6 +98,7 @@ impl<S: Source> Reign<'_, S> {
             prepared.announced = true;
             crash::point("after-publish");
             self.ctx.meter.has_published(prepared.count);
+            self.ctx.wake_lane();
             self.ctx.emit(Event::Published {
                 epoch: self.epoch,
                 first: prepared.first,

@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::claim::HeldClaim;
+use super::message_span::MessageSpan;
 use super::{LaneBatchSize, LaneSlot, STOP_GRACE};
 use crate::node::batch_size::MOMENT;
 use crate::node::context::Context;
@@ -103,7 +104,12 @@ impl<H: Handler> BatchHandler<H> {
         }
         let began = Instant::now();
         let parts = if beside { PARTS_BESIDE } else { 1 };
-        let part = (last - first + 1).div_ceil(parts);
+        let part = match self.ctx.generates() {
+            // Beat and publishing do not wait for a batch.
+            true if self.batch_size.get().is_slow() => 1,
+            true => CHECK_EVERY,
+            false => (last - first + 1).div_ceil(parts),
+        };
         let count = self
             .handle_each(slot, held, began, part, &mut handled)
             .await?;
@@ -156,10 +162,12 @@ impl<H: Handler> BatchHandler<H> {
                 }
             }
             let message = self.message(&texts, held.range, seq, &batch.outcomes);
+            let span = MessageSpan::new(&self.ctx, &message);
             let mut effects = Effects::default();
             let ended = {
-                let handling = AssertUnwindSafe(self.handler.handle(message, &mut effects));
-                let mut handling = std::pin::pin!(handling.catch_unwind());
+                let handling = span.around(self.handler.handle(message, &mut effects));
+                let handling = AssertUnwindSafe(handling).catch_unwind();
+                let mut handling = std::pin::pin!(handling);
                 match poll_once(handling.as_mut()).await {
                     Poll::Ready(ended) => {
                         waited = false;
@@ -175,7 +183,9 @@ impl<H: Handler> BatchHandler<H> {
             let Some(ended) = ended else {
                 break;
             };
-            match ended.unwrap_or_else(|_| Err("the handler panicked".into())) {
+            let ended = ended.unwrap_or_else(|_| Err("the handler panicked".into()));
+            span.record(&ended);
+            match ended {
                 Ok(()) => batch.outcomes.done(effects),
                 Err(error) if error.remedy == Remedy::GiveBack => {
                     batch.unavailable = Some(error.reason);

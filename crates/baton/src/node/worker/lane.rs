@@ -48,13 +48,13 @@ impl<H: Handler> Lane<H> {
         }
     }
 
-    /// Works whenever this node is a worker, until it stops.
+    /// Works whenever this node's role is to work, until it stops.
     pub(crate) async fn run(mut self) -> Result<(), Error> {
         loop {
             tokio::select! {
                 biased;
                 () = self.ctx.stopped() => return Ok(()),
-                () = self.ctx.role_is(|role| role == Role::Worker) => {}
+                () = self.ctx.role_is(Role::works) => {}
             }
             self.work().await?;
         }
