@@ -2,7 +2,7 @@
 
 use baton_log::LogEvent;
 
-use crate::support::{assert_each_once, fleet_of, server, wait_claimed, wait_for};
+use crate::support::{assert_each_once, fleet_of, server, wait_for};
 
 const NO_WORKER: &str =
     "no worker: messages wait; start another copy or use --generator-works alone";
@@ -10,14 +10,16 @@ const NO_WORKER: &str =
 #[test]
 fn a_fleet_of_one_handles_its_messages_though_it_is_killed_and_started_again() {
     let server = server();
-    let args = "--generator-works alone --interval 5ms --work 20ms --concurrency 2 --messages 200";
+    let args = "--generator-works alone --interval 5ms --work 20ms --concurrency 2 --messages 600";
     let mut fleet = fleet_of(1, &server, args);
+    let mut mark = 0;
     for copy in 0..4 {
-        wait_claimed(&server, 1);
+        wait_for(&fleet, mark, "work", |told| told.is_processed());
         fleet.kill9(copy).unwrap();
+        mark = fleet.mark();
         assert_eq!(fleet.start().unwrap(), copy + 1);
     }
-    assert_each_once(&fleet, &server, 200);
+    assert_each_once(&fleet, &server, 600);
 }
 
 #[test]
