@@ -7,15 +7,9 @@
 //! Bring a [`Source`] that makes messages and a handler for them, and run a [`Node`] in every copy:
 //!
 //! ```no_run
-//! use baton::{Effects, FleetName, Json, Node, Rejected, Source, Target, handler};
+//! use std::time::Duration;
 //!
-//! struct Orders;
-//!
-//! impl Source for Orders {
-//!     async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
-//!         text.extend_from_slice(format!(r#"{{"customer": "Ada", "amount": {seq}}}"#).as_bytes());
-//!     }
-//! }
+//! use baton::{Effects, FleetName, Json, Node, Rejected, Target, handler, interval};
 //!
 //! #[derive(serde::Deserialize)]
 //! struct Order {
@@ -24,6 +18,9 @@
 //! }
 //!
 //! # async fn run() -> Result<(), baton::Error> {
+//! let orders = interval(Duration::from_millis(500), |seq, text| {
+//!     text.extend_from_slice(format!(r#"{{"customer": "Ada", "amount": {seq}}}"#).as_bytes());
+//! });
 //! let total = handler(|Json(order): Json<Order>| async move {
 //!     if order.amount > 1_000_000 {
 //!         return Err(Rejected::new("too much").into());
@@ -33,7 +30,7 @@
 //!     Ok(effects)
 //! });
 //! let target = Target::parse("redis://localhost")?;
-//! let node = Node::builder(FleetName::new("orders")?).build(target, Orders, total)?;
+//! let node = Node::builder(FleetName::new("orders")?).build(target, orders, total)?;
 //! node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
 //! # }
 //! ```
@@ -89,6 +86,7 @@ mod inspector;
 mod node;
 mod observe;
 mod payload;
+mod source;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -98,12 +96,15 @@ pub use inspector::Inspector;
 pub use node::Node;
 pub use node::backoff::Backoff;
 pub use node::builder::NodeBuilder;
-pub use node::config::{GeneratorWorks, Missed};
+pub use node::config::GeneratorWorks;
 pub use node::event::Event;
-pub use node::handler::{Handler, Key, Message, Source};
+pub use node::handler::{Handler, Key, Message};
 pub use node::handler_error::{HandlerError, Rejected};
 pub use node::warning::Warning;
 pub use payload::{Json, OwnedMessage, Payload};
+pub use source::{
+    Batch, FleetClock, Flow, Interval, Missed, Position, Source, SourceError, interval,
+};
 
 /// What an [`Inspector`] and a watch return.
 pub mod inspect {

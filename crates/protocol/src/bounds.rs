@@ -12,6 +12,9 @@ pub const MAX_TTL_MS: u64 = 3_600_000;
 /// Messages of the largest pack. A range of a larger one is none of ours.
 pub const MAX_PACK_MESSAGES: u64 = 1000;
 
+/// Bytes of the longest cursor of a source.
+pub const MAX_CURSOR_BYTES: usize = 64 << 10;
+
 /// Bytes of the largest pack that passes through the scripts. The generator and the workers send and
 /// read larger ones with plain commands: a script copies every text, but needs no round trip more.
 pub const SMALL_PACK_BYTES: usize = 1024;

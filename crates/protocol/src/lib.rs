@@ -28,12 +28,11 @@ pub use calls::{
     Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal, Settle, Settled, Slot, Store,
     Wanted, decode, exact,
 };
-pub use encoding::cursor::Cursor;
 pub use encoding::effect_lines::EffectsError;
 pub use encoding::effects::Effects;
 pub use encoding::ledger::{Digest, Entry, Ledger};
 pub use encoding::note::Note;
-pub use encoding::pack::{OwnedPack, Pack, PackBuilder, Range, set_origin};
+pub use encoding::pack::{OwnedPack, Pack, PackBuilder, Range};
 pub use encoding::record::{self, FailedMessage, FailedPreview};
 pub use encoding::takeover::{Takeover, TakeoverCause};
 pub use error::{Error, Setting};

@@ -75,7 +75,7 @@ impl Role {
 pub(crate) struct Context {
     pub(crate) store: Store,
     pub(crate) config: Config,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) witness: Witness,
     pub(crate) role: watch::Sender<Role>,
     /// Since when the node stops; none while it runs.

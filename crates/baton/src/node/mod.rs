@@ -4,7 +4,7 @@ pub(crate) mod backoff;
 mod batch_size;
 pub(crate) mod builder;
 mod claim_keeper;
-mod clock;
+pub(crate) mod clock;
 pub(crate) mod config;
 mod context;
 mod election;
@@ -17,7 +17,7 @@ pub(crate) mod meter;
 mod no_worker;
 mod outbox;
 mod pack_cache;
-mod schedule;
+mod source_task;
 pub(crate) mod warning;
 mod witness;
 mod worker;
@@ -106,7 +106,7 @@ impl<S: Source, H: Handler> Node<S, H> {
         let ctx = Arc::new(Context {
             store,
             config: self.config,
-            clock: Clock::new(),
+            clock: Arc::new(Clock::new()),
             witness: Witness::default(),
             role: watch::Sender::new(Role::Unknown),
             stop: watch::Sender::new(None),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton::{Backoff, FleetName, Missed, Node, NodeBuilder};
+use baton::{Backoff, FleetName, Missed, Node, NodeBuilder, Source};
 use clap::ValueEnum;
 
 use super::handler::HandlerArgs;
@@ -129,7 +129,6 @@ impl RunArgs {
     /// The settings of the node.
     pub(crate) fn settings(&self, fleet: FleetName) -> NodeBuilder {
         Node::builder(fleet)
-            .interval(self.interval)
             .messages(self.messages)
             .lease_ttl(self.lease_ttl)
             .claim_ttl(self.claim_ttl)
@@ -137,17 +136,27 @@ impl RunArgs {
             .attempts(self.attempts)
             .backoff(self.backoff)
             .generator_works(self.generator_works.into())
-            .missed(self.missed)
             .max_pending(self.max_pending)
             .max_errors(self.max_errors)
             .keep_errors(self.keep_errors)
             .allow_eviction(self.allow_eviction)
     }
+
+    /// The task's source: a text every interval. `append` makes it.
+    pub(crate) fn texts(
+        &self,
+        mut append: impl FnMut(&mut Vec<u8>) + Send + 'static,
+    ) -> impl Source {
+        baton::interval(self.interval, move |_, text| append(text)).missed(self.missed)
+    }
 }
 
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text, LONGEST_INTERVAL)?;
-    checked(interval, |settings| settings.interval(interval))
+    if interval > Duration::ZERO && interval < Duration::from_millis(1) {
+        return Err("the interval is zero (full speed) or at least 1 ms".to_owned());
+    }
+    Ok(interval)
 }
 
 fn lease_ttl(text: &str) -> Result<Duration, String> {
@@ -189,15 +198,14 @@ fn backoff(text: &str) -> Result<Backoff, String> {
 }
 
 fn missed(text: &str) -> Result<Missed, String> {
-    let missed = match text.split_once(':') {
-        None if text == "catch-up" => Missed::default(),
-        None if text == "skip" => Missed::Skip,
-        Some(("catch-up", time)) => Missed::CatchUp {
-            at_most: duration(time, Duration::MAX)?,
-        },
-        _ => return Err("write catch-up, catch-up:TIME (such as catch-up:30m) or skip".to_owned()),
-    };
-    checked(missed, |settings| settings.missed(missed))
+    match text.split_once(':') {
+        None if text == "catch-up" => Ok(Missed::default()),
+        None if text == "skip" => Ok(Missed::Skip),
+        Some(("catch-up", time)) => Ok(Missed::CatchUp {
+            at_most: duration(time, LONGEST_INTERVAL)?,
+        }),
+        _ => Err("write catch-up, catch-up:TIME (such as catch-up:30m) or skip".to_owned()),
+    }
 }
 
 fn max_pending(text: &str) -> Result<u64, String> {

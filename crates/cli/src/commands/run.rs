@@ -33,9 +33,11 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let name = Arc::new(OnceLock::new());
     let log = Log::start(args.log, shutdown.clone(), Arc::clone(&name));
     let log = Arc::new(log.context("cannot start the thread of the log")?);
-    let source = RandomText::new();
+    let texts = RandomText::new();
     #[cfg(feature = "chaos")]
-    let source = crate::workload::HostileText::mixed_into(source);
+    let texts = crate::workload::HostileText::mixed_into(texts);
+    let mut texts = texts;
+    let source = args.texts(move |text| texts.append(text));
     let events = Arc::clone(&log);
     let observe = move |event: &Event| events.tell(event);
     let handler = NodeHandler::new(args, push, &log);

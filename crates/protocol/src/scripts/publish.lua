@@ -15,7 +15,7 @@
 --   3 first     sequence number of the pack's first message
 --   4 last      sequence number of its last message
 --   5 count     of its messages
---   6 cursor    where the schedule stands afterwards; opaque
+--   6 cursor    where the source stands after these messages; opaque
 --   7 max_open  backpressure: how many messages may wait or be claimed
 --   8 bytes     the pack; opaque. '' if it is staged
 --   9 digest    of the texts, for the ledger; '' if the fleet keeps none
@@ -30,6 +30,7 @@
 --   {'missing'}              there is no staged pack: the generator sends it again
 -- Invariants
 --   Sequence numbers have no gap. Only the node and epoch of the fence publish.
+--   The fence's cursor is that of the pack that ends with its last number.
 --   A full server refuses all of a pack: its staging, or here the first write of a small one.
 --   A staged pack expires unless this script takes it. No other generator writes its key.
 local fence, queue, pack, staged, stats, idle, bell, ledger = unpack(KEYS)

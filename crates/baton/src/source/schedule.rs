@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use crate::Missed;
+use super::Missed;
+use super::batch::LeftOut;
 
 /// How many messages are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,6 +36,11 @@ impl Schedule {
             missed,
             next: None,
         }
+    }
+
+    /// Decides what becomes of missed ticks.
+    pub(crate) fn set_missed(&mut self, missed: Missed) {
+        self.missed = missed;
     }
 
     /// Goes on where another generator stood; begins anew if that is not known.
@@ -82,6 +88,20 @@ impl Schedule {
         Due {
             count: (made_up as u64) + 1,
             left_out: if counted { passed_over as u64 } else { 0 },
+        }
+    }
+
+    /// What was left out, in words for people.
+    pub(crate) fn left_out(&self, due: Due) -> LeftOut {
+        let at_most = match self.missed {
+            Missed::CatchUp { at_most } => at_most,
+            Missed::Skip => Duration::ZERO,
+        };
+        let interval = u64::try_from(self.interval).unwrap_or_default();
+        LeftOut {
+            count: due.left_out,
+            of_ms: interval.saturating_mul(due.left_out),
+            at_most_ms: u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX),
         }
     }
 
