@@ -68,84 +68,6 @@ impl Node<(), ()> {
     pub fn builder(fleet: FleetName) -> NodeBuilder {
         NodeBuilder::new(fleet)
     }
-}
-
-impl<S, H> std::fmt::Debug for Node<S, H> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Node")
-            .field("name", &self.name)
-            .field("target", &self.target)
-            .field("config", &self.config)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<S: Source, H: Handler> Node<S, H> {
-    /// Its name: unique among all nodes of all times.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What it counts about itself; goes on counting while the node runs.
-    pub fn meter(&self) -> Arc<Meter> {
-        Arc::clone(&self.meter)
-    }
-
-    /// Runs until `stop` resolves. Then the node resigns, gives the handlers that run five seconds to
-    /// end, gives back the other messages, and leaves. While Redis is away it waits. Returns early
-    /// only with an error that does not pass by itself.
-    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
-        let mut stop = std::pin::pin!(stop);
-        let store = tokio::select! {
-            store = self.join() => store?,
-            () = &mut stop => {
-                (self.observe)(&Event::Stopped);
-                return Ok(());
-            }
-        };
-        let ctx = Arc::new(Context {
-            store,
-            config: self.config,
-            clock: Arc::new(Clock::new()),
-            witness: Witness::default(),
-            role: watch::Sender::new(Role::Unknown),
-            stop: watch::Sender::new(None),
-            beat_now: Notify::new(),
-            lane_wake: Notify::new(),
-            above: AtomicU64::new(0),
-            meter: self.meter,
-            packs: PackCache::default(),
-            handling: Arc::default(),
-            held_claims: HeldClaims::default(),
-            observe: self.observe,
-        });
-
-        let Parts {
-            mut lanes,
-            mut duties,
-            mut services,
-        } = spawn_parts(&ctx, self.source, self.handler);
-        let ended = tokio::select! {
-            () = stop => Ok(()),
-            ended = first_error(&mut lanes) => ended,
-            ended = first_error(&mut duties) => ended,
-            ended = first_error(&mut services) => ended,
-        };
-        ctx.stop.send_replace(Some(Instant::now()));
-        let resigned = first_error(&mut duties).await;
-        // The fleet has its next generator while handlers of this one still run.
-        let generates = ctx.generates();
-        if generates {
-            leave(&ctx).await;
-        }
-        let finished = resigned.and(first_error(&mut lanes).await);
-        services.shutdown().await;
-        if !generates {
-            leave(&ctx).await;
-        }
-        ctx.emit(Event::Stopped);
-        ended.and(finished)
-    }
 
     /// Connects, however long it takes, and makes sure that a fleet can live here.
     async fn join(&self) -> Result<Store, Error> {
@@ -177,6 +99,95 @@ impl<S: Source, H: Handler> Node<S, H> {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+impl<S, H> std::fmt::Debug for Node<S, H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("name", &self.name)
+            .field("target", &self.target)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Source, H: Handler> Node<S, H> {
+    /// Its name: unique among all nodes of all times.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it counts about itself; goes on counting while the node runs.
+    pub fn meter(&self) -> Arc<Meter> {
+        Arc::clone(&self.meter)
+    }
+
+    /// Runs until `stop` resolves. Then the node resigns, gives the handlers that run five seconds to
+    /// end, gives back the other messages, and leaves. While Redis is away it waits. Returns early
+    /// only with an error that does not pass by itself.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
+        let mut stop = std::pin::pin!(stop);
+        let (source, handler) = (self.source, self.handler);
+        // Only tasks share the handler between threads, and none the source.
+        let node = Node {
+            source: (),
+            handler: (),
+            target: self.target,
+            config: self.config,
+            name: self.name,
+            meter: self.meter,
+            observe: self.observe,
+        };
+        let store = tokio::select! {
+            store = node.join() => store?,
+            () = &mut stop => {
+                (node.observe)(&Event::Stopped);
+                return Ok(());
+            }
+        };
+        let ctx = Arc::new(Context {
+            store,
+            config: node.config,
+            clock: Arc::new(Clock::new()),
+            witness: Witness::default(),
+            role: watch::Sender::new(Role::Unknown),
+            stop: watch::Sender::new(None),
+            beat_now: Notify::new(),
+            lane_wake: Notify::new(),
+            above: AtomicU64::new(0),
+            meter: node.meter,
+            packs: PackCache::default(),
+            handling: Arc::default(),
+            held_claims: HeldClaims::default(),
+            observe: node.observe,
+        });
+
+        let Parts {
+            mut lanes,
+            mut duties,
+            mut services,
+        } = spawn_parts(&ctx, source, handler);
+        let ended = tokio::select! {
+            () = stop => Ok(()),
+            ended = first_error(&mut lanes) => ended,
+            ended = first_error(&mut duties) => ended,
+            ended = first_error(&mut services) => ended,
+        };
+        ctx.stop.send_replace(Some(Instant::now()));
+        let resigned = first_error(&mut duties).await;
+        // The fleet has its next generator while handlers of this one still run.
+        let generates = ctx.generates();
+        if generates {
+            leave(&ctx).await;
+        }
+        let finished = resigned.and(first_error(&mut lanes).await);
+        services.shutdown().await;
+        if !generates {
+            leave(&ctx).await;
+        }
+        ctx.emit(Event::Stopped);
+        ended.and(finished)
     }
 }
 

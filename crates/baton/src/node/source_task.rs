@@ -140,7 +140,7 @@ async fn run<S: Source>(
         received: orders,
         waiting: VecDeque::new(),
     };
-    let (mut opening, mut is_open) = (0, false);
+    let (mut opening, mut is_open, mut is_closed) = (0, false, true);
     while let Some(order) = orders.next().await {
         let answer = match order {
             Order::Open {
@@ -148,7 +148,7 @@ async fn run<S: Source>(
                 next_seq,
                 cursor,
             } => {
-                opening = number;
+                (opening, is_closed) = (number, false);
                 let from = Position {
                     next_seq,
                     cursor: cursor.as_deref(),
@@ -164,11 +164,12 @@ async fn run<S: Source>(
                 orders.or_interrupted(source.accepted(&cursor)).await;
                 None
             }
-            Order::Close => {
-                is_open = false;
+            Order::Close if !is_closed => {
+                (is_open, is_closed) = (false, true);
                 orders.or_interrupted(source.close()).await;
                 None
             }
+            Order::Close => None,
         };
         if let Some(answer) = answer {
             let _ = made.send((opening, answer));

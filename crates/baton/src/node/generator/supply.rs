@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_protocol::bounds::MAX_CURSOR_BYTES;
+use baton_protocol::bounds::{MAX_CURSOR_BYTES, MAX_PACK_MESSAGES};
 use baton_protocol::{Backoff, PackBuilder};
 use tokio::time::Instant;
 
@@ -129,7 +129,8 @@ impl<'a> Supply<'a> {
             self.state = State::Ended;
             return;
         }
-        let limit = allowed.unwrap_or(u64::MAX).min(config.max_pending);
+        let limit = config.max_pending.min(MAX_PACK_MESSAGES);
+        let limit = allowed.map_or(limit, |allowed| limit.min(allowed));
         let is_last = allowed == Some(limit);
         let builder = std::mem::take(&mut self.builder);
         let batch = Batch::new(next_seq, limit, is_last, config.audit, builder);
