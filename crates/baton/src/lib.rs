@@ -96,7 +96,7 @@ pub use inspector::Inspector;
 pub use node::Node;
 pub use node::backoff::Backoff;
 pub use node::builder::NodeBuilder;
-pub use node::config::GeneratorWorks;
+pub use node::config::{GeneratorWorks, Roles};
 pub use node::event::Event;
 pub use node::handler::{Handler, Key, Message};
 pub use node::handler_error::{HandlerError, Rejected};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use baton::inspect::Snapshot;
 use baton::{
     Batch, Effects, Event, FleetName, Flow, Handler, HandlerError, Inspector, Message, Node,
-    NodeBuilder, Position, Source, SourceError, Target, Warning, interval,
+    NodeBuilder, Position, Roles, Source, SourceError, Target, Warning, interval,
 };
 use baton_server::PrivateServer;
 use redis::Commands;
@@ -163,7 +163,7 @@ impl Source for Rows {
 
 /// A server, and the settings of all nodes on it.
 struct Fleet {
-    server: PrivateServer,
+    server: Arc<PrivateServer>,
     target: Target,
     settings: NodeBuilder,
     inspector: Inspector,
@@ -178,7 +178,7 @@ struct Running {
 
 impl Fleet {
     async fn new() -> Self {
-        let server = PrivateServer::builder().start().unwrap();
+        let server = Arc::new(PrivateServer::builder().start().unwrap());
         let target = Target::parse(&server.url()).unwrap();
         let name = FleetName::new("sources").unwrap();
         Self {
@@ -431,7 +431,7 @@ async fn a_source_that_fails_is_opened_again_where_redis_stands() {
 }
 
 #[tokio::test]
-async fn what_a_source_does_wrong_is_said_and_nothing_of_it_is_published() {
+async fn a_node_whose_source_cannot_go_on_says_why_and_leaves_the_lease_to_another() {
     for (trouble, reason) in [
         (Trouble::Fatal, "the table is gone"),
         (Trouble::Panic, "the source panicked"),
@@ -451,13 +451,54 @@ async fn what_a_source_does_wrong_is_said_and_nothing_of_it_is_published() {
         let fleet = Fleet::new().await;
         let a = fleet.start(rows(9).with(3, trouble));
         until("a generator", || a.generates()).await;
-        let b = fleet.start(rows(9).with(3, Trouble::Hang));
-        until(reason, || a.warnings().contains(&failed(reason))).await;
-        fleet.until("three rows", |at| at.done == 3).await;
-        assert_eq!(fleet.texts(), all_rows(3), "{reason}");
-        a.kill().await;
+        let b = fleet.start(rows(9));
+        fleet.all_done(9).await;
+        assert_eq!(fleet.texts(), all_rows(9), "{reason}");
+        let gave_up = Warning::SourceGaveUp {
+            reason: reason.to_owned(),
+        };
+        assert_eq!(a.warnings(), [gave_up]);
+        // The first node works on, and does not take the lease again.
+        let snapshot = fleet.inspector.snapshot().await.unwrap();
+        assert_eq!(snapshot.generator.node.as_ref(), Some(&b.name));
+        assert_eq!(snapshot.generator.epoch, 2);
+        assert_eq!(snapshot.nodes.len(), 2);
         b.kill().await;
+        fleet
+            .until("no generator", |at| at.generator.node.is_none())
+            .await;
+        a.stop().await;
     }
+}
+
+#[tokio::test]
+async fn nodes_take_only_the_roles_that_they_are_given() {
+    let fleet = Fleet::new().await;
+    let with = |roles: Roles| Fleet {
+        settings: fleet.settings.clone().roles(roles),
+        inspector: fleet.inspector.clone(),
+        target: fleet.target.clone(),
+        server: Arc::clone(&fleet.server),
+    };
+    let works = with(Roles::OnlyWorks).start(rows(30));
+    fleet.until("a node", |at| at.nodes.len() == 1).await;
+    let first = with(Roles::OnlyGenerates).start(rows(30));
+    until("a generator", || first.generates()).await;
+    let second = with(Roles::OnlyGenerates).start(rows(30));
+    fleet.until("messages", |at| at.done >= 9).await;
+    first.kill().await;
+    fleet.all_done(30).await;
+    assert_eq!(fleet.texts(), all_rows(30));
+    let snapshot = fleet.inspector.snapshot().await.unwrap();
+    assert_eq!(snapshot.generator.node.as_ref(), Some(&second.name));
+    let processed = |name: &str| {
+        let mut nodes = snapshot.nodes.iter();
+        nodes.find(|node| node.node == name).unwrap().processed
+    };
+    assert_eq!(processed(&second.name), 0);
+    assert!(!works.generates());
+    works.stop().await;
+    second.stop().await;
 }
 
 #[tokio::test]

@@ -23,10 +23,10 @@ mod target;
 pub mod text;
 
 pub use calls::{
-    Beat, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim,
-    ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes, PROTOCOL, Page,
-    Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal, Settle, Settled, Slot, Store,
-    Wanted, decode, exact,
+    Beat, BeatCall, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay,
+    ErrorsClaim, ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes,
+    PROTOCOL, Page, Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal, Settle, Settled,
+    Slot, Store, Wanted, decode, exact,
 };
 pub use encoding::effect_lines::EffectsError;
 pub use encoding::effects::Effects;

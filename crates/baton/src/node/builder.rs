@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backoff::Backoff;
-use super::config::{Config, GeneratorWorks};
+use super::config::{Config, GeneratorWorks, Roles};
 use super::{Node, Observe};
 use crate::{Error, Event, FleetName, Handler, Source, Target};
 
@@ -87,6 +87,12 @@ impl NodeBuilder {
     /// beat and the publishing.
     pub fn generator_works(mut self, works: GeneratorWorks) -> Self {
         self.config.generator_works = works;
+        self
+    }
+
+    /// Which roles this node takes. Both unless set. Nodes of one fleet may differ in it.
+    pub fn roles(mut self, roles: Roles) -> Self {
+        self.config.roles = roles;
         self
     }
 

@@ -49,6 +49,19 @@ impl GeneratorWorks {
     }
 }
 
+/// Which roles a node takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Roles {
+    /// It generates while it holds the lease, and works otherwise.
+    #[default]
+    Both,
+    /// It never takes the lease.
+    OnlyWorks,
+    /// It handles no messages, and waits for the lease.
+    OnlyGenerates,
+}
+
 /// The settings of a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
@@ -61,6 +74,7 @@ pub(crate) struct Config {
     pub(crate) attempts: u64,
     pub(crate) backoff: Backoff,
     pub(crate) generator_works: GeneratorWorks,
+    pub(crate) roles: Roles,
     pub(crate) max_pending: u64,
     pub(crate) max_errors: u64,
     /// None is for ever.
@@ -82,6 +96,7 @@ impl Config {
             attempts: 5,
             backoff: Backoff::default(),
             generator_works: GeneratorWorks::default(),
+            roles: Roles::default(),
             max_pending: 1_000_000,
             max_errors: 1_000_000,
             keep_errors: None,
@@ -101,6 +116,10 @@ impl Config {
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
             let problem = "a handler needs a timeout above zero, or none";
             return Err(Error::setting(Setting::Timeout, problem));
+        }
+        if self.roles == Roles::OnlyGenerates && self.generator_works != GeneratorWorks::Never {
+            let problem = "a node that only generates cannot work as a generator";
+            return Err(Error::setting(Setting::Roles, problem));
         }
         check_count(Setting::Attempts, "attempts", self.attempts)?;
         self.backoff.check()?;

@@ -59,6 +59,13 @@ async fn reign_until_stopped(ctx: &Arc<Context>, source: &mut SourceTask) -> Res
         let sealed = reign.sealed;
         let (by, fenced) = match end {
             End::Stopped => return Ok(()),
+            End::SourceGaveUp => {
+                ctx.source_gave_up.store(true, Ordering::Relaxed);
+                ctx.beat_now.notify_one();
+                // The election gives up the lease with its next beat.
+                ctx.stopped().await;
+                return Ok(());
+            }
             End::Lapsed => (None, epoch),
             End::Fenced { node, epoch } => (Some(node).filter(|node| !node.is_empty()), epoch),
         };
@@ -91,6 +98,8 @@ enum End {
     Lapsed,
     /// Another generator has sealed.
     Fenced { node: String, epoch: u64 },
+    /// The source cannot go on: this node gives up the lease for good.
+    SourceGaveUp,
 }
 
 /// The time in which this node generates under one epoch.
@@ -157,9 +166,10 @@ impl<'a> Reign<'a> {
                 }
                 () = self.ctx.role_is(|role| role.epoch() != Some(self.epoch)) => {}
                 () = self.ctx.stopped() => {}
-                made = self.supply.next(self.ctx, &mut self.outbox, may_ask, is_idle) => {
-                    self.outbox.add(made);
-                }
+                made = self.supply.next(self.ctx, &self.outbox, may_ask, is_idle) => match made {
+                    Some(prepared) => self.outbox.add(prepared),
+                    None => return self.finish(under_way, End::SourceGaveUp).await,
+                },
                 // An idle reign still checks whether it is over.
                 () = tokio::time::sleep_until(until) => {}
             }

@@ -24,7 +24,7 @@ mod worker;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use baton_protocol::{Backoff, LinkState, LoggedReasons, Store, crash};
@@ -35,7 +35,7 @@ use tokio::time::Instant;
 use crate::node::builder::NodeBuilder;
 use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
-use crate::node::config::Config;
+use crate::node::config::{Config, Roles};
 use crate::node::context::{Context, Role};
 use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
@@ -156,6 +156,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             beat_now: Notify::new(),
             lane_wake: Notify::new(),
             above: AtomicU64::new(0),
+            source_gave_up: AtomicBool::new(false),
             meter: node.meter,
             packs: PackCache::default(),
             handling: Arc::default(),
@@ -170,7 +171,7 @@ impl<S: Source, H: Handler> Node<S, H> {
         } = spawn_parts(&ctx, source, handler);
         let ended = tokio::select! {
             () = stop => Ok(()),
-            ended = first_error(&mut lanes) => ended,
+            ended = first_error(&mut lanes), if !lanes.is_empty() => ended,
             ended = first_error(&mut duties) => ended,
             ended = first_error(&mut services) => ended,
         };
@@ -211,7 +212,8 @@ struct Parts {
 fn spawn_parts<S: Source, H: Handler>(ctx: &Arc<Context>, source: S, handler: H) -> Parts {
     let (mut lanes, mut duties, mut services) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let handler = Arc::new(handler);
-    for lane in 0..ctx.config.concurrency {
+    let works = ctx.config.roles != Roles::OnlyGenerates;
+    for lane in 0..if works { ctx.config.concurrency } else { 0 } {
         let (ctx, handler) = (Arc::clone(ctx), Arc::clone(&handler));
         lanes.spawn(Lane::new(ctx, handler, lane).run());
     }

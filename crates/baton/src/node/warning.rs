@@ -64,6 +64,11 @@ pub enum Warning {
         /// Why, in the source's words.
         reason: String,
     },
+    /// The source cannot make messages on this node: the node resigns and generates no more.
+    SourceGaveUp {
+        /// Why, in the source's words.
+        reason: String,
+    },
     /// The handler cannot work, whatever the message: the worker gives messages back and pauses.
     HandlerUnavailable {
         /// Why, in the handler's words.
@@ -129,7 +134,13 @@ impl fmt::Display for Warning {
                 duration(*of_ms),
                 duration(*at_most_ms)
             ),
-            Self::SourceFailed { reason } => write!(f, "the source failed: {reason}"),
+            Self::SourceFailed { reason } => {
+                write!(f, "the source failed: {reason}; it is opened again")
+            }
+            Self::SourceGaveUp { reason } => write!(
+                f,
+                "the source cannot go on: {reason}; this node generates no more"
+            ),
             Self::HandlerUnavailable { reason } => write!(
                 f,
                 "the handler cannot work: {reason}; messages wait, and no attempt counts"

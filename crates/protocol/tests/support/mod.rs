@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use baton::{Error, FleetName, Target};
 use baton_protocol::{
-    Beat, Failure, Keys, PackBuilder, Publish, PublishCall, Seal, Settle, Settled, Store,
+    Beat, BeatCall, Failure, Keys, PackBuilder, Publish, PublishCall, Seal, Settle, Settled, Store,
 };
 use baton_server::PrivateServer;
 use redis::aio::MultiplexedConnection;
@@ -279,7 +279,7 @@ pub(crate) async fn publish(generator: &Store, first: u64, count: u64) -> Publis
 
 /// A beat with a lease that is longer than any test.
 pub(crate) async fn beat(store: &Store) -> Beat {
-    store.beat(LONG, "{}", 0).await.unwrap()
+    store.beat(beat_call(LONG, 0)).await.unwrap()
 }
 
 /// Drops or retries all these records, call by call.
@@ -294,4 +294,14 @@ pub(crate) async fn settle_all(
         settled.extend(store.errors_settle_some(settle, rest).await?);
     }
     Ok(settled)
+}
+
+/// The beat of a node that may generate.
+pub(crate) fn beat_call(lease_ttl: Duration, above: u64) -> BeatCall<'static> {
+    BeatCall {
+        lease_ttl,
+        about: "{}",
+        above,
+        is_candidate: true,
+    }
 }

@@ -6,7 +6,7 @@ use baton::Effects;
 use baton_model::call::{self, Call, Effect, Reply, Staging};
 use baton_model::state::{Ms, Node};
 use baton_protocol::{
-    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim,
+    Beat, BeatCall, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim,
     ErrorsCommit, Extend, Failure, GiveBack, Publish, PublishCall, Reclaimed, Seal, Settle,
     Settled, Store, Wanted,
 };
@@ -25,7 +25,16 @@ impl RealFleet {
         Ok(match call {
             Call::Beat {
                 ttl: lease, above, ..
-            } => beat(store.beat(ttl(*lease), ABOUT, *above).await?)?,
+            } => beat(
+                store
+                    .beat(BeatCall {
+                        lease_ttl: ttl(*lease),
+                        about: ABOUT,
+                        above: *above,
+                        is_candidate: true,
+                    })
+                    .await?,
+            )?,
             Call::Leave { .. } => Reply::Left {
                 resigned: store.leave().await?,
             },

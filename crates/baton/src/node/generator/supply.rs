@@ -28,8 +28,10 @@ enum State {
     Empty(Instant),
     /// It failed; the generator opens it again then.
     Failed(Instant),
-    /// It has no more messages, or it cannot go on.
+    /// It has no more messages.
     Ended,
+    /// It cannot go on.
+    GaveUp,
 }
 
 /// The messages of one reign, as its source makes them.
@@ -87,14 +89,14 @@ impl<'a> Supply<'a> {
         self.origin = baton_protocol::new_name();
     }
 
-    /// Waits for the next pack. Asks the source if it may.
+    /// Waits for the next pack. Asks the source if it may. None if the source cannot go on.
     pub(super) async fn next(
         &mut self,
         ctx: &Context,
-        outbox: &mut Outbox,
+        outbox: &Outbox,
         may_ask: bool,
         is_idle: bool,
-    ) -> Prepared {
+    ) -> Option<Prepared> {
         loop {
             match self.state {
                 State::Open if may_ask && outbox.is_empty() => self.ask(ctx, outbox.next),
@@ -109,10 +111,11 @@ impl<'a> Supply<'a> {
                     self.open(ctx, outbox.next, stored);
                 }
                 State::Open | State::Failed(_) | State::Ended => std::future::pending().await,
+                State::GaveUp => return None,
                 State::Asked => {
                     let made = self.source.next().await;
                     if let Some(prepared) = self.take(ctx, made) {
-                        return prepared;
+                        return Some(prepared);
                     }
                 }
             }
@@ -201,16 +204,18 @@ impl<'a> Supply<'a> {
     }
 
     fn fail(&mut self, ctx: &Context, error: SourceError) {
-        let pause = self.backoff.pause();
-        self.state = match error {
-            SourceError::Fatal(_) => State::Ended,
-            SourceError::Retry(_) => State::Failed(Instant::now() + pause),
-        };
-        if !warned_lately(self.failure_warned) || matches!(error, SourceError::Fatal(_)) {
-            self.failure_warned = Some(Instant::now());
-            ctx.warn(Warning::SourceFailed {
-                reason: error.to_string(),
-            });
+        match error {
+            SourceError::Fatal(reason) => {
+                self.state = State::GaveUp;
+                ctx.warn(Warning::SourceGaveUp { reason });
+            }
+            SourceError::Retry(reason) => {
+                self.state = State::Failed(Instant::now() + self.backoff.pause());
+                if !warned_lately(self.failure_warned) {
+                    self.failure_warned = Some(Instant::now());
+                    ctx.warn(Warning::SourceFailed { reason });
+                }
+            }
         }
     }
 
