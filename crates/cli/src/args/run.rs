@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton::{Backoff, FleetName, Missed, Node, NodeBuilder, Source};
+use baton::{Backoff, FleetName, Missed, Node, NodeBuilder, Roles, Source};
 use clap::ValueEnum;
 
 use super::handler::HandlerArgs;
@@ -52,6 +52,12 @@ pub(crate) struct RunArgs {
         default_value = "never"
     )]
     pub(crate) generator_works: GeneratorWorks,
+    /// Never take the lease: this copy only works
+    #[arg(long, env = "BATON_NEVER_GENERATE", conflicts_with = "only_generate")]
+    pub(crate) never_generate: bool,
+    /// Never handle messages: this copy generates, or waits for the lease
+    #[arg(long, env = "BATON_ONLY_GENERATE")]
+    pub(crate) only_generate: bool,
     /// Pretended handling time of every message
     #[arg(long, value_name = "TIME", env = "BATON_WORK", default_value = "0ms",
           value_parser = work)]
@@ -136,10 +142,19 @@ impl RunArgs {
             .attempts(self.attempts)
             .backoff(self.backoff)
             .generator_works(self.generator_works.into())
+            .roles(self.roles())
             .max_pending(self.max_pending)
             .max_errors(self.max_errors)
             .keep_errors(self.keep_errors)
             .allow_eviction(self.allow_eviction)
+    }
+
+    fn roles(&self) -> Roles {
+        match (self.never_generate, self.only_generate) {
+            (true, _) => Roles::OnlyWorks,
+            (_, true) => Roles::OnlyGenerates,
+            _ => Roles::Both,
+        }
     }
 
     /// The task's source: a text every interval. `append` makes it.

@@ -4,7 +4,7 @@ use baton::inspect::{NodeRole, TakeoverCause};
 use baton::{Error, Inspector};
 use baton_protocol::{BeatCall, Commit, Failure, Publish, Seal, Settle, Settled};
 
-use crate::support::{Fleet, LONG, beat, failed, publish, settle_all, start};
+use crate::support::{Fleet, LONG, beat, beat_call, failed, publish, settle_all, start};
 
 #[tokio::test]
 async fn a_snapshot_of_an_empty_server_is_empty_and_balanced() {

@@ -207,3 +207,57 @@ async fn the_roster_has_the_nodes_and_the_lease() {
         [("a", r#"{"host":"x y"}"#, true), ("b", "{}", false)]
     );
 }
+
+/// The beat of a node that never generates.
+fn declines() -> BeatCall<'static> {
+    BeatCall {
+        is_candidate: false,
+        ..beat_call(LONG, 0)
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_never_generates_takes_no_lease_and_stands_behind_all_others() {
+    let fleet = Fleet::new().await;
+    let (worker, a, b) = (
+        fleet.node("w").await,
+        fleet.node("a").await,
+        fleet.node("b").await,
+    );
+    let Beat::Worker {
+        generator, epoch, ..
+    } = worker.beat(declines()).await.unwrap()
+    else {
+        panic!("a node that declines has the lease");
+    };
+    assert_eq!((generator.as_str(), epoch), ("", 0));
+    let Beat::Generator { standbys, .. } = a.beat(beat_call(LONG, 0)).await.unwrap() else {
+        panic!("a free lease is not taken");
+    };
+    assert_eq!(standbys, 1, "a worker beside the generator");
+    let place = |beat: Beat| match beat {
+        Beat::Worker { place, .. } => place,
+        Beat::Generator { .. } => panic!("two generators"),
+    };
+    assert_eq!(place(worker.beat(declines()).await.unwrap()), 1);
+    let _ = b.beat(beat_call(LONG, 0)).await.unwrap();
+    assert_eq!(place(b.beat(beat_call(LONG, 0)).await.unwrap()), 1);
+    assert_eq!(place(worker.beat(declines()).await.unwrap()), 2);
+}
+
+#[tokio::test]
+async fn a_holder_that_declines_gives_up_its_lease_and_calls_the_next() {
+    let fleet = Fleet::new().await;
+    let (a, b) = (fleet.node("a").await, fleet.node("b").await);
+    let _ = a.beat(beat_call(LONG, 0)).await.unwrap();
+    let _ = b.beat(beat_call(LONG, 0)).await.unwrap();
+    let Beat::Worker { generator, .. } = a.beat(declines()).await.unwrap() else {
+        panic!("a node that declines keeps the lease");
+    };
+    assert_eq!(generator, "");
+    tokio::time::timeout(LONG, b.wait_called()).await.unwrap();
+    assert!(matches!(
+        b.beat(beat_call(LONG, 0)).await.unwrap(),
+        Beat::Generator { epoch: 2, .. }
+    ));
+}
