@@ -35,7 +35,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// The number of its last message.
+    /// The number of its last message; of the one before it, if it has none.
     pub(crate) fn last(&self) -> u64 {
         self.first + self.count - 1
     }

@@ -91,7 +91,8 @@ impl Batch {
     }
 
     /// Where the source stands after these messages: at most 64 KiB. A source gives all of its batches
-    /// a cursor, or none.
+    /// a cursor, or none. Redis also stores the cursor of a batch without messages: a source that passed
+    /// over something says so.
     pub fn set_cursor(&mut self, cursor: impl Into<Vec<u8>>) {
         self.cursor = Some(cursor.into());
     }

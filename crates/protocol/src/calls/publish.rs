@@ -44,7 +44,7 @@ pub struct PublishCall<'a> {
     pub epoch: u64,
     /// Sequence number of the first message.
     pub first: u64,
-    /// How many messages the pack has.
+    /// How many messages the pack has. Without any, the call stores only the cursor.
     pub count: u64,
     /// Where the source stands after this pack: any bytes, for a successor.
     pub cursor: &'a [u8],
@@ -125,9 +125,9 @@ impl Store {
     /// same connection: its texts do not pass through the script, which would copy them.
     pub async fn publish(&self, call: PublishCall<'_>) -> Result<Publish, Error> {
         let count = call.count;
-        if !(1..=MAX_PACK_MESSAGES).contains(&count) {
+        if count > MAX_PACK_MESSAGES {
             // The scripts would take its range for a foreign entry.
-            let problem = format!("a pack has 1 to {MAX_PACK_MESSAGES} messages, not {count}");
+            let problem = format!("a pack has at most {MAX_PACK_MESSAGES} messages, not {count}");
             return Err(Error::Refused(problem));
         }
         if call.cursor.len() > MAX_CURSOR_BYTES {

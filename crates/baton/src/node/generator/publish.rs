@@ -97,18 +97,26 @@ impl Reign<'_> {
         if !prepared.announced {
             prepared.announced = true;
             crash::point("after-publish");
-            self.ctx.meter.has_published(prepared.count);
-            self.ctx.wake_lane();
-            self.ctx.emit(Event::Published {
-                epoch: self.epoch,
-                first: prepared.first,
-                last: prepared.last(),
-                text: prepared.text.take(),
-            });
+            self.announce(&mut prepared);
         }
         self.supply.accepted(&prepared.cursor);
         self.outbox.confirm(prepared);
         None
+    }
+
+    /// Says that Redis has a pack.
+    fn announce(&self, prepared: &mut Prepared) {
+        if prepared.count == 0 {
+            return;
+        }
+        self.ctx.meter.has_published(prepared.count);
+        self.ctx.wake_lane();
+        self.ctx.emit(Event::Published {
+            epoch: self.epoch,
+            first: prepared.first,
+            last: prepared.last(),
+            text: prepared.text.take(),
+        });
     }
 
     /// Makes good what went wrong, so that the generator can send the refused packs again.

@@ -157,12 +157,14 @@ impl<'a> Supply<'a> {
         }
         self.state = match flow {
             Flow::End => State::Ended,
-            Flow::More if count == 0 => State::Empty(Instant::now() + EMPTY_PAUSE),
+            Flow::More if count == 0 && batch.cursor.is_none() => {
+                State::Empty(Instant::now() + EMPTY_PAUSE)
+            }
             Flow::More => State::Open,
         };
         self.backoff.reset();
         self.leave_out(ctx, &batch);
-        if count == 0 {
+        if count == 0 && batch.cursor.is_none() {
             self.builder = batch.pack;
             return None;
         }
