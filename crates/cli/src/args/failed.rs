@@ -9,21 +9,24 @@ use super::FormatArgs;
 use super::run::{duration, number};
 
 /// Which failed messages. The conditions combine.
+///
+/// None has a variable: a variable that somebody left behind would choose what is dropped, and
+/// commands of handlers have `BATON_SEQ` for their own message.
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Which failed messages (the flags combine)")]
 pub(crate) struct FilterArgs {
     /// Messages whose reason contains TEXT
-    #[arg(long, value_name = "TEXT", env = "BATON_REASON", value_parser = words)]
+    #[arg(long, value_name = "TEXT", value_parser = words)]
     pub(crate) reason: Option<String>,
     /// Messages that failed on this node
-    #[arg(long, value_name = "NAME", env = "BATON_NODE", value_parser = words)]
+    #[arg(long, value_name = "NAME", value_parser = words)]
     pub(crate) node: Option<String>,
     /// Messages that failed since then: a time ago, such as 2h, or a moment in UTC, such as
     /// 2026-01-31 or 2026-01-31T12:00:00Z
-    #[arg(long, value_name = "TIME", env = "BATON_SINCE", value_parser = since)]
+    #[arg(long, value_name = "TIME", value_parser = since)]
     pub(crate) since: Option<Since>,
     /// The message with this number, or all from A to B; 0 is what never was a message
-    #[arg(long, value_name = "N|A..B", env = "BATON_SEQ", value_parser = seqs)]
+    #[arg(long, value_name = "N|A..B", value_parser = seqs)]
     pub(crate) seq: Option<RangeInclusive<u64>>,
 }
 
@@ -48,7 +51,7 @@ pub(crate) struct ErrorsArgs {
     #[command(flatten)]
     pub(crate) format: FormatArgs,
     /// Print groups instead of messages
-    #[arg(long, value_name = "FIELD", env = "BATON_BY")]
+    #[arg(long, value_name = "FIELD")]
     pub(crate) by: Option<GroupBy>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
@@ -57,7 +60,7 @@ pub(crate) struct ErrorsArgs {
 /// What the messages of a group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroupBy {
-    /// The reason, whatever numbers are in it
+    /// The reason, whatever numbers are in it; a code of exit or HTTP counts
     Reason,
 }
 
@@ -66,12 +69,12 @@ pub(crate) struct SettleArgs {
     #[command(flatten)]
     pub(crate) format: FormatArgs,
     /// Do not ask
-    #[arg(long, env = "BATON_YES")]
+    #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     /// All messages that are in the errors store when the command starts
-    #[arg(long, env = "BATON_ALL", conflicts_with_all = ["reason", "node", "since", "seq"])]
+    #[arg(long, conflicts_with_all = ["reason", "node", "since", "seq"])]
     pub(crate) all: bool,
 }
 

@@ -109,7 +109,7 @@ Exit codes: 0 all printed and removed; 1 not everything could be printed, or Red
 pub(crate) const ERRORS: &str = "\
 The format is that of `baton getErrors`. With --by reason every line is a group: how many messages,
 when the first and the last of them failed, the number of one, and the reason with N for each number
-in it. As JSON a group has reason, count, first, last and example.
+in it but its exit code or HTTP status. As JSON a group has reason, count, first, last and example.
 
 Examples:
   baton errors | less

@@ -113,11 +113,20 @@ impl Reasons {
     }
 }
 
-/// The reason with `N` for each number in it, cut to a bounded length.
+/// Words before a number that is a kind of failure, not a detail of it.
+const CODES: [&str; 2] = ["exit code ", "HTTP "];
+
+/// The reason with `N` for each number in it, cut to a bounded length. A code at its start stays.
 fn pattern(reason: &str) -> String {
-    let mut name = String::new();
-    let mut rest = reason.chars().peekable();
-    for length in 0.. {
+    let code = CODES.iter().find_map(|words| {
+        let after = reason.strip_prefix(words)?;
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        (1..=3).contains(&digits).then_some(words.len() + digits)
+    });
+    let (code, rest) = reason.split_at(code.unwrap_or(0));
+    let mut name = code.to_owned();
+    let mut rest = rest.chars().peekable();
+    for length in code.len().. {
         let Some(c) = rest.next() else { break };
         if length == MAX_CHARS {
             name.push('…');
@@ -158,6 +167,13 @@ mod tests {
             ("a1b22", "aNbN"),
             ("7", "N"),
             ("", ""),
+            ("exit code 65: line 12", "exit code 65: line N"),
+            (
+                "HTTP 422 Unprocessable Entity: 7",
+                "HTTP 422 Unprocessable Entity: N",
+            ),
+            ("HTTP 1234", "HTTP N"),
+            ("the exit code 65", "the exit code N"),
             ("none: ½ ٣", "none: ½ ٣"),
         ] {
             assert_eq!(pattern(reason), expected);
