@@ -42,8 +42,8 @@ Which Redis:
   The password comes from the URL, --password-file, or REDIS_PASSWORD. Baton never prints it.
 
 Environment:
-  Every flag has a variable, named in its help; a typed flag takes precedence. An empty variable
-  counts as unset. The variable of a flag without a value is true, 1, yes or on, or false, 0, no or
+  Every flag has a variable, named in its help, except those that choose failed messages. A typed
+  flag takes precedence. An empty variable counts as unset. The variable of a flag without a value is true, 1, yes or on, or false, 0, no or
   off; any other word is an error. REDIS_PASSWORD holds a password; BATON_SERVER_PROGRAM names the
   server program to start instead of valkey-server or redis-server.
 
