@@ -43,9 +43,10 @@ Which Redis:
 
 Environment:
   Every flag has a variable, named in its help, except those that choose failed messages. A typed
-  flag takes precedence. An empty variable counts as unset. The variable of a flag without a value is true, 1, yes or on, or false, 0, no or
-  off; any other word is an error. REDIS_PASSWORD holds a password; BATON_SERVER_PROGRAM names the
-  server program to start instead of valkey-server or redis-server.
+  flag takes precedence. An empty variable counts as unset. The variable of a flag without a value
+  is true, 1, yes or on, or false, 0, no or off; any other word is an error. REDIS_PASSWORD holds a
+  password; BATON_SERVER_PROGRAM names the server program to start instead of valkey-server or
+  redis-server.
 
 Exit codes:
   0    the command succeeded; a node was asked to stop and did
