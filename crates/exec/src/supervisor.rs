@@ -23,6 +23,7 @@ use crate::descriptors;
 use crate::exit_watch::ExitWatch;
 use crate::leash::{Ended, Leash, Report, Request};
 use crate::plan::Plan;
+use crate::variables;
 
 /// How often and at which pace the supervisor tries to remove its folder: a dying process may still
 /// create a file in it.
@@ -133,11 +134,7 @@ impl Group {
         let deadline = now.unwrap_or_default().saturating_add(plan.timeout);
         let child = Command::new(program)
             .args(arguments)
-            .env("BATON_SEQ", request.seq.to_string())
-            .env("BATON_KEY", &request.key)
-            .env("BATON_ATTEMPT", request.attempt.to_string())
-            .env("BATON_DEADLINE_MS", deadline.as_millis().to_string())
-            .env("BATON_EFFECTS", effects)
+            .envs(variables::of(request, deadline, effects))
             .stdin(stdin)
             .stdout(stdout)
             .stderr(stderr)
