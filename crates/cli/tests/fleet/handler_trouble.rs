@@ -19,7 +19,9 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, crypto};
 
 use crate::shared::page::get;
-use crate::support::{TIMEOUT, redis, server, status, wait_for, wait_status, wait_until, warns};
+use crate::support::{
+    TIMEOUT, redis, replace_generator, server, status, wait_for, wait_status, wait_until, warns,
+};
 
 const MESSAGES: u64 = 3;
 
@@ -105,9 +107,13 @@ fn a_program_that_is_missing_or_not_executable_burns_no_message() {
 #[test]
 fn a_shell_that_finds_no_program_burns_no_message() {
     let server = server();
-    let (fleet, address) = fleet_with(&server, &["--exec", "no-such-program --flag"]);
+    let (mut fleet, address) = fleet_with(&server, &["--exec", "no-such-program --flag"]);
     wait_warning(&fleet, "exit code 127: ");
     wait_readiness(&address, &["503", "exit code 127", "not found"]);
+    assert_all_wait(&status(&server));
+    // A generator needs no handler.
+    replace_generator(&mut fleet);
+    wait_readiness(&address, &["200 OK"]);
     assert_all_wait(&status(&server));
 }
 
