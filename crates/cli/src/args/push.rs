@@ -18,9 +18,9 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 #[command(next_help_heading = "Handler")]
 pub(crate) struct PushArgs {
     /// Handle each message by a POST to this URL, such as http://127.0.0.1:8080/job; 2xx is done
+    // Read later: the parser would repeat a URL that is wrong, and with it a password.
     #[arg(long, value_name = "URL", env = "BATON_PUSH", group = OWN_WORK,
           conflicts_with_all = PRETENDED)]
-    // The parser would repeat a URL that is wrong, and with it a password.
     pub(crate) push: Option<String>,
     /// File with headers for --push, one a line, such as Authorization: Bearer SECRET
     #[arg(
