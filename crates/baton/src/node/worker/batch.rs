@@ -75,8 +75,8 @@ impl<H: Handler> BatchHandler<H> {
         }
     }
 
-    /// The handler has worked.
-    fn is_available(&self) {
+    /// The handler has worked, or its lane works no more.
+    pub(super) fn clear_trouble(&self) {
         if self.unavailable.load(Ordering::Relaxed) > 0 {
             self.unavailable.store(0, Ordering::Relaxed);
             self.ctx.meter.set_handler_trouble(None);
@@ -114,7 +114,7 @@ impl<H: Handler> BatchHandler<H> {
             .handle_each(slot, held, began, part, &mut handled)
             .await?;
         if count > 0 {
-            self.is_available();
+            self.clear_trouble();
         }
         let took = began.elapsed();
         self.batch_size.get().measure(count, took);

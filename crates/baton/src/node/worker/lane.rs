@@ -57,6 +57,7 @@ impl<H: Handler> Lane<H> {
                 () = self.ctx.role_is(Role::works) => {}
             }
             self.work().await?;
+            self.batches.clear_trouble();
         }
     }
 
