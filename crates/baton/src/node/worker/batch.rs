@@ -75,12 +75,10 @@ impl<H: Handler> BatchHandler<H> {
         }
     }
 
-    /// The handler has worked.
+    /// The handler has worked. It may have been another lane that it could not work for.
     fn is_available(&self) {
-        if self.unavailable.load(Ordering::Relaxed) > 0 {
-            self.unavailable.store(0, Ordering::Relaxed);
-            self.ctx.meter.set_handler_trouble(None);
-        }
+        self.unavailable.store(0, Ordering::Relaxed);
+        self.ctx.meter.set_handler_trouble(None);
     }
 
     /// Handles the messages of a claim until all are handled or the batch is over. If one of them

@@ -57,6 +57,8 @@ impl<H: Handler> Lane<H> {
                 () = self.ctx.role_is(Role::works) => {}
             }
             self.work().await?;
+            // A node that does not work cannot find out when its handler works again.
+            self.ctx.meter.set_handler_trouble(None);
         }
     }
 
