@@ -23,12 +23,18 @@ pub(crate) fn router(watch: Watch, own: OwnNode) -> Router {
         monitoring::metrics(&node.watch.view(), Some((&node.own.node, &counters)))
     };
     let healthz = async |State(node): State<Arc<Node>>| monitoring::health(&node.watch.view());
-    // A node that may read but not write cannot work, although its watch sees the fleet.
-    let readyz = async |State(node): State<Arc<Node>>| match node.own.meter.redis_trouble() {
-        Some(trouble) => {
-            monitoring::unavailable(&[format!("this node cannot use Redis: {trouble}")])
+    let readyz = async |State(node): State<Arc<Node>>| {
+        let meter = &node.own.meter;
+        // A node that may read but not write cannot work, although its watch sees the fleet.
+        let redis = meter.redis_trouble();
+        let redis = redis.map(|trouble| format!("this node cannot use Redis: {trouble}"));
+        let handler = meter.handler_trouble();
+        let handler = handler.map(|trouble| format!("this node's handler cannot work: {trouble}"));
+        let troubles: Vec<String> = redis.into_iter().chain(handler).collect();
+        match troubles.is_empty() {
+            true => monitoring::readiness(&node.watch.view()),
+            false => monitoring::unavailable(&troubles),
         }
-        None => monitoring::readiness(&node.watch.view()),
     };
     Router::new()
         .route("/metrics", get(metrics))
