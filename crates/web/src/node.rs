@@ -23,18 +23,9 @@ pub(crate) fn router(watch: Watch, own: OwnNode) -> Router {
         monitoring::metrics(&node.watch.view(), Some((&node.own.node, &counters)))
     };
     let healthz = async |State(node): State<Arc<Node>>| monitoring::health(&node.watch.view());
-    let readyz = async |State(node): State<Arc<Node>>| {
-        let meter = &node.own.meter;
-        // A node that may read but not write cannot work, although its watch sees the fleet.
-        let redis = meter.redis_trouble();
-        let redis = redis.map(|trouble| format!("this node cannot use Redis: {trouble}"));
-        let handler = meter.handler_trouble();
-        let handler = handler.map(|trouble| format!("this node's handler cannot work: {trouble}"));
-        let troubles: Vec<String> = redis.into_iter().chain(handler).collect();
-        match troubles.is_empty() {
-            true => monitoring::readiness(&node.watch.view()),
-            false => monitoring::unavailable(&troubles),
-        }
+    let readyz = async |State(node): State<Arc<Node>>| match trouble(&node.own) {
+        Some(trouble) => monitoring::unavailable(&[trouble]),
+        None => monitoring::readiness(&node.watch.view()),
     };
     Router::new()
         .route("/metrics", get(metrics))
@@ -44,4 +35,15 @@ pub(crate) fn router(watch: Watch, own: OwnNode) -> Router {
         .layer(from_fn(layers::whole_body))
         .layer(from_fn(layers::security_headers))
         .with_state(Arc::new(Node { watch, own }))
+}
+
+/// Why this node cannot work, although its watch may see the fleet: it may read Redis but not write,
+/// or the program or service of its handler is missing.
+fn trouble(own: &OwnNode) -> Option<String> {
+    let redis = own.meter.redis_trouble();
+    let redis = redis.map(|trouble| format!("this node cannot use Redis: {trouble}"));
+    redis.or_else(|| {
+        let handler = own.meter.handler_trouble();
+        handler.map(|trouble| format!("the handler of this node cannot work: {trouble}"))
+    })
 }

@@ -229,7 +229,10 @@ fn a_node_whose_handler_cannot_work_is_not_ready_until_it_can() {
     let reason = format!("cannot start {program}: No such file or directory (os error 2)");
     let not_ready = wait_for_words(&worker_address, "/readyz", 503, "handler");
     let body = not_ready.rsplit("\r\n").next().unwrap();
-    assert_eq!(body, format!("this node's handler cannot work: {reason}\n"));
+    assert_eq!(
+        body,
+        format!("the handler of this node cannot work: {reason}\n")
+    );
     let metrics = get(&worker_address, "/metrics").1;
     assert!(
         metrics
