@@ -230,6 +230,8 @@ async fn a_delayed_message_is_counted_and_outlives_all_nodes() {
     }));
     let waits = |now: &Snapshot| (now.delayed, now.done) == (1, 1);
     fleet.until("the first one waits", waits).await;
+    let told = |now: &Snapshot| now.nodes.iter().map(|node| node.delayed).sum::<u64>() == 1;
+    fleet.until("its worker's beat counts it", told).await;
     worker.stop().await;
     let now = fleet.until("it still waits", waits).await;
     assert_eq!((now.pending, now.claimed, now.failed), (0, 0, 0));

@@ -366,6 +366,24 @@ mod tests {
     }
 
     #[test]
+    fn a_node_says_how_its_handler_is_as_long_as_it_lives() {
+        let mut nodes = ["a", "b", "c"].map(|name| node(name, NodeRole::Worker));
+        nodes[1].delayed = 4;
+        nodes[1].handler_trouble = Some("no such program".to_owned());
+        nodes[2].handler_trouble = Some("no such program".to_owned());
+        nodes[2].role = NodeRole::Dead;
+        let text = exposition(&view(snapshot(nodes.to_vec())), None);
+        let values = |family| {
+            let lines = lines(&text, &[family]);
+            let values = lines.iter().map(|line| line.rsplit(' ').next().unwrap());
+            values.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(values("baton_node_handler_trouble"), ["0", "1", "0"]);
+        assert_eq!(values("baton_node_delayed_total"), ["0", "4", "0"]);
+        assert!(!text.contains("no such program"), "{text}");
+    }
+
+    #[test]
     fn times_are_seconds_on_redis_s_clock() {
         let mut generator = node("g", NodeRole::Generator);
         generator.seen_ms = 9_500;
