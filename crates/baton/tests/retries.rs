@@ -58,7 +58,7 @@ struct Fleet {
     settings: NodeBuilder,
     inspector: Inspector,
     events: Arc<Mutex<Vec<Event>>>,
-    _generator: Running,
+    generator: Option<Running>,
 }
 
 struct Running {
@@ -96,7 +96,7 @@ impl Fleet {
             settings,
             inspector,
             events,
-            _generator: generator,
+            generator: Some(generator),
         };
         fleet
             .until("all are published", |now| now.published == messages)
@@ -230,6 +230,8 @@ async fn a_delayed_message_is_counted_and_outlives_all_nodes() {
     }));
     let waits = |now: &Snapshot| (now.delayed, now.done) == (1, 1);
     fleet.until("the first one waits", waits).await;
+    let told = |now: &Snapshot| now.nodes.iter().map(|node| node.delayed).sum::<u64>() == 1;
+    fleet.until("its worker's beat counts it", told).await;
     worker.stop().await;
     let now = fleet.until("it still waits", waits).await;
     assert_eq!((now.pending, now.claimed, now.failed), (0, 0, 0));
@@ -286,6 +288,8 @@ async fn a_handler_that_cannot_work_burns_no_message_and_is_unhealthy_until_it_c
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(trouble(&worker).as_deref(), Some("no such program"));
+    let told = |now: &Snapshot| now.handler_troubles.len() == 1;
+    fleet.until("its beat says so", told).await;
     works.store(true, Ordering::Relaxed);
     let snapshot = fleet.until("all are done", |now| now.done == 5).await;
     assert_eq!((snapshot.failed, trouble(&worker)), (0, None));
@@ -294,6 +298,43 @@ async fn a_handler_that_cannot_work_burns_no_message_and_is_unhealthy_until_it_c
     let warned =
         |event: &&Event| matches!(event, Event::Warning(Warning::HandlerUnavailable { .. }));
     assert_eq!(events.iter().filter(warned).count(), 1, "once");
+}
+
+#[tokio::test]
+async fn a_handler_that_works_for_one_lane_can_work() {
+    let fleet = Fleet::new(5, |settings| settings.concurrency(2)).await;
+    let tries = AtomicU64::new(0);
+    // The lane that fails pauses; the other one handles all messages meanwhile.
+    let worker = fleet.work(Doing(move |_, _, _| {
+        let first = tries.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            match first {
+                true => Err(HandlerError::unavailable("no such program")),
+                false => Ok(()),
+            }
+        }
+    }));
+    fleet.until("all are done", |now| now.done == 5).await;
+    assert_eq!(worker.meter.handler_trouble(), None);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_works_no_more_forgets_that_its_handler_could_not() {
+    let mut fleet = Fleet::new(5, |settings| settings).await;
+    let worker = fleet.work(Doing(|_, _, _| async {
+        Err(HandlerError::unavailable("no such program"))
+    }));
+    let broken = |now: &Snapshot| !now.handler_troubles.is_empty();
+    fleet.until("the handler cannot work", broken).await;
+    fleet.generator.take().unwrap().stop().await;
+    let generates = |now: &Snapshot| now.generator.node.is_some() && now.nodes.len() == 1;
+    fleet.until("the worker generates", generates).await;
+    fleet
+        .until("its beat has no trouble", |now| !broken(now))
+        .await;
+    assert_eq!(worker.meter.handler_trouble(), None);
+    worker.stop().await;
 }
 
 #[tokio::test]
