@@ -7,6 +7,10 @@ use crate::{Digest, Effects, FailedMessage, Note, PackBuilder, Range, record};
 
 /// Max messages that fail at once because their pack cannot be read.
 const MAX_UNREADABLE: u64 = 1000;
+/// Max delays of one commit, and max bytes of its records, notes and packs, but for the last: Redis
+/// does nothing else meanwhile.
+const MAX_DELAYS: usize = 250;
+const MAX_BYTES: usize = 256 << 10;
 
 /// How consecutive messages ended. Only failures, delays and effects take memory.
 pub struct Outcomes {
@@ -21,6 +25,8 @@ pub struct Outcomes {
     failed: Vec<u64>,
     records: Vec<Vec<u8>>,
     delayed: Vec<Delay>,
+    /// Bytes of the records, notes and packs.
+    bytes: usize,
     effects: Effects,
     /// How many effects had been staged when each message with effects began: the number
     /// and the position.
@@ -45,6 +51,7 @@ impl Outcomes {
             failed: Vec::new(),
             records: Vec::new(),
             delayed: Vec::new(),
+            bytes: 0,
             effects: Effects::default(),
             marks: Vec::new(),
             digest: None,
@@ -82,6 +89,11 @@ impl Outcomes {
     /// Whether a handler staged effects.
     pub fn has_effects(&self) -> bool {
         !self.effects.staged.is_empty()
+    }
+
+    /// Whether a commit of more would keep Redis busy for long.
+    pub fn is_large(&self) -> bool {
+        self.delayed.len() >= MAX_DELAYS || self.bytes >= MAX_BYTES
     }
 
     /// Which attempt it is.
@@ -124,6 +136,7 @@ impl Outcomes {
             pack = alone.finish(self.published_ms.unwrap_or_default(), &self.origin);
         }
         let note = note.encode();
+        self.bytes += note.len() + pack.len();
         self.delayed.push(Delay {
             seq,
             delay,
@@ -148,7 +161,9 @@ impl Outcomes {
             text: text.to_vec(),
         };
         self.failed.push(seq);
-        self.records.push(record::encode(&failed));
+        let record = record::encode(&failed);
+        self.bytes += record.len();
+        self.records.push(record);
         self.count += 1;
     }
 
