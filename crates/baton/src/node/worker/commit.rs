@@ -294,6 +294,10 @@ impl LaneSlot {
     }
 
     fn report_delays(&self, outcomes: &Outcomes) {
+        if self.ctx.generates() && !outcomes.delays().is_empty() {
+            // Perhaps no standby beats every moment, and the next beat would come too late for them.
+            self.ctx.beat_now.notify_one();
+        }
         for delay in outcomes.delays() {
             let note = Note::decode(&delay.note).unwrap_or_default();
             self.ctx.emit(Event::Delayed {
