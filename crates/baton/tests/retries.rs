@@ -381,3 +381,41 @@ async fn no_commit_delays_more_than_redis_can_do_in_a_short_step() {
     assert!(short > 1 && short <= 250, "{short}");
     assert!(long > 1 && long <= 33, "{long}");
 }
+
+/// Fails its first attempt, then asks for an effect on a key of another type.
+struct BadEffectLater;
+
+impl Handler for BadEffectLater {
+    async fn handle(
+        &self,
+        message: Message<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), HandlerError> {
+        effects.incr_by("a list", 1);
+        match message.attempt {
+            1 => Err("not yet".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_whose_effects_are_refused_later_keeps_the_reason_of_its_first_attempt() {
+    let fleet = Fleet::new(2, |settings| settings).await;
+    let _: u64 = fleet.redis().rpush("a list", "x").unwrap();
+    let worker = fleet.work(BadEffectLater);
+    fleet.until("both failed", |now| now.failed == 2).await;
+    worker.stop().await;
+    for failed in fleet.failed() {
+        assert_eq!(
+            (failed.attempt, failed.first_reason.as_str()),
+            (2, "not yet")
+        );
+        assert!(
+            failed.reason.contains("its effects were refused"),
+            "{failed:?}"
+        );
+    }
+    let notes: u64 = fleet.redis().hlen("baton:{retries:0}:notes").unwrap();
+    assert_eq!(notes, 0);
+}

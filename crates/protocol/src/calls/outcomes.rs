@@ -222,12 +222,13 @@ impl Outcomes {
         (self.first..=self.last()).map(single).collect()
     }
 
-    /// The same single message, failed because its effects were refused.
-    pub fn refused(&self, reason: &str, text: &[u8], at_ms: u64) -> Self {
+    /// The same single message, failed because its effects were refused. Its first attempt failed for
+    /// `first_reason` (empty if this is the first).
+    pub fn refused(&self, reason: &str, first_reason: &str, text: &[u8], at_ms: u64) -> Self {
         let mut failed = self.empty_from(self.first);
         failed.digest = self.digest;
         let reason = format!("its effects were refused: {reason}");
-        failed.failed(&reason, "", text, at_ms);
+        failed.failed(&reason, first_reason, text, at_ms);
         failed
     }
 }
