@@ -1,5 +1,6 @@
 //! Applies each mutant in turn and shows which of our checks kills it.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -62,10 +63,12 @@ fn main() -> Result<ExitCode> {
     // A check that fails on the source as it is would kill every mutant.
     for killer in &killers {
         let log = folder.join(format!("none-{}.log", killer.name()));
-        let subjects: Vec<Option<&Mutant>> = match killer {
+        let mut subjects: Vec<Option<&Mutant>> = match killer {
             Killer::Test => mutants.iter().map(Some).collect(),
             _ => vec![None],
         };
+        let mut tests = HashSet::new();
+        subjects.retain(|subject| tests.insert(subject.and_then(|mutant| mutant.test.clone())));
         for subject in subjects {
             let word = killer.tries(subject, &tree, &chaos, &log)?;
             ensure!(

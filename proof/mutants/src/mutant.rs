@@ -24,7 +24,7 @@ pub struct Mutant {
 }
 
 /// One test of a package.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NamedTest {
     /// The package.
     pub package: String,
@@ -144,6 +144,24 @@ mod tests {
             // The model alone can end more than a commit names: the script never learns of it.
             let twin = mutants.iter().any(|mutant| mutant.flaw == Some(flaw));
             assert!(twin || flaw == Flaw::CommitEndsAll, "{flaw:?}");
+        }
+    }
+
+    #[test]
+    fn the_documents_have_each_mutant_and_their_number() {
+        let mutants = Mutant::all().unwrap();
+        let read = |path| std::fs::read_to_string(tree::top().join(path)).unwrap();
+        let table = read("docs/testing.md");
+        for Mutant { name, about, .. } in &mutants {
+            assert!(table.contains(&format!("| `{name}`: {about} |")), "{name}");
+        }
+        let count = mutants.len();
+        for (path, words) in [
+            ("Makefile", format!("in {count} ways")),
+            ("README.md", format!("{count} deliberate breaks")),
+            ("CHANGELOG.md", format!("{count} mutants")),
+        ] {
+            assert!(read(path).contains(&words), "{path} does not say {words}");
         }
     }
 

@@ -10,13 +10,15 @@ use serde_json::Value;
 
 use crate::mutant::Mutant;
 
-/// What of the source is needed to build.
-const PARTS: [&str; 6] = [
+/// What of the source is needed to build and to test.
+const PARTS: [&str; 8] = [
     "Cargo.toml",
     "Cargo.lock",
     "bench/measure",
     "bench/programs",
+    "contrib",
     "crates",
+    "docs",
     "proof",
 ];
 /// What the compiler said is kept in this file of the build folder.
