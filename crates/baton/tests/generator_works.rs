@@ -280,7 +280,7 @@ async fn a_fleet_of_one_takes_back_what_its_previous_life_held() {
 async fn a_slow_handler_delays_neither_the_beat_nor_the_publishing() {
     let fleet = Fleet::new(GeneratorWorks::Alone).await;
     // A beat that comes late loses this lease.
-    let fleet = fleet.with(|settings| settings.lease_ttl(Duration::from_millis(300)));
+    let fleet = fleet.with(|settings| settings.lease_ttl(Duration::from_secs(1)));
     let copy = fleet.start(Takes(Duration::from_secs(3600)));
     fleet.until("a handler runs", |at| at.claimed > 0).await;
     let began = Instant::now();
