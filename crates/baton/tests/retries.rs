@@ -370,3 +370,93 @@ async fn a_lane_ends_what_is_before_a_slow_message_and_gives_back_what_is_behind
     slow.stop().await;
     other.stop().await;
 }
+
+#[tokio::test]
+async fn a_message_whose_handler_panics_is_tried_again() {
+    let fleet = Fleet::new(3, |settings| settings.attempts(2)).await;
+    let worker = fleet.work(Doing(|seq, attempt, _| async move {
+        assert!(seq == 1 || attempt == 2, "not at once");
+        assert!(seq != 3, "never");
+        Ok(())
+    }));
+    let ended = |now: &Snapshot| now.done + now.failed == 3;
+    fleet.until("all have ended", ended).await;
+    worker.stop().await;
+    let failed = fleet.failed();
+    let words: Vec<_> = failed
+        .iter()
+        .map(|failed| (failed.seq, failed.attempt, failed.reason.as_str()))
+        .collect();
+    assert_eq!(words, [(3, 2, "the handler panicked")]);
+}
+
+#[tokio::test]
+async fn no_commit_delays_more_than_redis_can_do_in_a_short_step() {
+    let long = "x".repeat(4000);
+    let fleet = Fleet::new(1000, |settings| {
+        settings.backoff(Backoff::new(LONG, LONG)).concurrency(1)
+    })
+    .await;
+    let worker = fleet.work(Doing(move |seq, _, _| {
+        let reason = if seq <= 600 { "no" } else { &long };
+        let error = HandlerError::from(reason);
+        async { Err(error) }
+    }));
+    fleet
+        .until("all are delayed", |now| now.delayed == 1000)
+        .await;
+    worker.stop().await;
+    let events = fleet.events.lock().unwrap();
+    let commits = events.iter().filter_map(|event| match event {
+        Event::Processed { first, delayed, .. } => Some((*first, delayed.len())),
+        _ => None,
+    });
+    let largest = |from: u64, to: u64| {
+        let some = commits
+            .clone()
+            .filter(|(first, _)| (from..to).contains(first));
+        some.map(|(_, delayed)| delayed).max().unwrap_or_default()
+    };
+    // The notes of the others have 8 kB each.
+    let (short, long) = (largest(1, 500), largest(601, 1000));
+    assert!(short > 1 && short <= 250, "{short}");
+    assert!(long > 1 && long <= 33, "{long}");
+}
+
+/// Fails its first attempt, then asks for an effect on a key of another type.
+struct BadEffectLater;
+
+impl Handler for BadEffectLater {
+    async fn handle(
+        &self,
+        message: Message<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), HandlerError> {
+        effects.incr_by("a list", 1);
+        match message.attempt {
+            1 => Err("not yet".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_whose_effects_are_refused_later_keeps_the_reason_of_its_first_attempt() {
+    let fleet = Fleet::new(2, |settings| settings).await;
+    let _: u64 = fleet.redis().rpush("a list", "x").unwrap();
+    let worker = fleet.work(BadEffectLater);
+    fleet.until("both failed", |now| now.failed == 2).await;
+    worker.stop().await;
+    for failed in fleet.failed() {
+        assert_eq!(
+            (failed.attempt, failed.first_reason.as_str()),
+            (2, "not yet")
+        );
+        assert!(
+            failed.reason.contains("its effects were refused"),
+            "{failed:?}"
+        );
+    }
+    let notes: u64 = fleet.redis().hlen("baton:{retries:0}:notes").unwrap();
+    assert_eq!(notes, 0);
+}

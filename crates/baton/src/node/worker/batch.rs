@@ -203,6 +203,9 @@ impl<H: Handler> BatchHandler<H> {
                 digest.add(seq - pack, message.text);
             }
             handled += 1;
+            if batch.outcomes.is_large() {
+                break;
+            }
         }
         Ok(handled)
     }
