@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use baton::inspect::Snapshot;
 use baton::{
-    Effects, Event, FleetName, GeneratorWorks, Handler, HandlerError, Inspector, Message, Node,
-    NodeBuilder, Source, Target, Warning, interval,
+    Backoff, Effects, Event, FleetName, GeneratorWorks, Handler, HandlerError, Inspector, Message,
+    Node, NodeBuilder, Source, Target, Warning, interval,
 };
 use baton_server::PrivateServer;
 use redis::Commands;
@@ -283,7 +283,7 @@ async fn a_fleet_of_one_takes_back_what_its_previous_life_held() {
 async fn a_slow_handler_delays_neither_the_beat_nor_the_publishing() {
     let fleet = Fleet::new(GeneratorWorks::Alone).await;
     // A beat that comes late loses this lease.
-    let fleet = fleet.with(|settings| settings.lease_ttl(Duration::from_millis(300)));
+    let fleet = fleet.with(|settings| settings.lease_ttl(Duration::from_secs(1)));
     let copy = fleet.start(Takes(Duration::from_secs(3600)));
     fleet.until("a handler runs", |at| at.claimed > 0).await;
     let began = Instant::now();
@@ -388,4 +388,45 @@ async fn a_generator_without_a_worker_says_so_once_and_again_after_one_was_there
     until("a second warning", || first.warned() == 2).await;
     assert_eq!(first.handled(), 0, "it never works");
     first.stop().await;
+}
+
+/// Fails the first attempt of each message, and notes how long the second one took to come.
+#[derive(Clone, Default)]
+struct FailsOnce {
+    failed: Arc<Mutex<BTreeMap<u64, Instant>>>,
+    waits: Arc<Mutex<Vec<Duration>>>,
+}
+
+impl Handler for FailsOnce {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
+        let mut failed = self.failed.lock().unwrap();
+        match failed.remove(&message.seq) {
+            Some(at) => self.waits.lock().unwrap().push(at.elapsed()),
+            None => {
+                failed.insert(message.seq, Instant::now());
+                return Err("not yet".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_lone_generator_tries_a_message_again_when_it_is_due_and_not_with_the_next_beat() {
+    const WAIT: Duration = Duration::from_millis(100);
+    let fleet = Fleet::new(GeneratorWorks::Alone).await;
+    // It beats once per second.
+    let fleet = fleet.with(|settings| {
+        let settings = settings.lease_ttl(Duration::from_secs(60));
+        let settings = settings.backoff(Backoff::new(WAIT, WAIT));
+        settings.interval(Duration::from_millis(70)).messages(15)
+    });
+    let handler = FailsOnce::default();
+    let copy = fleet.start(handler.clone());
+    let snapshot = fleet.until("all ended", |at| at.done == 15).await;
+    assert!(snapshot.balanced, "{snapshot:?}");
+    let waits = handler.waits.lock().unwrap().clone();
+    let on_time = |wait: &Duration| (WAIT..5 * WAIT).contains(wait);
+    assert!(waits.len() == 15 && waits.iter().all(on_time), "{waits:?}");
+    copy.stop().await;
 }

@@ -56,7 +56,7 @@ struct Fleet {
     settings: NodeBuilder,
     inspector: Inspector,
     events: Arc<Mutex<Vec<Event>>>,
-    _generator: Running,
+    generator: Option<Running>,
 }
 
 struct Running {
@@ -93,7 +93,7 @@ impl Fleet {
             settings,
             inspector,
             events,
-            _generator: generator,
+            generator: Some(generator),
         };
         fleet
             .until("all are published", |now| now.published == messages)
@@ -227,6 +227,8 @@ async fn a_delayed_message_is_counted_and_outlives_all_nodes() {
     }));
     let waits = |now: &Snapshot| (now.delayed, now.done) == (1, 1);
     fleet.until("the first one waits", waits).await;
+    let told = |now: &Snapshot| now.nodes.iter().map(|node| node.delayed).sum::<u64>() == 1;
+    fleet.until("its worker's beat counts it", told).await;
     worker.stop().await;
     let now = fleet.until("it still waits", waits).await;
     assert_eq!((now.pending, now.claimed, now.failed), (0, 0, 0));
@@ -283,6 +285,8 @@ async fn a_handler_that_cannot_work_burns_no_message_and_is_unhealthy_until_it_c
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(trouble(&worker).as_deref(), Some("no such program"));
+    let told = |now: &Snapshot| now.handler_troubles.len() == 1;
+    fleet.until("its beat says so", told).await;
     works.store(true, Ordering::Relaxed);
     let snapshot = fleet.until("all are done", |now| now.done == 5).await;
     assert_eq!((snapshot.failed, trouble(&worker)), (0, None));
@@ -291,6 +295,43 @@ async fn a_handler_that_cannot_work_burns_no_message_and_is_unhealthy_until_it_c
     let warned =
         |event: &&Event| matches!(event, Event::Warning(Warning::HandlerUnavailable { .. }));
     assert_eq!(events.iter().filter(warned).count(), 1, "once");
+}
+
+#[tokio::test]
+async fn a_handler_that_works_for_one_lane_can_work() {
+    let fleet = Fleet::new(5, |settings| settings.concurrency(2)).await;
+    let tries = AtomicU64::new(0);
+    // The lane that fails pauses; the other one handles all messages meanwhile.
+    let worker = fleet.work(Doing(move |_, _, _| {
+        let first = tries.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            match first {
+                true => Err(HandlerError::unavailable("no such program")),
+                false => Ok(()),
+            }
+        }
+    }));
+    fleet.until("all are done", |now| now.done == 5).await;
+    assert_eq!(worker.meter.handler_trouble(), None);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_works_no_more_forgets_that_its_handler_could_not() {
+    let mut fleet = Fleet::new(5, |settings| settings).await;
+    let worker = fleet.work(Doing(|_, _, _| async {
+        Err(HandlerError::unavailable("no such program"))
+    }));
+    let broken = |now: &Snapshot| !now.handler_troubles.is_empty();
+    fleet.until("the handler cannot work", broken).await;
+    fleet.generator.take().unwrap().stop().await;
+    let generates = |now: &Snapshot| now.generator.node.is_some() && now.nodes.len() == 1;
+    fleet.until("the worker generates", generates).await;
+    fleet
+        .until("its beat has no trouble", |now| !broken(now))
+        .await;
+    assert_eq!(worker.meter.handler_trouble(), None);
+    worker.stop().await;
 }
 
 #[tokio::test]
@@ -325,4 +366,94 @@ async fn a_lane_ends_what_is_before_a_slow_message_and_gives_back_what_is_behind
     assert_eq!(fleet.counted(), 50);
     slow.stop().await;
     other.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_whose_handler_panics_is_tried_again() {
+    let fleet = Fleet::new(3, |settings| settings.attempts(2)).await;
+    let worker = fleet.work(Doing(|seq, attempt, _| async move {
+        assert!(seq == 1 || attempt == 2, "not at once");
+        assert!(seq != 3, "never");
+        Ok(())
+    }));
+    let ended = |now: &Snapshot| now.done + now.failed == 3;
+    fleet.until("all have ended", ended).await;
+    worker.stop().await;
+    let failed = fleet.failed();
+    let words: Vec<_> = failed
+        .iter()
+        .map(|failed| (failed.seq, failed.attempt, failed.reason.as_str()))
+        .collect();
+    assert_eq!(words, [(3, 2, "the handler panicked")]);
+}
+
+#[tokio::test]
+async fn no_commit_delays_more_than_redis_can_do_in_a_short_step() {
+    let long = "x".repeat(4000);
+    let fleet = Fleet::new(1000, |settings| {
+        settings.backoff(Backoff::new(LONG, LONG)).concurrency(1)
+    })
+    .await;
+    let worker = fleet.work(Doing(move |seq, _, _| {
+        let reason = if seq <= 600 { "no" } else { &long };
+        let error = HandlerError::from(reason);
+        async { Err(error) }
+    }));
+    fleet
+        .until("all are delayed", |now| now.delayed == 1000)
+        .await;
+    worker.stop().await;
+    let events = fleet.events.lock().unwrap();
+    let commits = events.iter().filter_map(|event| match event {
+        Event::Processed { first, delayed, .. } => Some((*first, delayed.len())),
+        _ => None,
+    });
+    let largest = |from: u64, to: u64| {
+        let some = commits
+            .clone()
+            .filter(|(first, _)| (from..to).contains(first));
+        some.map(|(_, delayed)| delayed).max().unwrap_or_default()
+    };
+    // The notes of the others have 8 kB each.
+    let (short, long) = (largest(1, 500), largest(601, 1000));
+    assert!(short > 1 && short <= 250, "{short}");
+    assert!(long > 1 && long <= 33, "{long}");
+}
+
+/// Fails its first attempt, then asks for an effect on a key of another type.
+struct BadEffectLater;
+
+impl Handler for BadEffectLater {
+    async fn handle(
+        &self,
+        message: Message<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), HandlerError> {
+        effects.incr_by("a list", 1);
+        match message.attempt {
+            1 => Err("not yet".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_whose_effects_are_refused_later_keeps_the_reason_of_its_first_attempt() {
+    let fleet = Fleet::new(2, |settings| settings).await;
+    let _: u64 = fleet.redis().rpush("a list", "x").unwrap();
+    let worker = fleet.work(BadEffectLater);
+    fleet.until("both failed", |now| now.failed == 2).await;
+    worker.stop().await;
+    for failed in fleet.failed() {
+        assert_eq!(
+            (failed.attempt, failed.first_reason.as_str()),
+            (2, "not yet")
+        );
+        assert!(
+            failed.reason.contains("its effects were refused"),
+            "{failed:?}"
+        );
+    }
+    let notes: u64 = fleet.redis().hlen("baton:{retries:0}:notes").unwrap();
+    assert_eq!(notes, 0);
 }

@@ -278,6 +278,19 @@ mod tests {
     }
 
     #[test]
+    fn no_flag_reads_a_variable_that_commands_get() {
+        fn check(command: &clap::Command) {
+            let read = command.get_arguments().filter_map(clap::Arg::get_env);
+            for variable in read {
+                let is_theirs = baton_exec::VARIABLES.iter().any(|name| variable == *name);
+                assert!(!is_theirs, "{}", variable.display());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&definition());
+    }
+
+    #[test]
     fn credentials_in_a_url_are_left_out_of_complaints() {
         assert_eq!(redact("no URL here"), None);
         assert_eq!(redact("bad 'redis://h'"), None);

@@ -201,6 +201,7 @@ mod tests {
                 processed_per_s: 0.0,
                 pending: 3,
                 claimed: 1,
+                delayed: 2,
                 errors: 6,
             },
             Event::Stopped,

@@ -30,6 +30,8 @@ mod stderr_tail;
 mod stdin_file;
 mod supervisor;
 mod supervisor_process;
+mod variables;
 
 pub use handler::{Exec, ExecHandler};
 pub use supervisor::supervise;
+pub use variables::VARIABLES;

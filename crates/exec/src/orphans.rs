@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 
+use crate::variables::EFFECTS;
+
 /// Pause between two searches: a process that is being started gets its environment within it.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Max searches.
@@ -18,8 +20,8 @@ const MAX_SEARCHES: u32 = 50;
 /// Kills the processes of a command, with their groups, until a search finds none. It blocks its
 /// thread. Only Linux tells the environment of a process; elsewhere this does nothing.
 pub(crate) fn kill(effects: &Path) {
-    let mut needle = b"BATON_EFFECTS=".to_vec();
-    needle.extend_from_slice(effects.as_os_str().as_encoded_bytes());
+    let path = effects.as_os_str().as_encoded_bytes();
+    let needle = [EFFECTS.as_bytes(), b"=", path].concat();
     for search in 0..MAX_SEARCHES {
         let found = processes_with(&needle);
         for pid in &found {

@@ -3,6 +3,7 @@
 //! It ends when its node does, and kills the commands that still run. The signals of a terminal or a
 //! service manager do not end it: its node decides what becomes of the commands.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -13,6 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio::io::Interest;
@@ -23,6 +25,7 @@ use crate::descriptors;
 use crate::exit_watch::ExitWatch;
 use crate::leash::{Ended, Leash, Report, Request};
 use crate::plan::Plan;
+use crate::variables;
 
 /// How often and at which pace the supervisor tries to remove its folder: a dying process may still
 /// create a file in it.
@@ -39,6 +42,8 @@ pub fn supervise() -> io::Result<()> {
     let control = io::stdin().as_fd().try_clone_to_owned()?;
     let control = std::os::unix::net::UnixStream::from(control);
     let plan = Arc::new(Plan::read(&control)?);
+    // A file system without locks has no cleaner that respects them either.
+    let _locked = lock(&plan.folder).ok();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -66,6 +71,14 @@ async fn serve(control: std::os::unix::net::UnixStream, plan: &Arc<Plan>) -> io:
         }
         while commands.try_join_next().is_some() {}
     }
+}
+
+/// Locks the folder as long as the file lives. Programs that remove old files, such as
+/// systemd-tmpfiles, leave a locked folder alone.
+fn lock(folder: &Path) -> io::Result<File> {
+    let folder = File::open(folder)?;
+    flock(&folder, FlockOperation::NonBlockingLockShared)?;
+    Ok(folder)
 }
 
 fn remove(folder: &Path) {
@@ -133,11 +146,7 @@ impl Group {
         let deadline = now.unwrap_or_default().saturating_add(plan.timeout);
         let child = Command::new(program)
             .args(arguments)
-            .env("BATON_SEQ", request.seq.to_string())
-            .env("BATON_KEY", &request.key)
-            .env("BATON_ATTEMPT", request.attempt.to_string())
-            .env("BATON_DEADLINE_MS", deadline.as_millis().to_string())
-            .env("BATON_EFFECTS", effects)
+            .envs(variables::of(request, deadline, effects))
             .stdin(stdin)
             .stdout(stdout)
             .stderr(stderr)

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use baton::{Effects, HandlerError};
 use baton_exec::Exec;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use support::{Heard, Outcome, handle, handler, message, wait_until};
 
 /// What the handlers of these tests start as their supervisor.
@@ -346,6 +348,19 @@ async fn as_many_commands_run_at_once_as_messages_are_handled() {
     let ended: (Result<(), HandlerError>, _) = tokio::join!(one, two);
     assert!(ended.0.is_ok() && ended.1.is_ok());
     assert_eq!(heard.lines(), ["1: met"]);
+}
+
+#[tokio::test]
+async fn cleaners_of_old_files_find_the_folder_of_effects_locked() {
+    let heard = Heard::default();
+    let handler = heard.handler(Exec::shell("dirname $BATON_EFFECTS"));
+    assert_eq!(handle(&handler, b"x").await, Outcome::Done);
+    let lines = heard.lines();
+    let folder = std::fs::File::open(lines[0].strip_prefix("7: ").unwrap()).unwrap();
+    let cleaner = FlockOperation::NonBlockingLockExclusive;
+    assert_eq!(flock(&folder, cleaner), Err(Errno::WOULDBLOCK));
+    drop(handler);
+    assert_eq!(flock(&folder, cleaner), Ok(()));
 }
 
 #[tokio::test]

@@ -114,6 +114,8 @@ pub enum LogEvent<'a> {
         pending: u64,
         /// Messages of the fleet that workers hold.
         claimed: u64,
+        /// Messages of the fleet that wait for their next attempt.
+        delayed: u64,
         /// Failed messages of the fleet in the errors store.
         errors: u64,
     },
@@ -261,6 +263,7 @@ impl LogEvent<'_> {
                 processed_per_s,
                 pending,
                 claimed,
+                delayed,
                 errors,
             } => {
                 line.serialize_entry("role", role)?;
@@ -268,6 +271,7 @@ impl LogEvent<'_> {
                 line.serialize_entry("processed_per_s", processed_per_s)?;
                 line.serialize_entry("pending", pending)?;
                 line.serialize_entry("claimed", claimed)?;
+                line.serialize_entry("delayed", delayed)?;
                 line.serialize_entry("errors", errors)
             }
             Self::LogGap { lines } => line.serialize_entry("lines", lines),

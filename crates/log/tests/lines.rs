@@ -122,11 +122,12 @@ fn events() -> Vec<(LogEvent<'static>, &'static str)> {
                 processed_per_s: 2.1,
                 pending: 3,
                 claimed: 1,
+                delayed: 2,
                 errors: 6,
             },
             concat!(
                 r#"snapshot","node":"n0de","role":"worker","published_per_s":0.0,"#,
-                r#""processed_per_s":2.1,"pending":3,"claimed":1,"errors":6}"#
+                r#""processed_per_s":2.1,"pending":3,"claimed":1,"delayed":2,"errors":6}"#
             ),
         ),
         (LogEvent::Stopped, r#"stopped","node":"n0de"}"#),

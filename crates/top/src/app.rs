@@ -53,6 +53,12 @@ impl Sort {
     }
 }
 
+/// What an operator should know although the fleet may be well: handlers that cannot work, and
+/// settings of the server that can lose messages.
+pub(crate) fn warnings(snapshot: &Snapshot) -> impl Iterator<Item = &String> {
+    snapshot.handler_troubles.iter().chain(&snapshot.warnings)
+}
+
 /// The state of the screen.
 pub(crate) struct App {
     /// The fleet and its Redis, as the title names them.

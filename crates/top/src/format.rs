@@ -27,6 +27,16 @@ pub(crate) fn age(ms: u64) -> String {
     }
 }
 
+/// How long until a message is due, short enough for a narrow column. Delays last an hour at most.
+pub(crate) fn time_left(ms: u64) -> String {
+    let s = ms.div_ceil(1000);
+    match s {
+        0 => "due".to_owned(),
+        1..100 => format!("in {s} s"),
+        _ => format!("in {} m", s / 60),
+    }
+}
+
 /// A latency.
 pub(crate) fn latency(s: Option<f64>) -> String {
     match s {
@@ -88,6 +98,15 @@ mod tests {
             (90_000_000, "1 d 01 h"),
         ] {
             assert_eq!(age(ms), text);
+        }
+        for (ms, text) in [
+            (0, "due"),
+            (1, "in 1 s"),
+            (99_000, "in 99 s"),
+            (100_000, "in 1 m"),
+            (3_600_000, "in 60 m"),
+        ] {
+            assert_eq!(time_left(ms), text);
         }
         for (s, text) in [
             (None, "–"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton::inspect::{FailedPreview, NodeRole, NodeStatus, View};
 use baton_protocol::text::{Escaped, moment};
 
-use crate::app::App;
+use crate::app::{App, warnings};
 use crate::format::{age, latency, rate, sentence, thousands};
 use crate::full_text::FullText;
 use crate::input::HELP;
@@ -129,8 +129,8 @@ impl App {
         lines.extend(own.map(line));
         lines.push(String::new());
         for words in [
-            "balanced: published + retried = done + failed + pending + claimed, counted from \
-             the data.",
+            "balanced: published + retried = done + failed + pending + claimed + delayed \
+             (until their next attempts), counted from the data.",
             "A takeover: killed = the generator's process died; silent = it stopped renewing \
              its lease; resigned = it gave it up in good order; raised = the same node went on \
              under a new epoch.",
@@ -169,8 +169,12 @@ impl App {
             ("published", node.published),
             ("processed", node.processed),
             ("failed", node.failed),
+            ("delayed", node.delayed),
         ] {
             lines.push(field(name, thousands(count)));
+        }
+        if let Some(reason) = &node.handler_trouble {
+            lines.push(field("handler", format!("cannot work: {}", escape(reason))));
         }
         let quantile = |share| latency(node.latency.quantile(share));
         lines.push(field(
@@ -260,12 +264,8 @@ fn troubles(view: &View) -> Vec<String> {
                 thousands(foreign)
             ));
         }
-        lines.extend(
-            snapshot
-                .warnings
-                .iter()
-                .map(|warning| format!("! {}", escape(warning))),
-        );
+        let warnings = warnings(snapshot).map(|warning| format!("! {}", escape(warning)));
+        lines.extend(warnings);
         lines.extend([
             String::new(),
             format!("server: {}", escape(&snapshot.server.version)),

@@ -114,7 +114,7 @@ function play(element, name) {
 }
 
 function renderBooks(snapshot) {
-  const { balanced, counted, published, retried, done, pending, claimed, foreign, dropped } = snapshot;
+  const { balanced, counted, published, retried, done, pending, claimed, delayed, foreign, dropped } = snapshot;
   const state = !balanced ? "unbalanced" : counted ? "balanced" : "believed";
   byId("books").dataset.state = state;
   const text = {
@@ -125,23 +125,43 @@ function renderBooks(snapshot) {
   setText(byId("books-text"), text[state]);
   setText(byId("equals"), balanced ? "=" : "≠");
   byId("equals").setAttribute("aria-label", balanced ? "equals" : "does not equal");
-  const numbers = { published, retried, done, "failed-count": snapshot.failed, pending, claimed };
+  const numbers = { published, retried, done, "failed-count": snapshot.failed, pending, claimed, delayed };
   for (const [id, number] of Object.entries(numbers)) setText(byId(id), count(number));
   byId("foreign").hidden = foreign === 0;
   const strangers = "of the queue were no messages of this fleet; they are among the failed";
   byId("dropped").hidden = dropped === 0;
   const because = "because of their age, or by hand";
   setText(byId("dropped"), `${count(dropped)} of the failed ${dropped === 1 ? "was" : "were"} dropped: ${because}`);
+  byId("next-due").hidden = delayed === 0;
+  setText(byId("next-due"), delayedWords(snapshot));
   setText(byId("foreign"), `${foreign === 1 ? "1 entry" : `${count(foreign)} entries`} ${strangers}`);
 }
 
-function renderWarnings({ warnings, server }) {
+/** How many messages wait for their next attempts, and when the first is due. */
+function delayedWords({ delayed, next_due_ms, now_ms }) {
+  const subject = delayed === 1 ? "1 waits for its next attempt" : `${count(delayed)} wait for their next attempts`;
+  const left = next_due_ms - now_ms;
+  const when = left < 0 ? "now" : left < 1000 ? "within a second" : `in ${duration(left)}`;
+  return `${subject}, ${delayed === 1 ? "due" : "the first"} ${when}`;
+}
+
+function renderWarnings({ warnings, handler_troubles, server }) {
   const what = warnings.length ? "what can lose messages" : "nothing in its settings can lose messages";
   setText(byId("server"), `${server.version}: ${what}`);
-  const list = byId("warnings");
-  const words = [...list.children].map((item) => item.textContent);
-  if (words.join("\n") === warnings.join("\n")) return;
-  list.replaceChildren(...warnings.map((warning) => el("li", {}, ...safeNodes(warning))));
+  renderList(byId("warnings"), warnings);
+  renderList(byId("handlers"), handler_troubles);
+}
+
+/** Writes sentences into a list, unless they are there already. */
+function renderList(list, sentences) {
+  const isSame = list.children.length === sentences.length
+    && sentences.every((sentence, at) => list.children[at].dataset.sentence === sentence);
+  if (isSame) return;
+  list.replaceChildren(...sentences.map((sentence) => {
+    const item = el("li", { class: "foreign" }, ...safeNodes(sentence));
+    item.dataset.sentence = sentence;
+    return item;
+  }));
 }
 
 function onEvent(event) {

@@ -30,6 +30,7 @@ const CHARTS = [
     lines: [
       ["pending", "--line-1", (point) => point.pending],
       ["in hand", "--line-2", (point) => point.claimed],
+      ["delayed", "--warn", (point) => point.delayed],
     ],
   },
   {

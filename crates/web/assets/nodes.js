@@ -19,6 +19,7 @@ const COLUMNS = [
   { title: "in hand", number: true, by: (node) => node.claimed, text: (node) => count(node.claimed) },
   { title: "processed", number: true, by: (node) => node.processed, text: (node) => count(node.processed) },
   { title: "failed", number: true, by: (node) => node.failed, text: (node) => count(node.failed) },
+  { title: "delayed", number: true, by: (node) => node.delayed, text: (node) => count(node.delayed) },
   { title: "last seen", number: true, by: (node) => node.seen_ms, text: (node) => ago(node.ago_ms) },
 ];
 

@@ -23,11 +23,8 @@ pub(crate) fn router(watch: Watch, own: OwnNode) -> Router {
         monitoring::metrics(&node.watch.view(), Some((&node.own.node, &counters)))
     };
     let healthz = async |State(node): State<Arc<Node>>| monitoring::health(&node.watch.view());
-    // A node that may read but not write cannot work, although its watch sees the fleet.
-    let readyz = async |State(node): State<Arc<Node>>| match node.own.meter.redis_trouble() {
-        Some(trouble) => {
-            monitoring::unavailable(&[format!("this node cannot use Redis: {trouble}")])
-        }
+    let readyz = async |State(node): State<Arc<Node>>| match trouble(&node.own) {
+        Some(trouble) => monitoring::unavailable(&[trouble]),
         None => monitoring::readiness(&node.watch.view()),
     };
     Router::new()
@@ -38,4 +35,15 @@ pub(crate) fn router(watch: Watch, own: OwnNode) -> Router {
         .layer(from_fn(layers::whole_body))
         .layer(from_fn(layers::security_headers))
         .with_state(Arc::new(Node { watch, own }))
+}
+
+/// Why this node cannot work, although its watch may see the fleet: it may read Redis but not write,
+/// or the program or service of its handler is missing.
+fn trouble(own: &OwnNode) -> Option<String> {
+    let redis = own.meter.redis_trouble();
+    let redis = redis.map(|trouble| format!("this node cannot use Redis: {trouble}"));
+    redis.or_else(|| {
+        let handler = own.meter.handler_trouble();
+        handler.map(|trouble| format!("the handler of this node cannot work: {trouble}"))
+    })
 }

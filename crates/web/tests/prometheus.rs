@@ -186,6 +186,7 @@ async fn the_metrics_of_a_fleet_at_work_are_what_its_snapshot_says() {
         ("baton_foreign_entries", "counter", 0),
         ("baton_messages_pending", "gauge", snapshot.pending),
         ("baton_messages_claimed", "gauge", snapshot.claimed),
+        ("baton_messages_delayed", "gauge", 0),
         ("baton_failed_messages", "gauge", snapshot.errors),
         ("baton_books_balanced", "gauge", 1),
         ("baton_generator_present", "gauge", 1),
@@ -209,6 +210,9 @@ async fn the_metrics_of_a_fleet_at_work_are_what_its_snapshot_says() {
         let processed = &families["baton_node_processed"];
         let processed = processed.value("baton_node_processed_total", label);
         assert_eq!(processed, node.processed as f64);
+        let trouble = &families["baton_node_handler_trouble"];
+        assert_eq!(trouble.kind, "gauge");
+        assert_eq!(trouble.value("baton_node_handler_trouble", label), 0.0);
         let latency = &families["baton_message_latency_seconds"];
         assert_eq!(latency.kind, "histogram");
         let count = latency.value("baton_message_latency_seconds_count", label);
@@ -260,6 +264,7 @@ fn hostile(names: &[&str]) -> View {
     snapshot.fleet = "f".to_owned();
     snapshot.nodes = nodes;
     snapshot.takeovers = vec![takeover];
+    snapshot.next_due_ms = Some(1);
     let mut view = View::default();
     view.fleet = "f".to_owned();
     view.snapshot = Some(Arc::new(snapshot));

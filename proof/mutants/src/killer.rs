@@ -1,4 +1,4 @@
-//! The four that must notice: each runs a check against a mutant and tells whether it died.
+//! The checks that must notice: each runs against a mutant and tells whether it died.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use baton_model::explore::explore;
 use baton_model::scenarios;
 
 use crate::mutant::Mutant;
-use crate::tree::{Built, top};
+use crate::tree::{Tree, top};
 
 /// Calls of a conformance run.
 const CONFORM_CALLS: &str = "40000";
@@ -28,6 +28,8 @@ pub enum Killer {
     Chaos,
     /// Times the broken program and audits every message.
     Audit,
+    /// Runs the test that the mutant names.
+    Test,
 }
 
 /// What a check says of a mutant.
@@ -45,7 +47,13 @@ pub enum Word {
 
 impl Killer {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Model, Self::Conformance, Self::Chaos, Self::Audit];
+    pub const ALL: [Self; 5] = [
+        Self::Model,
+        Self::Conformance,
+        Self::Chaos,
+        Self::Audit,
+        Self::Test,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -54,34 +62,43 @@ impl Killer {
             Self::Conformance => "conformance",
             Self::Chaos => "chaos",
             Self::Audit => "audit",
+            Self::Test => "test",
         }
     }
 
-    /// Tries a mutant, or, without one, the source as it is, which must survive. `chaos` is the
-    /// program of that name, built from the source as it is.
+    /// Tries the source in the tree: a mutant or, without one, the source as it is, which must
+    /// survive. `chaos` is the program of that name, built from the source as it is.
     pub fn tries(
         self,
         mutant: Option<&Mutant>,
-        built: &Built,
+        tree: &Tree,
         chaos: &Path,
         log: &Path,
     ) -> Result<Word> {
         let mut command = match self {
             Self::Model => return Ok(model(mutant)),
             Self::Conformance => {
-                let mut command = Command::new(&built.conformance);
+                let mut command = Command::new(tree.tests("baton-model", "conformance")?);
                 command.args(["every_server", "--nocapture"]);
                 command.env("BATON_CONFORM_CALLS", CONFORM_CALLS);
                 command
             }
             Self::Chaos => {
                 let mut command = Command::new(chaos);
-                command.arg("--program").arg(&built.baton).args(CHAOS);
+                command.arg("--program").arg(tree.baton()?).args(CHAOS);
                 command
             }
             Self::Audit => {
-                let mut command = Command::new(&built.baton);
+                let mut command = Command::new(tree.baton()?);
                 command.arg("bench").args(BENCH);
+                command
+            }
+            Self::Test => {
+                let Some(test) = mutant.and_then(|mutant| mutant.test.as_ref()) else {
+                    return Ok(Word::NotTried);
+                };
+                let mut command = Command::new(tree.tests(&test.package, &test.target)?);
+                command.args([&test.name, "--exact", "--nocapture"]);
                 command
             }
         };

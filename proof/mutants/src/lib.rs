@@ -1,5 +1,5 @@
 //! Would we have noticed? Deliberate breaks of scripts and nodes, one line each, and which of
-//! model, conformance, chaos and audit kills each of them.
+//! model, conformance, chaos, audit and named tests kills each of them.
 
 pub mod killer;
 pub mod mutant;

@@ -1,9 +1,10 @@
 //! Applies each mutant in turn and shows which of our checks kills it.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use baton_mutants::killer::{Killer, Word};
 use baton_mutants::mutant::Mutant;
 use baton_mutants::tree::{Tree, top};
@@ -16,7 +17,7 @@ use clap::Parser;
 struct Args {
     /// Names of mutants; all if there are none
     names: Vec<String>,
-    /// Only these checks: model, conformance, chaos, audit
+    /// Only these checks: model, conformance, chaos, audit, test
     #[arg(long, value_delimiter = ',')]
     by: Vec<String>,
     /// List the mutants and end
@@ -60,16 +61,23 @@ fn main() -> Result<ExitCode> {
     let tree = Tree::new(&folder)?;
 
     // A check that fails on the source as it is would kill every mutant.
-    let built = tree.build(None)?;
     for killer in &killers {
         let log = folder.join(format!("none-{}.log", killer.name()));
-        let word = killer.tries(None, &built, &chaos, &log)?;
-        ensure!(
-            matches!(word, Word::Survived | Word::NotTried),
-            "{} fails without any mutant: see {}",
-            killer.name(),
-            log.display()
-        );
+        let mut subjects: Vec<Option<&Mutant>> = match killer {
+            Killer::Test => mutants.iter().map(Some).collect(),
+            _ => vec![None],
+        };
+        let mut tests = HashSet::new();
+        subjects.retain(|subject| tests.insert(subject.and_then(|mutant| mutant.test.clone())));
+        for subject in subjects {
+            let word = killer.tries(subject, &tree, &chaos, &log)?;
+            ensure!(
+                matches!(word, Word::Survived | Word::NotTried),
+                "{} fails without any mutant: see {}",
+                killer.name(),
+                log.display()
+            );
+        }
     }
 
     let names: Vec<&str> = killers.iter().map(|killer| killer.name()).collect();
@@ -77,12 +85,14 @@ fn main() -> Result<ExitCode> {
     outln!("|---|{}", "---|".repeat(killers.len()));
     let mut survivors = 0;
     for mutant in &mutants {
-        let built = tree.build(Some(mutant))?;
+        tree.break_with(mutant)?;
         baton_print::out(format_args!("| `{}`: {} |", mutant.name, mutant.about));
         let mut killed = false;
         for killer in &killers {
             let log = folder.join(format!("{}-{}.log", mutant.name, killer.name()));
-            let word = killer.tries(Some(mutant), &built, &chaos, &log)?;
+            let word = killer
+                .tries(Some(mutant), &tree, &chaos, &log)
+                .with_context(|| format!("{} by {}", mutant.name, killer.name()))?;
             killed |= word == Word::Killed;
             let word = match word {
                 Word::Killed => "killed",
@@ -92,6 +102,7 @@ fn main() -> Result<ExitCode> {
             };
             baton_print::out(format_args!(" {word} |"));
         }
+        tree.mend(mutant)?;
         outln!("{}", if killed { "" } else { " **survives**" });
         survivors += u32::from(!killed);
     }

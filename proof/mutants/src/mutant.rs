@@ -15,10 +15,35 @@ pub struct Mutant {
     pub about: String,
     /// The same break of the model, if it has it.
     pub flaw: Option<Flaw>,
+    /// The test that must notice it, if it is out of reach of the other checks.
+    pub test: Option<NamedTest>,
     /// The file it is in, from the top of the source.
     pub file: String,
     old: String,
     new: String,
+}
+
+/// One test of a package.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NamedTest {
+    /// The package.
+    pub package: String,
+    /// The test program of the package; `lib` has its unit tests.
+    pub target: String,
+    /// The test's name, with its modules.
+    pub name: String,
+}
+
+impl NamedTest {
+    fn parse(line: &str) -> Option<Self> {
+        let [package, target, name]: [&str; 3] =
+            line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+        Some(Self {
+            package: package.to_owned(),
+            target: target.to_owned(),
+            name: name.to_owned(),
+        })
+    }
 }
 
 impl Mutant {
@@ -40,11 +65,15 @@ impl Mutant {
             .next()
             .and_then(|line| line.split_once(": "))
             .with_context(|| format!("an entry begins with its name: {entry}"))?;
-        let (mut flaw, mut file, mut old, mut new) = (None, None, None, None);
+        let (mut flaw, mut test) = (None, None);
+        let (mut file, mut old, mut new) = (None, None, None);
         for line in lines {
             if let Some(name) = line.strip_prefix("model ") {
                 let found = Flaw::ALL.iter().find(|flaw| format!("{flaw:?}") == name);
                 flaw = Some(*found.with_context(|| format!("the model has no flaw {name}"))?);
+            } else if let Some(words) = line.strip_prefix("test ") {
+                let named = NamedTest::parse(words);
+                test = Some(named.with_context(|| format!("{name}: {words:?} is no test"))?);
             } else if let Some(path) = line.strip_prefix("file ") {
                 file = Some(path);
             } else if let Some(line) = line.strip_prefix('-') {
@@ -63,6 +92,7 @@ impl Mutant {
             name: name.to_owned(),
             about: about.to_owned(),
             flaw,
+            test,
             file: needed(file)?,
             old: needed(old)?,
             new: needed(new)?,
@@ -115,6 +145,52 @@ mod tests {
             let twin = mutants.iter().any(|mutant| mutant.flaw == Some(flaw));
             assert!(twin || flaw == Flaw::CommitEndsAll, "{flaw:?}");
         }
+    }
+
+    #[test]
+    fn the_documents_have_each_mutant_and_their_number() {
+        let mutants = Mutant::all().unwrap();
+        let read = |path| std::fs::read_to_string(tree::top().join(path)).unwrap();
+        let table = read("docs/testing.md");
+        for Mutant { name, about, .. } in &mutants {
+            assert!(table.contains(&format!("| `{name}`: {about} |")), "{name}");
+        }
+        let count = mutants.len();
+        for (path, words) in [
+            ("Makefile", format!("in {count} ways")),
+            ("README.md", format!("{count} deliberate breaks")),
+            ("CHANGELOG.md", format!("{count} mutants")),
+        ] {
+            assert!(read(path).contains(&words), "{path} does not say {words}");
+        }
+    }
+
+    #[test]
+    fn every_named_test_is_in_its_package() {
+        let mutants = Mutant::all().unwrap();
+        for mutant in &mutants {
+            let Some(NamedTest { package, name, .. }) = &mutant.test else {
+                continue;
+            };
+            // Only the package of the library has another name than its folder.
+            let folder = package.strip_prefix("baton-").unwrap();
+            let folder = tree::top()
+                .join("crates")
+                .join(folder.replace("fleet", "baton"));
+            let function = format!("fn {}()", name.rsplit("::").next().unwrap());
+            assert!(has_line_with(&folder, &function), "{}", mutant.name);
+        }
+    }
+
+    /// Whether a file in the folder, or below it, has the text.
+    fn has_line_with(folder: &std::path::Path, text: &str) -> bool {
+        std::fs::read_dir(folder).unwrap().any(|entry| {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => has_line_with(&path, text),
+                false => std::fs::read_to_string(&path).is_ok_and(|file| file.contains(text)),
+            }
+        })
     }
 
     #[test]

@@ -10,13 +10,15 @@ use serde_json::Value;
 
 use crate::mutant::Mutant;
 
-/// What of the source is needed to build.
-const PARTS: [&str; 6] = [
+/// What of the source is needed to build and to test.
+const PARTS: [&str; 8] = [
     "Cargo.toml",
     "Cargo.lock",
     "bench/measure",
     "bench/programs",
+    "contrib",
     "crates",
+    "docs",
     "proof",
 ];
 /// What the compiler said is kept in this file of the build folder.
@@ -34,14 +36,6 @@ pub struct Tree {
     build: PathBuf,
 }
 
-/// What was built of a mutant.
-pub struct Built {
-    /// The program, with crash points.
-    pub baton: PathBuf,
-    /// The conformance test.
-    pub conformance: PathBuf,
-}
-
 impl Tree {
     /// A copy in a folder, which is kept for the next time: it saves most of the building.
     pub fn new(folder: &Path) -> Result<Self> {
@@ -54,25 +48,37 @@ impl Tree {
         Ok(Self { source, build })
     }
 
-    /// The source as it is, with one break, or without.
-    pub fn build(&self, mutant: Option<&Mutant>) -> Result<Built> {
-        let Some(mutant) = mutant else {
-            return self.compile();
-        };
-        let (original, file) = (top().join(&mutant.file), self.source.join(&mutant.file));
-        let source = fs::read_to_string(&original)?;
-        fs::write(&file, mutant.apply(&source)?)?;
-        let built = self.compile();
-        fs::write(&file, source)?;
-        built.with_context(|| format!("cannot build {}", mutant.name))
+    /// Breaks the copy.
+    pub fn break_with(&self, mutant: &Mutant) -> Result<()> {
+        let source = fs::read_to_string(top().join(&mutant.file))?;
+        fs::write(self.source.join(&mutant.file), mutant.apply(&source)?)?;
+        Ok(())
     }
 
-    fn compile(&self) -> Result<Built> {
+    /// Mends what [`Tree::break_with`] broke.
+    pub fn mend(&self, mutant: &Mutant) -> Result<()> {
+        copy(&top().join(&mutant.file), &self.source.join(&mutant.file))
+    }
+
+    /// Builds the program, with crash points.
+    pub fn baton(&self) -> Result<PathBuf> {
+        self.compile(&["build", "-p", "baton-cli", "--features", "chaos"], false)
+    }
+
+    /// Builds a test program of a package; `lib` has its unit tests.
+    pub fn tests(&self, package: &str, target: &str) -> Result<PathBuf> {
+        let test = ["test", "--no-run", "-p", package];
+        match target {
+            "lib" => self.compile(&[&test[..], &["--lib"]].concat(), true),
+            _ => self.compile(&[&test[..], &["--test", target]].concat(), true),
+        }
+    }
+
+    /// Builds one program. A test program comes with the programs that it starts.
+    fn compile(&self, arguments: &[&str], is_test: bool) -> Result<PathBuf> {
         let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
-            .args(["build", "--message-format=json-render-diagnostics"])
-            .args(["-p", "baton-cli", "-p", "baton-model"])
-            .args(["--features", "baton-cli/chaos"])
-            .args(["--bin", "baton", "--test", "conformance"])
+            .args(arguments)
+            .arg("--message-format=json-render-diagnostics")
             .current_dir(&self.source)
             .env("CARGO_TARGET_DIR", &self.build)
             .stdin(Stdio::null())
@@ -83,23 +89,12 @@ impl Tree {
             bail!("see {}", self.build.join(LOG).display());
         }
         let lines = String::from_utf8_lossy(&output.stdout);
-        let built: Vec<Value> = lines
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect();
-        let program = |name: &str| {
-            let of = |line: &&Value| {
-                line["target"]["name"] == name && line["executable"].as_str().is_some()
-            };
-            let line = built.iter().find(of);
-            let path = line.and_then(|line| line["executable"].as_str());
-            path.map(PathBuf::from)
-                .with_context(|| format!("cargo built no {name}"))
-        };
-        Ok(Built {
-            baton: program("baton")?,
-            conformance: program("conformance")?,
-        })
+        let path = lines.lines().find_map(|line| {
+            let built: Value = serde_json::from_str(line).ok()?;
+            let path = built["executable"].as_str()?;
+            (built["profile"]["test"] == is_test).then(|| PathBuf::from(path))
+        });
+        path.with_context(|| format!("cargo {} built no program", arguments.join(" ")))
     }
 }
 

@@ -47,7 +47,7 @@ use crate::node::context::{Context, Role};
 use crate::node::meter::Meter;
 use crate::node::no_worker::NoWorker;
 use crate::node::warning::Warning;
-use crate::observe::snapshot::About;
+use crate::observe::snapshot::{About, shortened_reason};
 use crate::{Error, Event};
 
 /// The share of the time to live that a generator keeps as a margin.
@@ -93,6 +93,8 @@ fn describe(about: &mut About, meter: &Meter) -> String {
     about.published = meter.published();
     about.processed = meter.processed();
     about.failed = meter.failed();
+    about.delayed = meter.delayed();
+    about.handler_trouble = meter.handler_trouble().as_deref().map(shortened_reason);
     about.latency = meter.latency();
     // Serializing strings and numbers cannot fail.
     serde_json::to_string(about).unwrap_or_default()

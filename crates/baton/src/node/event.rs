@@ -101,6 +101,8 @@ pub enum Event {
         pending: u64,
         /// Messages of the fleet in workers' hands.
         claimed: u64,
+        /// Messages of the fleet that wait for their next attempt.
+        delayed: u64,
         /// Failed messages in the errors store.
         errors: u64,
     },

@@ -147,6 +147,8 @@ pub struct Counters {
     pub latency: Histogram,
     /// How long the handler took.
     pub handling: Histogram,
+    /// Why its handler cannot work, whatever the message; none if it can.
+    pub handler_trouble: Option<String>,
 }
 
 impl Meter {
@@ -160,6 +162,7 @@ impl Meter {
             lost: self.lost(),
             latency: self.latency(),
             handling: self.handling(),
+            handler_trouble: self.handler_trouble(),
         }
     }
 

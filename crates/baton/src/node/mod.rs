@@ -295,6 +295,7 @@ async fn report_rates(ctx: &Context) -> Result<(), Error> {
             processed_per_s: (before.2 - processed) as f64 / seconds,
             pending: census.pending,
             claimed: census.claimed,
+            delayed: census.delayed,
             errors: census.errors,
         });
     }

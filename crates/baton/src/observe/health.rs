@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::node::config::{CLAIM_TTL, LEASE_TTL};
-use crate::observe::snapshot::Snapshot;
+use crate::observe::snapshot::{NodeRole, NodeStatus, Snapshot};
 
 /// A backlog may stand still for as long as this many claims live, one after the other.
 const STALLED_CLAIMS: u32 = 3;
@@ -31,8 +31,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Allows `lease_ttl` without an answer from Redis or a renewal of the lease, and three times
-    /// `claim_ttl` without an end of any waiting message.
+    /// Allows `lease_ttl` without an answer from Redis or a renewal of the lease, `claim_ttl` without a
+    /// worker whose handler can work, and three times `claim_ttl` without an end of any waiting
+    /// message.
     pub fn new(lease_ttl: Duration, claim_ttl: Duration) -> Self {
         Self {
             lease_ttl,
@@ -86,6 +87,8 @@ struct SignsOfLife {
     ended: u64,
     /// When a message last ended, or none waited.
     moved_at: Instant,
+    /// When a handler could last work, as far as the nodes say.
+    able_at: Instant,
     pending: u64,
 }
 
@@ -111,7 +114,7 @@ impl HealthMonitor {
         let lease_ttl = lease_ttl(snapshot).or(self.signs.as_ref().and_then(|last| last.lease_ttl));
         let ended = snapshot.done + snapshot.failed;
         // The first snapshot does not tell how long the fleet has been like this.
-        let (mut renewed_at, mut moved_at) = (now, now);
+        let (mut renewed_at, mut moved_at, mut able_at) = (now, now, now);
         if let Some(last) = &self.signs {
             if lease.is_none() || lease == last.lease {
                 renewed_at = last.renewed_at;
@@ -119,6 +122,9 @@ impl HealthMonitor {
             // Different, not more: a fleet that lost its data counts from 0 again.
             if snapshot.pending > 0 && ended == last.ended {
                 moved_at = last.moved_at;
+            }
+            if no_handler_can_work(snapshot) && ended == last.ended {
+                able_at = last.able_at;
             }
         }
         self.read_at = now;
@@ -128,6 +134,7 @@ impl HealthMonitor {
             renewed_at,
             ended,
             moved_at,
+            able_at,
             pending: snapshot.pending,
         });
     }
@@ -148,6 +155,7 @@ impl HealthMonitor {
             (None, None) => Vec::new(),
             (Some(signs), None) => {
                 let unheld = "no generator has renewed the lease";
+                let unable = "no worker's handler could work";
                 let stalled = format!("{} messages wait and none has ended", signs.pending);
                 let max_unheld = lease_ttl.max(signs.lease_ttl.unwrap_or_default());
                 let max_stalled = claim_ttl.saturating_mul(STALLED_CLAIMS);
@@ -155,6 +163,7 @@ impl HealthMonitor {
                 let until = self.read_at;
                 [
                     overdue(signs.renewed_at, until, max_unheld, unheld),
+                    overdue(signs.able_at, until, claim_ttl, unable),
                     overdue(signs.moved_at, until, max_stalled, &stalled),
                 ]
                 .into_iter()
@@ -172,6 +181,17 @@ fn overdue(since: Instant, until: Instant, max: Duration, words: &str) -> Option
     (lasted > max).then(|| format!("{words} for {:.1} s", lasted.as_secs_f64()))
 }
 
+/// Whether every worker says that its handler cannot work. A generator that works may say so, too.
+fn no_handler_can_work(snapshot: &Snapshot) -> bool {
+    let living = || {
+        let nodes = snapshot.nodes.iter();
+        nodes.filter(|node| node.role != NodeRole::Dead)
+    };
+    let cannot_work = |node: &NodeStatus| node.handler_trouble.is_some();
+    living().any(cannot_work)
+        && living().all(|node| node.role == NodeRole::Generator || cannot_work(node))
+}
+
 /// How long the lease lives: from its holder's last beat to its end. The nodes may have been
 /// started with another time to live than the watch.
 fn lease_ttl(snapshot: &Snapshot) -> Option<Duration> {
@@ -185,7 +205,7 @@ fn lease_ttl(snapshot: &Snapshot) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::snapshot::{GeneratorStatus, NodeStatus};
+    use crate::observe::snapshot::GeneratorStatus;
 
     const EVERY: Duration = Duration::from_secs(1);
     const LIMITS: Limits = Limits {
@@ -353,6 +373,46 @@ mod tests {
             })
             .collect();
         assert_eq!(troubles(LIMITS, &snapshots, 16), [""; 0]);
+    }
+
+    #[test]
+    fn a_fleet_in_which_no_handler_works_is_unhealthy_after_a_claim() {
+        let node = |role, trouble: Option<&str>| NodeStatus {
+            role,
+            handler_trouble: trouble.map(str::to_owned),
+            ..NodeStatus::default()
+        };
+        let (worker, generator) = (NodeRole::Worker, NodeRole::Generator);
+        let broken = Some("exit code 127");
+        let after = |nodes: &[NodeStatus], done: fn(u64) -> u64, seconds| {
+            let snapshots: Vec<_> = (0..=seconds)
+                .map(|second| {
+                    let mut snapshot = fleet(Some(second), 7, done(second));
+                    snapshot.nodes = nodes.to_vec();
+                    (second, snapshot)
+                })
+                .collect();
+            troubles(LIMITS, &snapshots, seconds)
+        };
+        let all_broken = [
+            node(generator, None),
+            node(worker, broken),
+            node(worker, broken),
+        ];
+        assert_eq!(after(&all_broken, |_| 5, 5), [""; 0]);
+        let unhealthy = ["no worker's handler could work for 6.0 s"];
+        assert_eq!(after(&all_broken, |_| 5, 6), unhealthy);
+        assert_eq!(after(&[node(generator, broken)], |_| 5, 6), unhealthy);
+        // Messages end: the generator works, too.
+        assert_eq!(after(&all_broken, |second| second, 6), [""; 0]);
+        // Another worker's handler can work; the broken one is dead; there is no worker.
+        for nodes in [
+            vec![node(worker, broken), node(worker, None)],
+            vec![node(generator, None), node(NodeRole::Dead, broken)],
+            vec![node(generator, None)],
+        ] {
+            assert_eq!(after(&nodes, |_| 5, 6), [""; 0]);
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A fleet at one moment: its generator, its nodes, where every message is, how the lease
 //! changed hands, which messages failed last.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::node::meter::Histogram;
@@ -8,6 +10,14 @@ use crate::{Error, FleetName};
 use baton_protocol::bounds::MAX_TTL_MS;
 use baton_protocol::{Census, FleetState, Roster, Store};
 use baton_protocol::{FailedPreview, ServerInfo, Takeover, TakeoverCause};
+
+/// Max reasons in the list of handlers that cannot work, and max nodes that a reason names.
+const MAX_HANDLER_TROUBLES: usize = 5;
+const MAX_NAMED_NODES: usize = 3;
+/// Max characters of a node's name in that list.
+const MAX_NAME_CHARS: usize = 64;
+/// Max characters of a reason why a handler cannot work.
+const MAX_REASON_CHARS: usize = 200;
 
 /// How long a snapshot lists a dead node that has claimed nothing.
 const DEAD_LISTED_MS: u64 = 60_000;
@@ -72,6 +82,8 @@ pub struct Snapshot {
     pub server: ServerInfo,
     /// Settings of the server that can lose messages, one sentence each.
     pub warnings: Vec<String>,
+    /// Why handlers of living nodes cannot work, one sentence for each reason.
+    pub handler_troubles: Vec<String>,
 }
 
 impl Snapshot {
@@ -149,6 +161,10 @@ pub struct NodeStatus {
     pub processed: u64,
     /// How many of the processed ones failed.
     pub failed: u64,
+    /// Attempts that failed and left their message waiting for the next one.
+    pub delayed: u64,
+    /// Why its handler cannot work, whatever the message; none if it can.
+    pub handler_trouble: Option<String>,
     /// Messages that it has claimed and not yet ended.
     pub claimed: u64,
     /// The time from publish to commit of all messages that it has processed.
@@ -169,6 +185,9 @@ pub(crate) struct About {
     pub(crate) published: u64,
     pub(crate) processed: u64,
     pub(crate) failed: u64,
+    pub(crate) delayed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) handler_trouble: Option<String>,
     pub(crate) latency: Histogram,
 }
 
@@ -188,6 +207,7 @@ impl Snapshot {
             newest,
         } = state;
         let (generator, nodes) = generator_and_nodes(roster, &census);
+        let handler_troubles = handler_troubles(&nodes);
         let takeovers = with_resigned_holders(takeovers);
         Self {
             fleet: fleet.to_string(),
@@ -210,6 +230,7 @@ impl Snapshot {
             takeovers,
             newest,
             warnings: server.warnings(),
+            handler_troubles,
             server,
         }
     }
@@ -224,6 +245,50 @@ fn with_resigned_holders(mut takeovers: Vec<Takeover>) -> Vec<Takeover> {
         }
     }
     takeovers
+}
+
+/// Why handlers of living nodes cannot work, in words.
+fn handler_troubles(nodes: &[NodeStatus]) -> Vec<String> {
+    let mut by_reason = BTreeMap::<&str, Vec<&str>>::new();
+    for node in nodes.iter().filter(|node| node.role != NodeRole::Dead) {
+        if let Some(reason) = &node.handler_trouble {
+            by_reason.entry(reason).or_default().push(&node.node);
+        }
+    }
+    let mut reasons = by_reason.into_iter();
+    let mut troubles: Vec<String> = reasons
+        .by_ref()
+        .take(MAX_HANDLER_TROUBLES)
+        .map(|(reason, nodes)| {
+            let named = nodes.iter().take(MAX_NAMED_NODES);
+            let named: Vec<String> = named.map(|node| shortened(node, MAX_NAME_CHARS)).collect();
+            let others = match nodes.len() - named.len() {
+                0 => String::new(),
+                others => format!(" and {others} more"),
+            };
+            format!(
+                "the handler of {}{others} cannot work: {reason}",
+                named.join(", ")
+            )
+        })
+        .collect();
+    let others: usize = reasons.map(|(_, nodes)| nodes.len()).sum();
+    if others > 0 {
+        troubles.push(format!("the handlers of {others} more nodes cannot work"));
+    }
+    troubles
+}
+
+/// A reason why a handler cannot work, as long as a beat may carry it.
+pub(crate) fn shortened_reason(reason: &str) -> String {
+    shortened(reason, MAX_REASON_CHARS)
+}
+
+fn shortened(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// The generator, and the nodes to list.
@@ -263,6 +328,8 @@ fn generator_and_nodes(roster: Roster, census: &Census) -> (GeneratorStatus, Vec
                 published: about.published,
                 processed: about.processed,
                 failed: about.failed,
+                delayed: about.delayed,
+                handler_trouble: about.handler_trouble.as_deref().map(shortened_reason),
                 latency: about.latency,
                 joined_ms: listed.joined_ms,
                 seen_ms: listed.seen_ms,
@@ -320,5 +387,54 @@ mod tests {
         let (_, nodes) = generator_and_nodes(roster, &census);
         let names: Vec<&str> = nodes.iter().map(|node| node.node.as_str()).collect();
         assert_eq!(names, ["alive", "busy", "dead"]);
+    }
+
+    #[test]
+    fn a_reason_why_handlers_cannot_work_names_the_living_nodes_that_have_it() {
+        let node = |name: &str, role, trouble: Option<&str>| NodeStatus {
+            node: name.to_owned(),
+            role,
+            handler_trouble: trouble.map(str::to_owned),
+            ..NodeStatus::default()
+        };
+        let mut nodes = vec![
+            node("a", NodeRole::Worker, Some("no jq")),
+            node("b", NodeRole::Worker, None),
+            node("c", NodeRole::Dead, Some("no jq")),
+            node("d", NodeRole::Generator, Some("no jq")),
+            node("e", NodeRole::Worker, Some("no curl")),
+        ];
+        assert_eq!(
+            handler_troubles(&nodes),
+            [
+                "the handler of e cannot work: no curl",
+                "the handler of a, d cannot work: no jq",
+            ]
+        );
+        // However many nodes and reasons there are, the list is short.
+        for n in 0..10 {
+            nodes.push(node("f", NodeRole::Worker, Some("no jq")));
+            nodes.push(node("g", NodeRole::Worker, Some(&format!("other {n}"))));
+        }
+        let troubles = handler_troubles(&nodes);
+        assert_eq!(troubles.len(), 6);
+        assert_eq!(
+            (troubles[1].as_str(), troubles[5].as_str()),
+            (
+                "the handler of a, d, f and 9 more cannot work: no jq",
+                "the handlers of 7 more nodes cannot work",
+            )
+        );
+    }
+
+    #[test]
+    fn a_reason_of_any_length_is_cut() {
+        assert_eq!(shortened_reason("grün"), "grün");
+        let long = shortened_reason(&"ü".repeat(5000));
+        assert_eq!(long, "ü".repeat(MAX_REASON_CHARS) + "…");
+        assert_eq!(
+            shortened_reason(&long).chars().count(),
+            MAX_REASON_CHARS + 1
+        );
     }
 }

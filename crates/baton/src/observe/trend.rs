@@ -30,6 +30,8 @@ pub struct Point {
     pub pending: u64,
     /// Messages that workers had claimed.
     pub claimed: u64,
+    /// Messages that waited for their next attempt.
+    pub delayed: u64,
     /// Failed messages in the errors store, those included that a drain or take had claimed.
     pub errors: u64,
     /// Half of the latest messages took less from publish to commit, in seconds.
@@ -121,6 +123,7 @@ impl Trend {
             failed_per_s: per_s(last.failed, next.failed),
             pending: next.pending,
             claimed: next.claimed,
+            delayed: next.delayed,
             errors: next.errors,
             p50_s: latency.quantile(0.5),
             p99_s: latency.quantile(0.99),
@@ -183,6 +186,7 @@ mod tests {
             failed: done / 10,
             pending: 7,
             claimed: 3,
+            delayed: 2,
             errors: 1,
             nodes: vec![node],
             ..Snapshot::default()
@@ -218,6 +222,7 @@ mod tests {
             failed_per_s: 40.0,
             pending: 7,
             claimed: 3,
+            delayed: 2,
             errors: 1,
             p50_s: None,
             p99_s: None,

@@ -14,17 +14,19 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 pub(super) const PRETENDED: [&str; 3] = ["error_rate", "work", "work_per_char"];
 /// The group of flags that name a handler of the user.
 pub(super) const OWN_WORK: &str = "own_work";
+/// The flags of that group that name a command.
+const COMMAND: &str = "a_command";
 
 /// What handles the messages, if not the pretended work.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Handler")]
 pub(crate) struct HandlerArgs {
     /// Handle each message with this shell command: one process per message, the text on its stdin
-    #[arg(long, value_name = "CMD", env = "BATON_EXEC", group = OWN_WORK,
+    #[arg(long, value_name = "CMD", env = "BATON_EXEC", groups = [OWN_WORK, COMMAND],
           conflicts_with_all = PRETENDED, value_parser = command())]
     pub(crate) exec: Option<OsString>,
     /// The same without a shell: a program and its arguments, behind --
-    #[arg(last = true, value_name = "CMD", group = OWN_WORK,
+    #[arg(last = true, value_name = "CMD", groups = [OWN_WORK, COMMAND],
           conflicts_with_all = PRETENDED, value_parser = OsStringValueParser::new())]
     pub(crate) command: Vec<OsString>,
     /// Posts them to a URL.
@@ -36,7 +38,7 @@ pub(crate) struct HandlerArgs {
     pub(crate) timeout: Duration,
     /// How long a command may go on after SIGTERM; then it gets SIGKILL
     #[arg(long, value_name = "TIME", env = "BATON_KILL_AFTER", default_value = "5s",
-          requires = OWN_WORK, value_parser = kill_after)]
+          requires = COMMAND, value_parser = kill_after)]
     pub(crate) kill_after: Duration,
 }
 

@@ -90,8 +90,8 @@ With --log json every line has at, event and node; events are generator (epoch),
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
 delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last), reclaimed (count,
 nodes), dropped (count of failed messages), redis (state, reason), handler_output (seq, text), warning
-(text), snapshot (role, published_per_s, processed_per_s, pending, claimed, errors) and stopped. Where
-the output took no more and lines were dropped, log_gap (lines) counts them.";
+(text), snapshot (role, published_per_s, processed_per_s, pending, claimed, delayed, errors) and
+stopped. Where the output took no more and lines were dropped, log_gap (lines) counts them.";
 
 /// Below `baton getErrors --help`.
 pub(crate) const GET_ERRORS: &str = "\
@@ -155,8 +155,11 @@ Examples:
   baton status --watch
   baton status --json | jq '.nodes[] | {node, role, seen}'
 
-Exit codes: 0 the books balance: published = done + failed + pending + claimed, counted in one
-step; 1 they do not, or Redis did not answer.";
+A delayed message waits for its next attempt. With --json, next_due says when the first of them is
+due, and handler_trouble of a node why its handler cannot work.
+
+Exit codes: 0 the books balance: published + retried = done + failed + pending + claimed + delayed,
+counted in one step; 1 they do not, or Redis did not answer.";
 
 /// Below `baton top --help`.
 pub(crate) const TOP: &str = "\

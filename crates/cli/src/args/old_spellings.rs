@@ -42,6 +42,10 @@ pub(crate) fn canonical(
     let mut rest = Vec::new();
     while let Some(word) = words.next() {
         if word == "--" {
+            // An unset variable in `-- $CMD` must not mean the pretended work.
+            if words.as_slice().first().is_none_or(|word| word.is_empty()) {
+                return Err("write a command behind --, or leave -- out".to_owned());
+            }
             rest.push(word);
             break;
         }

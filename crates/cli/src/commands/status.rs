@@ -100,6 +100,7 @@ fn object(snapshot: &Snapshot) -> serde_json::Result<Value> {
     let mut object = serde_json::to_value(snapshot)?;
     let since = snapshot.generator.since_ms.and_then(text::moment);
     object["generator"]["since"] = since.into();
+    object["next_due"] = snapshot.next_due_ms.and_then(text::moment).into();
     if let Some(nodes) = object["nodes"].as_array_mut() {
         for (node, status) in nodes.iter_mut().zip(&snapshot.nodes) {
             node["seen"] = text::moment(status.seen_ms).into();

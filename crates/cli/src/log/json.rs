@@ -102,6 +102,7 @@ fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
             processed_per_s,
             pending,
             claimed,
+            delayed,
             errors,
         } => LogEvent::Snapshot {
             role: match generator {
@@ -112,6 +113,7 @@ fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
             processed_per_s: tenths(*processed_per_s),
             pending: *pending,
             claimed: *claimed,
+            delayed: *delayed,
             errors: *errors,
         },
         Event::Stopped => LogEvent::Stopped,
@@ -165,7 +167,7 @@ mod tests {
                 r#"warning","node":"n0de","text":"cannot publish for now: OOM command not allowed"}"#,
                 concat!(
                     r#"snapshot","node":"n0de","role":"generator","published_per_s":2.0,"#,
-                    r#""processed_per_s":0.0,"pending":3,"claimed":1,"errors":6}"#
+                    r#""processed_per_s":0.0,"pending":3,"claimed":1,"delayed":2,"errors":6}"#
                 ),
                 r#"stopped","node":"n0de"}"#,
                 r#"handler_output","node":"n0de","seq":17,"text":"tab\tand grün"}"#,

@@ -152,11 +152,12 @@ impl Display for Words<'_> {
                 processed_per_s,
                 pending,
                 claimed,
+                delayed,
                 errors,
             } => write!(
                 f,
                 "{}: {published_per_s:.1} published/s, {processed_per_s:.1} processed/s; \
-                 pending {pending}, claimed {claimed}, errors {errors}",
+                 pending {pending}, claimed {claimed}, delayed {delayed}, errors {errors}",
                 if *generator { "generator" } else { "worker" }
             ),
             Event::Stopped => f.write_str("stopped"),
@@ -216,7 +217,7 @@ mod tests {
                 "lost Redis: connection refused",
                 "regained Redis",
                 "warning: cannot publish for now: OOM command not allowed",
-                "generator: 2.0 published/s, 0.0 processed/s; pending 3, claimed 1, errors 6",
+                "generator: 2.0 published/s, 0.0 processed/s; pending 3, claimed 1, delayed 2, errors 6",
                 "stopped",
                 r"#17 printed: tab\tand grün",
                 "log gap: 12 lines were dropped, the output took no more",

@@ -7,7 +7,7 @@ use baton_server::{Fsync, PrivateServer};
 use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{Page, fleet_of, server, status, wait_for};
+use crate::support::{Page, fleet_of, server, status, wait_for, wait_status};
 use crate::tab::Tab;
 
 /// The longest time from a kill to the new name on the page.
@@ -60,6 +60,80 @@ fn the_page_shows_the_fleet_without_an_error() {
     tab.wait_until(
         "a picture in each chart",
         "document.querySelectorAll('.charts canvas').length === 3",
+    );
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn delayed_messages_are_in_the_books_with_the_time_of_the_next_attempt() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let server = server();
+    let args = "--interval 20ms --messages 20 --backoff 40m..50m -- false";
+    let _fleet = fleet_of(2, &server, args);
+    wait_status(&server, "all to wait", |status| status.delayed == 20);
+    let page = Page::start(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
+    tab.wait_until(
+        "the books",
+        "document.querySelector('#books').dataset.state === 'balanced'",
+    );
+    let counters = tab.eval(
+        "['published', 'retried', 'done', 'failed-count', 'pending', 'claimed', 'delayed']
+            .map((id) => document.getElementById(id).textContent)",
+    );
+    assert_eq!(counters, json!(["20", "0", "0", "0", "0", "0", "20"]));
+    let words = tab.text("#next-due");
+    let begin = "20 wait for their next attempts, the first in ";
+    assert!(
+        words.starts_with(begin) && words.contains(" min"),
+        "{words}"
+    );
+    tab.wait_until(
+        "them in the chart",
+        "/delayed 20/.test(document.querySelector('#chart-backlog').textContent)",
+    );
+    assert_eq!(
+        tab.eval("document.querySelector('#next-due').checkVisibility()"),
+        json!(true)
+    );
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn a_handler_that_cannot_work_is_named_with_its_reason_as_text() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let server = server();
+    let program = "/missing/<img/src=x/onerror=window.pwned=1>";
+    let fleet = fleet_of(2, &server, &format!("--interval 20ms -- {program}"));
+    let page = Page::start(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
+    tab.wait_until(
+        "the handler",
+        "document.querySelectorAll('#handlers li').length === 1",
+    );
+    let mut names = fleet.told();
+    names.retain(|told| told.node() != generator(&fleet));
+    let worker = names[0].node();
+    assert_eq!(
+        tab.text("#handlers li"),
+        format!(
+            "the handler of {worker} cannot work: cannot start {program}: No such file or \
+             directory (os error 2)"
+        )
+    );
+    tab.wait_until(
+        "the fleet to be unhealthy",
+        "document.querySelector('#health').dataset.state === 'unhealthy'
+            && /no worker's handler could work/.test(document.querySelector('#health').textContent)",
+    );
+    assert_eq!(tab.eval("typeof window.pwned"), json!("undefined"));
+    assert_eq!(
+        tab.eval("document.querySelectorAll('#handlers img').length"),
+        json!(0)
     );
     assert_eq!(tab.errors(), Vec::<String>::new());
 }

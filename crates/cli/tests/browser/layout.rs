@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{Page, failure, fleet_of, hostile_node, push, server};
+use crate::support::{Page, failure, fleet_of, hostile_node, push, server, wait_status};
 use crate::tab::Tab;
 
 /// The smallest contrast of text and what is behind it that people with weak sight can read.
@@ -40,12 +40,17 @@ fn on_a_phone_nothing_is_wider_than_the_screen() {
     let long = "w".repeat(10_000);
     push(&server, &[failure(1, &long[..300], &long)]);
     hostile_node(&server, &long[..200]);
-    let _fleet = fleet_of(3, &server, "--interval 20ms");
+    let program = format!("/missing/{}", &long[..200]);
+    let _broken = fleet_of(2, &server, &format!("--interval 20ms -- {program}"));
+    let _fleet = fleet_of(1, &server, "--backoff 40m..50m -- false");
+    wait_status(&server, "a message to wait", |status| status.delayed > 0);
     let page = Page::start(&server, &["--allow-actions"]);
     let tab = Tab::open(&browser, &page.url);
     tab.wait_until(
         "all there is to show",
         "document.querySelectorAll('#nodes tr[data-node]').length === 4
+            && document.querySelectorAll('#handlers li').length > 0
+            && !document.querySelector('#next-due').hidden
             && document.querySelectorAll('#failed [data-id]').length > 0
             && document.querySelectorAll('#timeline [data-epoch]').length > 0
             && document.querySelectorAll('.charts canvas').length === 3",

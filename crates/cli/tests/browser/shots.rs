@@ -48,6 +48,43 @@ fn pictures_of_a_take() {
     }
 }
 
+#[test]
+#[ignore = "makes pictures; BATON_SHOTS is the whole path of their folder"]
+fn pictures_of_a_fleet_whose_handlers_fail() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let folder = folder();
+    let server = PrivateServer::builder().start().unwrap();
+    let failing = "--interval 100ms --attempts 3 --backoff 3s..20s -- false";
+    let mut fleet = fleet_of(3, &server, failing);
+    let _broken = fleet_of(1, &server, "-- ./handle.sh");
+    let page = Page::start(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
+    // The charts get a point every second.
+    fleet.watch_for(Duration::from_secs(30)).unwrap();
+    fleet.kill9(fleet.generator().unwrap()).unwrap();
+    fleet.watch_for(Duration::from_secs(5)).unwrap();
+    tab.click("[data-minutes='1']");
+    tab.call("Emulation.setScrollbarsHidden", json!({"hidden": true}));
+    for (name, width, height, scheme) in [
+        ("delayed-light.png", 1280, 1500, "light"),
+        ("delayed-dark.png", 1280, 1500, "dark"),
+        ("delayed-wide.png", 1840, 1500, "light"),
+        ("delayed-phone.png", 360, 1700, "light"),
+    ] {
+        tab.resize(width, height, width < 800);
+        tab.prefer(scheme);
+        tab.wait_until(
+            "the charts to fit",
+            "[...document.querySelectorAll('.charts canvas')]
+                .every((chart) => chart.getBoundingClientRect().right <= innerWidth)",
+        );
+        tab.screenshot(&folder.join(name));
+    }
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
 /// Where pictures go.
 fn folder() -> PathBuf {
     let folder = std::env::var_os("BATON_SHOTS").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());

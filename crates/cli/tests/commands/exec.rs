@@ -31,9 +31,21 @@ fn a_command_line_that_names_two_handlers_or_none_is_refused() {
         &["run", "--exec", " "],
         &["--exec <CMD>", "write a command"],
     );
+    for words in [&["run", "--"][..], &["--"], &["run", "--", "", "x"]] {
+        assert_refused(words, &["write a command behind --"]);
+    }
     for flag in ["--timeout", "--kill-after"] {
         assert_refused(&["run", flag, "5s"], &["required", "--exec <CMD>"]);
     }
+    let url = "http://127.0.0.1:1/";
+    for words in [&["--exec", "true"][..], &["--", "true"]] {
+        let push = [&["run", "--push", url], words].concat();
+        assert_refused(&push, &["cannot be used with", "--push <URL>"]);
+    }
+    assert_refused(
+        &["run", "--push", url, "--kill-after", "5s"],
+        &["required", "--exec <CMD>|CMD"],
+    );
     assert_refused(
         &["run", "--exec", "true", "--timeout", "0"],
         &["--timeout", "at least 1ms"],
@@ -42,6 +54,57 @@ fn a_command_line_that_names_two_handlers_or_none_is_refused() {
         &["run", "--exec", "true", "--timeout", "30"],
         &["--timeout", "a unit is missing"],
     );
+}
+
+#[test]
+fn a_variable_counts_like_its_flag() {
+    for (variable, value, args, parts) in [
+        (
+            "BATON_EXEC",
+            "true",
+            &["--", "true"][..],
+            &["--exec <CMD>"][..],
+        ),
+        (
+            "BATON_EXEC",
+            "true",
+            &["--push", "http://h/"],
+            &["--exec <CMD>", "--push <URL>"],
+        ),
+        (
+            "BATON_PUSH",
+            "http://h/",
+            &["--exec", "true"],
+            &["--exec <CMD>", "--push <URL>"],
+        ),
+        (
+            "BATON_WORK",
+            "1ms",
+            &["--exec", "true"],
+            &["--exec <CMD>", "--work <TIME>"],
+        ),
+        (
+            "BATON_TIMEOUT",
+            "5s",
+            &[],
+            &["--timeout <TIME>", "--exec <CMD>"],
+        ),
+        (
+            "BATON_KILL_AFTER",
+            "5s",
+            &["--push", "http://h/"],
+            &["--kill-after <TIME>"],
+        ),
+        ("BATON_EXEC", " ", &[], &["--exec <CMD>", "write a command"]),
+    ] {
+        let mut command = baton(&[&["run"], args].concat());
+        command.env(variable, value);
+        let ended = run(command);
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        for part in parts {
+            ended.complains(part);
+        }
+    }
 }
 
 #[test]

@@ -130,3 +130,26 @@ async fn the_rust_example_is_the_code_that_runs_here() {
     expected.incr_by("chars", 4);
     assert_eq!(effects, expected);
 }
+
+/// What the first cells of tables have between backticks, if it begins so.
+fn cells(begin: &str) -> Vec<&'static str> {
+    let cell = |line: &'static str| line.strip_prefix("| `")?.split('`').next();
+    let found = DOCUMENT.lines().filter_map(cell);
+    found.filter(|cell| cell.starts_with(begin)).collect()
+}
+
+#[test]
+fn the_tables_have_every_effect_and_every_variable() {
+    let mut expected = baton::Effects::default();
+    expected.set("key", "value");
+    expected.del("key");
+    expected.incr_by("key", 1);
+    expected.hset("key", "field", "value");
+    expected.hincr_by("key", "field", 1);
+    expected.rpush("key", "value");
+    expected.sadd("key", "member");
+    expected.zadd("key", 5, "member");
+    let lines = cells("[").join("\n");
+    assert_eq!(baton::Effects::parse_lines(lines.as_bytes()), Ok(expected));
+    assert_eq!(cells("BATON_"), baton_exec::VARIABLES);
+}

@@ -113,17 +113,33 @@ fn flags_that_do_not_go_together_are_refused() {
         (&["--push-header-file", "x"], "--push"),
         (&["--push-ca", "x"], "--push"),
         (&["--timeout", "1s"], "--push"),
-        (&["--push", "ftp://h/"], "neither http nor https"),
-        (
-            &["--push", "http://u:s3cret@h/"],
-            "password in it is not used",
-        ),
-        (&["--push", "http:///job"], "'--push <URL>'"),
     ] {
         let ended = run(baton(&[&["run"], args].concat()));
         assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
         ended.complains(words);
-        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_url_that_cannot_be_used_is_refused_and_not_printed() {
+    for (url, words) in [
+        ("ftp://u:s3cret@h/", "neither http nor https"),
+        ("http://u:s3cret@h/", "password in it is not used"),
+        ("http:///job", "no URL"),
+        ("http:/u:s3cret@h", "no URL"),
+        ("u:s3cret@h", "no scheme"),
+        ("http://h/?token=s3cret and more", "no URL"),
+    ] {
+        let typed = baton(&["run", "--push", url]);
+        let mut set = baton(&["run"]);
+        set.env("BATON_PUSH", url);
+        for command in [typed, set] {
+            let ended = run(command);
+            assert_eq!(ended.code, Some(2), "{ended:?}");
+            assert!(ended.stderr.starts_with("baton: --push: "), "{ended:?}");
+            ended.complains(words);
+            assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+        }
     }
 }
 

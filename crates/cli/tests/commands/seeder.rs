@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use baton::{Effects, FailedMessage, FleetName, Target};
 use baton_protocol::{
-    Claim, ClaimCall, Commit, CommitCall, PackBuilder, Publish, PublishCall, Seal, Slot, Store,
-    record,
+    Claim, ClaimCall, Commit, CommitCall, Delay, Note, PackBuilder, Publish, PublishCall, Seal,
+    Slot, Store, record,
 };
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;
@@ -111,22 +111,43 @@ impl Seeder {
                 .zip(first..)
                 .map(|(text, seq)| baton_protocol::record::encode(&record(seq, text.as_ref())))
                 .collect();
-            let (slot, effects) = (self.slot(), Effects::default());
-            let commit = self.store.commit(
-                &slot,
-                self.claim,
-                CommitCall {
-                    delayed: &[],
-                    first,
-                    last,
-                    failed: &failed,
-                    effects: &effects,
-                    max_errors: 1_000_000,
-                    digest: None,
-                },
-            );
-            assert_eq!(self.runtime.block_on(commit).unwrap(), Commit::Done);
+            self.commit(first, last, &failed, &[]);
         }
+    }
+
+    /// Publishes these texts and handles each of them once, in vain: they wait for so long.
+    pub(crate) fn delay(&mut self, texts: &[impl AsRef<[u8]>], delay: Duration) {
+        let note = Note {
+            first_reason: "no answer".to_owned(),
+            last_reason: "no answer".to_owned(),
+        };
+        for text in texts {
+            self.publish(&[text]);
+            let (seq, _) = self.claim(1);
+            let delayed = Delay {
+                seq,
+                delay,
+                note: note.encode(),
+                pack: Vec::new(),
+            };
+            self.commit(seq, seq, &[], &[delayed]);
+        }
+    }
+
+    /// Commits the latest claim.
+    fn commit(&self, first: u64, last: u64, failed: &[Vec<u8>], delayed: &[Delay]) {
+        let (slot, effects) = (self.slot(), Effects::default());
+        let call = CommitCall {
+            delayed,
+            first,
+            last,
+            failed,
+            effects: &effects,
+            max_errors: 1_000_000,
+            digest: None,
+        };
+        let commit = self.store.commit(&slot, self.claim, call);
+        assert_eq!(self.runtime.block_on(commit).unwrap(), Commit::Done);
     }
 
     /// Puts records into the errors store as they are, behind the others. Returns the first id.

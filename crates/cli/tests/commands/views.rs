@@ -38,10 +38,16 @@ fn get(address: &str, path: &str) -> (u16, String) {
 /// Asks until the answer has this status.
 #[track_caller]
 fn wait_for(address: &str, path: &str, status: u16) -> String {
+    wait_for_words(address, path, status, "")
+}
+
+/// Asks until the answer has this status and these words.
+#[track_caller]
+fn wait_for_words(address: &str, path: &str, status: u16, words: &str) -> String {
     let deadline = Instant::now() + TIMEOUT;
     loop {
         let (found, answer) = get(address, path);
-        if found == status {
+        if found == status && answer.contains(words) {
             return answer;
         }
         assert!(Instant::now() < deadline, "{path} answers {answer}");
@@ -202,6 +208,49 @@ fn a_node_tells_programs_how_it_is() {
         assert!(ill.contains("could not be read"), "{ill}");
     }
     for node in nodes {
+        assert_eq!(stop(node).code, Some(0));
+    }
+}
+
+#[test]
+fn a_node_whose_handler_cannot_work_is_not_ready_until_it_can() {
+    let server = server();
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("handle");
+    let program = program.to_str().unwrap();
+    let flags = ["run", "--interval", "20ms", "--http", "127.0.0.1:0"];
+    let mut generator = start(&server, &flags);
+    let generator_address = address(&first_line(generator.stderr.take().unwrap()));
+    wait_for(&generator_address, "/readyz", 200);
+    wait_for(&generator_address, "/healthz", 200);
+    let mut worker = start(&server, &[&flags[..], &["--", program]].concat());
+    let worker_address = address(&first_line(worker.stderr.take().unwrap()));
+
+    let reason = format!("cannot start {program}: No such file or directory (os error 2)");
+    let not_ready = wait_for_words(&worker_address, "/readyz", 503, "handler");
+    let body = not_ready.rsplit("\r\n").next().unwrap();
+    assert_eq!(
+        body,
+        format!("the handler of this node cannot work: {reason}\n")
+    );
+    let metrics = get(&worker_address, "/metrics").1;
+    assert!(
+        metrics
+            .lines()
+            .any(|line| line.starts_with("baton_node_handler_trouble{") && line.ends_with(" 1")),
+        "{metrics}"
+    );
+    // It is the only worker, so the fleet is unhealthy, and the generator says so without the reason.
+    let unhealthy = wait_for_words(&generator_address, "/healthz", 503, "no worker's handler");
+    assert!(!unhealthy.contains(program), "{unhealthy}");
+    assert_eq!(get(&generator_address, "/readyz").0, 200);
+
+    std::fs::write(program, "#!/bin/sh\n").unwrap();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(program, permissions).unwrap();
+    wait_for(&worker_address, "/readyz", 200);
+    wait_for(&generator_address, "/healthz", 200);
+    for node in [worker, generator] {
         assert_eq!(stop(node).code, Some(0));
     }
 }

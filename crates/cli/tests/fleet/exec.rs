@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use baton::FailedMessage;
 use baton_log::LogEvent;
 use baton_processes::Fleet;
 use baton_server::PrivateServer;
@@ -37,6 +38,17 @@ fn wait_output(fleet: &Fleet, mark: usize) -> (usize, Vec<String>) {
 /// Whether there is such a process, be it only a zombie.
 fn exists(pid: &str) -> bool {
     Path::new("/proc").join(pid).exists()
+}
+
+/// The failed messages in order.
+fn failed(server: &PrivateServer) -> Vec<FailedMessage> {
+    let mut command = baton_processes::command(Path::new(env!("CARGO_BIN_EXE_baton")));
+    command.args(["errors", "--json", "--redis", &server.url()]);
+    let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let line = |line| serde_json::from_str(line).unwrap();
+    let mut failed: Vec<FailedMessage> = output.lines().map(line).collect();
+    failed.sort_by_key(|failed| failed.seq);
+    failed
 }
 
 #[track_caller]
@@ -189,4 +201,83 @@ fn nodes_leave_no_folder_of_effects_behind() {
     drop(fleet);
     let is_empty = || fs::read_dir(folder.path()).unwrap().next().is_none();
     wait_until("all folders to be removed", is_empty);
+}
+
+#[test]
+fn effects_that_cannot_be_written_fail_their_message_alone() {
+    let server = server();
+    let mut redis = redis(&server);
+    let other = "baton:{other:0}:fence";
+    redis.hset::<_, _, _, ()>(other, "epoch", 7).unwrap();
+    redis.rpush::<_, _, ()>("list", "first").unwrap();
+    let command = r#"case $BATON_SEQ in
+        1) echo 'counted += 1';;
+        2) echo '["DEL","baton:{other:0}:fence"]';;
+        3) echo '["SET","half","written"]'; echo '["INCRBY","list",1]';;
+        *) echo '["RPUSH","list","last"]';;
+        esac > "$BATON_EFFECTS""#;
+    let _fleet = fleet_with(2, &server, "--interval 10ms --messages 4", command);
+    let status = wait_status(&server, "all to end", |status| {
+        status.done + status.failed == 4
+    });
+    assert_eq!((status.done, status.failed), (1, 3), "{status:?}");
+    let failed = failed(&server);
+    let reasons: Vec<&str> = failed.iter().map(|failed| failed.reason.as_str()).collect();
+    assert_eq!(
+        reasons,
+        [
+            "effects, line 1: not a command such as [\"INCRBY\",\"counted\",1]: expected value",
+            "effects, line 1: \"baton:{other:0}:fence\" belongs to a fleet",
+            "its effects were refused: list: holds a list, INCRBY needs a string",
+        ]
+    );
+    assert!(failed.iter().all(|failed| !failed.text.is_empty()));
+    assert_eq!(redis.hget(other, "epoch"), Ok(7));
+    assert_eq!(redis.exists("half"), Ok(false));
+    let list: Vec<String> = redis.lrange("list", 0, -1).unwrap();
+    assert_eq!(list, ["first", "last"]);
+}
+
+#[test]
+fn a_command_that_hangs_or_fails_has_its_attempts_and_then_goes_to_errors() {
+    let server = server();
+    let command = "[ $BATON_SEQ = 1 ] && exec sleep 1000; echo attempt $BATON_ATTEMPT >&2; exit 75";
+    let args = "--interval 10ms --messages 2 --attempts 2 --backoff 10ms..20ms --timeout 300ms";
+    let _fleet = fleet_with(2, &server, args, command);
+    let status = wait_status(&server, "all to fail", |status| status.failed == 2);
+    assert_eq!((status.done, status.delayed), (0, 0), "{status:?}");
+    let failed = failed(&server);
+    let reasons = |failed: &FailedMessage| (failed.first_reason.clone(), failed.reason.clone());
+    let timed_out = "timed out after 300ms".to_owned();
+    assert_eq!(reasons(&failed[0]), (timed_out.clone(), timed_out));
+    let attempt = |attempt: u64| format!("exit code 75: attempt {attempt}");
+    assert_eq!(reasons(&failed[1]), (attempt(1), attempt(2)));
+    assert!(
+        failed.iter().all(|failed| failed.attempt == 2),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn a_baton_that_a_command_starts_is_not_confused_by_the_variables_of_the_command() {
+    let server = server();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("errors");
+    // The last message looks at all that failed before it.
+    let command = format!(
+        r#"[ $BATON_SEQ -lt 3 ] && exit 65
+        {} errors --by reason --redis {} > {} 2>&1"#,
+        env!("CARGO_BIN_EXE_baton"),
+        server.url(),
+        file.display()
+    );
+    let _fleet = fleet_with(2, &server, "--interval 10ms --messages 3", &command);
+    wait_status(&server, "all to end", |status| {
+        (status.done, status.failed) == (1, 2)
+    });
+    let seen = fs::read_to_string(&file).unwrap();
+    assert!(
+        seen.starts_with("2\t") && seen.contains("exit code"),
+        "{seen}"
+    );
 }

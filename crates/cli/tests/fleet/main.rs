@@ -12,6 +12,7 @@ mod exec;
 mod fake_clock;
 mod flow;
 mod generator_works;
+mod handler_trouble;
 mod lanes;
 mod lost_data;
 mod redis_refuses;

@@ -310,3 +310,64 @@ fn a_message_that_no_handler_saw_may_be_retried() {
     let counts = census_with(1, census(2, 2, 1));
     assert_eq!(findings(entries, counts, &[]), CLEAN);
 }
+
+/// Two messages of a pack; the first attempt of the second failed, and it came to these further ends.
+fn with_delay(further: &[Entry]) -> Vec<Entry> {
+    let mut entries = vec![published(1, &["a", "b"]), ended(1, 1, &["a", "b"], 0)];
+    entries.push(delayed(2));
+    entries.extend_from_slice(further);
+    entries
+}
+
+/// A message of the commit before is to be tried again.
+fn delayed(seq: u64) -> Entry {
+    Entry::Delayed { seq, at_us: 3 }
+}
+
+#[test]
+fn a_message_that_was_delayed_twice_and_went_well_ends_once() {
+    let again = [ended(2, 2, &["b"], 0), delayed(2), ended(2, 2, &["b"], 0)];
+    let ledger = Ledger {
+        entries: with_delay(&again),
+    };
+    let sound = Audit {
+        published: 2,
+        done: 2,
+        ..Audit::default()
+    };
+    assert_eq!(compare(&ledger, &census(2, 2, 0), &[]), sound);
+}
+
+#[test]
+fn a_message_that_was_delayed_and_failed_is_in_the_errors_store_once() {
+    let entries = || with_delay(&[ended(2, 2, &["b"], 1)]);
+    let counts = || census(2, 1, 1);
+    assert_eq!(findings(entries(), counts(), &[record(2, "b")]), CLEAN);
+    assert_eq!(
+        findings(entries(), counts(), &[]),
+        ["1 of #1 to #2 failed, the errors store has 0"]
+    );
+}
+
+#[test]
+fn a_message_that_still_waits_for_its_next_attempt_has_not_ended() {
+    let waits = Census {
+        delayed: 1,
+        ..census(2, 1, 0)
+    };
+    assert_eq!(
+        findings(with_delay(&[]), waits, &[]),
+        [
+            "lost: #2",
+            "delayed is counted as 1, the ledger has 0",
+            "done + failed is counted as 1, the ledger has 2"
+        ]
+    );
+}
+
+#[test]
+fn a_message_that_ended_more_often_than_it_was_delayed_is_named() {
+    let twice = [ended(2, 2, &["b"], 0), ended(2, 2, &["b"], 0)];
+    let found = findings(with_delay(&twice), census(2, 3, 0), &[]);
+    assert_eq!(found[0], "committed more than once: #2");
+}

@@ -7,6 +7,11 @@ use crate::{Digest, Effects, FailedMessage, Note, PackBuilder, Range, record};
 
 /// Max messages that fail at once because their pack cannot be read.
 const MAX_UNREADABLE: u64 = 1000;
+/// Max delays and effects of one commit, and max bytes of its records, notes, packs and effects, but
+/// for its last message: Redis does nothing else meanwhile.
+const MAX_DELAYS: usize = 250;
+const MAX_EFFECTS: usize = 1000;
+const MAX_BYTES: usize = 256 << 10;
 
 /// How consecutive messages ended. Only failures, delays and effects take memory.
 pub struct Outcomes {
@@ -21,6 +26,8 @@ pub struct Outcomes {
     failed: Vec<u64>,
     records: Vec<Vec<u8>>,
     delayed: Vec<Delay>,
+    /// Bytes of the records, notes, packs and effects.
+    bytes: usize,
     effects: Effects,
     /// How many effects had been staged when each message with effects began: the number
     /// and the position.
@@ -45,6 +52,7 @@ impl Outcomes {
             failed: Vec::new(),
             records: Vec::new(),
             delayed: Vec::new(),
+            bytes: 0,
             effects: Effects::default(),
             marks: Vec::new(),
             digest: None,
@@ -84,6 +92,13 @@ impl Outcomes {
         !self.effects.staged.is_empty()
     }
 
+    /// Whether a commit of more would keep Redis busy for long.
+    pub fn is_large(&self) -> bool {
+        self.delayed.len() >= MAX_DELAYS
+            || self.effects.staged.len() >= MAX_EFFECTS
+            || self.bytes >= MAX_BYTES
+    }
+
     /// Which attempt it is.
     pub fn attempt(&self) -> u64 {
         self.attempt
@@ -99,6 +114,8 @@ impl Outcomes {
         if !effects.staged.is_empty() {
             self.marks
                 .push((self.first + self.count, self.effects.staged.len()));
+            let arguments = effects.staged.iter().flat_map(|effect| &effect.args);
+            self.bytes += arguments.map(Vec::len).sum::<usize>();
             self.effects.staged.append(&mut effects.staged);
         }
         self.count += 1;
@@ -124,6 +141,7 @@ impl Outcomes {
             pack = alone.finish(self.published_ms.unwrap_or_default(), &self.origin);
         }
         let note = note.encode();
+        self.bytes += note.len() + pack.len();
         self.delayed.push(Delay {
             seq,
             delay,
@@ -148,7 +166,9 @@ impl Outcomes {
             text: text.to_vec(),
         };
         self.failed.push(seq);
-        self.records.push(record::encode(&failed));
+        let record = record::encode(&failed);
+        self.bytes += record.len();
+        self.records.push(record);
         self.count += 1;
     }
 
@@ -207,12 +227,48 @@ impl Outcomes {
         (self.first..=self.last()).map(single).collect()
     }
 
-    /// The same single message, failed because its effects were refused.
-    pub fn refused(&self, reason: &str, text: &[u8], at_ms: u64) -> Self {
+    /// The same single message, failed because its effects were refused. Its first attempt failed for
+    /// `first_reason` (empty if this is the first).
+    pub fn refused(&self, reason: &str, first_reason: &str, text: &[u8], at_ms: u64) -> Self {
         let mut failed = self.empty_from(self.first);
         failed.digest = self.digest;
         let reason = format!("its effects were refused: {reason}");
-        failed.failed(&reason, "", text, at_ms);
+        failed.failed(&reason, first_reason, text, at_ms);
         failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many messages with such effects one commit has.
+    fn in_one_commit(effects: &Effects) -> u64 {
+        let range = Range {
+            pack: 1,
+            count: 1000,
+            first: 1,
+            last: 1000,
+            returns: 0,
+        };
+        let mut outcomes = Outcomes::new("n", &range, 1, "0123456789");
+        while outcomes.last() < range.last && !outcomes.is_large() {
+            outcomes.done(effects.clone());
+        }
+        outcomes.count()
+    }
+
+    #[test]
+    fn many_or_long_effects_end_a_commit_before_its_pack_is_through() {
+        let mut effects = Effects::default();
+        assert_eq!(in_one_commit(&effects), 1000);
+        effects.incr_by("counted", 1);
+        assert_eq!(in_one_commit(&effects), 1000);
+        (0..9).for_each(|_| effects.incr_by("counted", 1));
+        assert_eq!(in_one_commit(&effects), 100);
+        effects.set("a", "x".repeat(64 << 10));
+        assert_eq!(in_one_commit(&effects), 4);
+        effects.set("b", "x".repeat(1 << 20));
+        assert_eq!(in_one_commit(&effects), 1, "its effects go together");
     }
 }

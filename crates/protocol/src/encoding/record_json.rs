@@ -42,7 +42,7 @@ impl Serialize for FailedMessage {
             attempt: self.attempt,
             key: self.key().map(Cow::Owned),
             first_reason: (!self.first_reason.is_empty())
-                .then(|| Cow::Borrowed(self.first_reason.as_str())),
+                .then_some(Cow::Borrowed(self.first_reason.as_str())),
             text,
             text_hex: (!is_utf8).then(|| text::hex(&self.text).into()),
         };

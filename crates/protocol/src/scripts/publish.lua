@@ -16,7 +16,7 @@
 --   4 last      sequence number of its last message
 --   5 count     of its messages; 0 if the call stores only the cursor
 --   6 cursor    where the source stands after these messages; opaque
---   7 max_open  backpressure: how many messages may wait or be claimed
+--   7 max_open  backpressure: how many messages may have not ended: wait, be claimed or delayed
 --   8 bytes     the pack; opaque. '' if it is staged
 --   9 digest    of the texts, for the ledger; '' if the fleet keeps none
 --   10 presence prefix of the presence channels

@@ -9,6 +9,7 @@ use baton_protocol::{
     Commit, CommitCall, Digest, Failure, Ledger, Publish, PublishCall, Settle, Settled, Store,
 };
 
+use crate::delayed::{SOON, delay, wake};
 use crate::support::{
     Fleet, Lane, NO_EFFECTS, commit_call, failed, pack, publish_call, settle_all,
 };
@@ -269,4 +270,36 @@ async fn an_audit_finds_a_commit_that_drops_the_rest_of_its_claim() {
             "done + failed is counted as 1, the ledger has 3",
         ]
     );
+}
+
+#[tokio::test]
+async fn a_delayed_message_ends_for_the_audit_with_its_last_attempt() {
+    let (fleet, g, w) = audited(3).await;
+    assert_eq!(w.take(1, 3).await, "m1 m2 m3");
+    let delayed = [delay(2, false, SOON)];
+    let outcomes = CommitCall {
+        delayed: &delayed,
+        digest: Some(digest(1, 1..=3)),
+        ..commit_call(1..=3, &[])
+    };
+    assert_eq!(w.commit_outcomes(1, outcomes).await, Commit::Done);
+    let ledger = format!(
+        "ledger: [p 1 1 3 {0} TIME, c w:0 1 3 0 {0} TIME, d 2 TIME]",
+        digest(1, 1..=3)
+    );
+    assert_eq!(fleet.only("ledger").await, [ledger.as_str()]);
+    let waits = [
+        "lost: #2",
+        "delayed is counted as 1, the ledger has 0",
+        "done + failed is counted as 2, the ledger has 3",
+    ];
+    assert_eq!(findings(&g).await, waits);
+    wake(&w, 1).await;
+    assert_eq!(w.take(2, 1).await, "m2 (1)");
+    let outcomes = CommitCall {
+        digest: Some(digest(2, 2..=2)),
+        ..commit_call(2..=2, &[])
+    };
+    assert_eq!(w.commit_outcomes(2, outcomes).await, Commit::Done);
+    assert_eq!(audit(&g).await, sound(3, 3, 0, 0));
 }

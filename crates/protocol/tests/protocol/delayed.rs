@@ -8,11 +8,11 @@ use baton_protocol::{
 
 use crate::support::{Fleet, Lane, commit_call, eventually, publish};
 
-const SOON: Duration = Duration::from_millis(1);
+pub(crate) const SOON: Duration = Duration::from_millis(1);
 const LATER: Duration = Duration::from_secs(60);
 
 /// A message that is to be tried again. It is the first of its pack, or gets a pack of its own.
-fn delay(seq: u64, first_of_pack: bool, wait: Duration) -> Delay {
+pub(crate) fn delay(seq: u64, first_of_pack: bool, wait: Duration) -> Delay {
     let note = Note {
         first_reason: format!("first of {seq}"),
         last_reason: format!("last of {seq}"),
@@ -39,7 +39,7 @@ async fn commit(w: &Lane, number: u64, ended: (u64, u64), delayed: &[Delay]) -> 
 }
 
 /// Waits until messages that are due are back in the queue.
-async fn wake(w: &Lane, count: u64) -> Reclaimed {
+pub(crate) async fn wake(w: &Lane, count: u64) -> Reclaimed {
     let mut all = Reclaimed::default();
     eventually("delayed messages are back", async || {
         all.add(w.store.reclaim().await.unwrap());

@@ -3,6 +3,8 @@
 //! On a busy machine the wall time of a script says more about the machine. So the test also measures
 //! the CPU time of the server's main thread, and takes the smaller of the two.
 
+mod delays;
+
 use std::collections::BTreeSet;
 
 use baton::Inspector;

@@ -105,10 +105,10 @@ async fn a_number_of_messages_does_not_find_the_bytes_that_had_it_before() {
     let (old, new) = (large_pack(b'x'), large_pack(b'y'));
     let full = PublishCall {
         max_pending: 1,
-        ..call(1, 1, &old)
+        ..call(1, g.new_stage(), &old)
     };
     assert_eq!(g.publish(full).await.unwrap(), Publish::Full { open: 0 });
-    let named = again(call(1, 2, &new));
+    let named = again(call(1, g.new_stage(), &new));
     assert_eq!(g.publish(named).await.unwrap(), Publish::Missing);
 }
 

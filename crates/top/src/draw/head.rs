@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::line;
-use crate::app::App;
+use crate::app::{App, warnings};
 use crate::format::{age, rate, sentence, thousands};
 use crate::text::{cut, escape, fit, width};
 
@@ -105,15 +105,16 @@ fn last_takeover(app: &App) -> (String, Style) {
     }
 }
 
-/// The first trouble, or the first warning, or that the fleet is well.
+/// The first trouble, or the first warning, or that the fleet is well. A handler that cannot work
+/// is a warning: the fleet may go on without it.
 fn health(app: &App, cells: usize) -> Line<'static> {
     let troubles = &app.view.health.troubles;
-    let warnings = app
+    let warnings: Vec<&String> = app
         .snapshot()
-        .map_or(&[][..], |snapshot| &snapshot.warnings);
+        .map_or(vec![], |snapshot| warnings(snapshot).collect());
     let (sign, first, style) = match (troubles.first(), warnings.first()) {
         (Some(trouble), _) => ("✗", trouble, app.palette.bad()),
-        (None, Some(warning)) => ("!", warning, app.palette.warning()),
+        (None, Some(&warning)) => ("!", warning, app.palette.warning()),
         (None, None) => return Line::styled("✓ the fleet is well", app.palette.good()),
     };
     let others = troubles.len() + warnings.len() - 1;

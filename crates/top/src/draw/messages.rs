@@ -9,7 +9,7 @@ use ratatui::widgets::{RenderDirection, Sparkline};
 
 use super::{line, section};
 use crate::app::App;
-use crate::format::{latency, rate, thousands};
+use crate::format::{latency, rate, thousands, time_left};
 use crate::text::{Column, cut, row};
 
 const COLUMNS: [Column; 3] = [Column::left(9), Column::right(13), Column::right(8)];
@@ -19,7 +19,8 @@ const BEFORE_SPARKLINE: u16 = 9 + 13 + 8 + 3;
 struct Metric {
     name: &'static str,
     now: String,
-    per_s: String,
+    /// Its rate; of the delayed messages, when the first one is due.
+    beside: String,
     /// The value of a point, scaled so that small values do not all round to 0.
     history: fn(&Point) -> f64,
     style: Style,
@@ -27,7 +28,7 @@ struct Metric {
 
 /// How many lines this section needs below its title.
 pub(super) fn lines(tall: bool) -> u16 {
-    if tall { 9 } else { 6 }
+    if tall { 10 } else { 7 }
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
@@ -42,7 +43,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
         .enumerate()
     {
         let place = line(area, at);
-        let texts = [metric.name, &metric.now, &metric.per_s];
+        let texts = [metric.name, &metric.now, &metric.beside];
         let text = row(COLUMNS.into_iter().zip(texts));
         frame.render_widget(Line::styled(text, metric.style), place);
         let place = Rect {
@@ -73,14 +74,14 @@ fn metrics(app: &App, snapshot: &Snapshot) -> Vec<Metric> {
     let flow = |name, count, per_s, history, style| Metric {
         name,
         now: thousands(count),
-        per_s: format!("{}/s", rate(per_s)),
+        beside: format!("{}/s", rate(per_s)),
         history,
         style,
     };
     let level = |name, now, history| Metric {
         name,
         now,
-        per_s: String::new(),
+        beside: String::new(),
         history,
         style: plain,
     };
@@ -108,6 +109,10 @@ fn metrics(app: &App, snapshot: &Snapshot) -> Vec<Metric> {
         ),
         level("pending", thousands(snapshot.pending), |p| p.pending as f64),
         level("claimed", thousands(snapshot.claimed), |p| p.claimed as f64),
+        Metric {
+            beside: next_due(app, snapshot),
+            ..level("delayed", thousands(snapshot.delayed), |p| p.delayed as f64)
+        },
         level("errors", thousands(snapshot.errors), |p| p.errors as f64),
         level("p50", latency(last.p50_s), |p| {
             p.p50_s.unwrap_or_default() * 1e6
@@ -116,6 +121,14 @@ fn metrics(app: &App, snapshot: &Snapshot) -> Vec<Metric> {
             p.p99_s.unwrap_or_default() * 1e6
         }),
     ]
+}
+
+/// When the first delayed message is due.
+fn next_due(app: &App, snapshot: &Snapshot) -> String {
+    match snapshot.next_due_ms {
+        None => String::new(),
+        Some(due_ms) => time_left(due_ms.saturating_sub(app.clock_ms())),
+    }
 }
 
 /// Whether every message is in exactly one place, and the style to say so.
@@ -127,6 +140,7 @@ fn balance(app: &App, snapshot: &Snapshot) -> (String, Style) {
             snapshot.failed,
             snapshot.pending,
             snapshot.claimed,
+            snapshot.delayed,
         ];
         let found = thousands(places.into_iter().fold(0, u64::saturating_add));
         let words = format!("✗ NOT BALANCED: {found} of {came} found");

@@ -147,6 +147,20 @@ fn the_heart_beats_while_messages_are_published() {
 }
 
 #[test]
+fn a_handler_that_cannot_work_is_a_warning() {
+    let mut broken = snapshot();
+    broken.nodes[2].handler_trouble = Some("exit code 127: \u{1b}[31mjq: not found".to_owned());
+    broken.handler_troubles =
+        vec!["the handler of n2 cannot work: exit code 127: \u{1b}[31mjq: not found".to_owned()];
+    let mut app = app_of(view(broken));
+    assert_frame("handler", &mut app, 80, 24);
+    for code in [KeyCode::Down, KeyCode::Down, KeyCode::Enter] {
+        press(&mut app, code);
+    }
+    assert_frame("handler_of_node", &mut app, 80, 24);
+}
+
+#[test]
 fn the_screen_says_what_is_wrong() {
     let mut wrong = snapshot();
     wrong.balanced = false;

@@ -84,10 +84,12 @@ fn snapshot() -> Snapshot {
         node("n3", NodeRole::Worker, 3, 50),
     ];
     snapshot.published = 12_345;
-    snapshot.done = 12_300;
+    snapshot.done = 12_288;
     snapshot.failed = 7;
     snapshot.pending = 23;
     snapshot.claimed = 15;
+    snapshot.delayed = 12;
+    snapshot.next_due_ms = Some(NOW_MS + 2_600);
     snapshot.errors = 2;
     snapshot.balanced = true;
     snapshot.counted = true;
@@ -116,6 +118,7 @@ fn view(snapshot: Snapshot) -> View {
         then.published -= ago * 10;
         then.done -= ago * (8 + ago % 3);
         then.pending += ago;
+        then.delayed += ago;
         for node in &mut then.nodes {
             node.seen_ms -= ago * 1000;
             if ago > 5 {

@@ -131,13 +131,18 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
             snapshot.claimed,
         ),
         (
+            "baton_messages_delayed",
+            "Messages that wait for their next attempt.",
+            snapshot.delayed,
+        ),
+        (
             "baton_failed_messages",
             "Failed messages in the errors store, waiting to be taken.",
             snapshot.errors,
         ),
         (
             "baton_books_balanced",
-            "Whether published + retried = done + failed + pending + claimed.",
+            "Whether published + retried = done + failed + pending + claimed + delayed.",
             u64::from(snapshot.balanced),
         ),
         (
@@ -147,6 +152,14 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
         ),
     ] {
         out.gauge(name, help, [(fleet, value)]);
+    }
+    if let Some(due_ms) = snapshot.next_due_ms {
+        let until_due_s = (due_ms as f64 - snapshot.now_ms as f64) / 1000.0;
+        out.gauge(
+            "baton_next_due_seconds",
+            "Time until the first delayed message is due; negative if it is late.",
+            [(fleet, until_due_s)],
+        );
     }
 }
 
@@ -242,12 +255,15 @@ mod tests {
             node("own", NodeRole::Worker),
         ]));
         let mut counters = Counters::default();
-        (counters.processed, counters.failed) = (5, 1);
+        (counters.processed, counters.failed, counters.delayed) = (5, 1, 3);
+        counters.handler_trouble = Some("no such program".to_owned());
         let names = [
             "baton_up",
             "baton_snapshot_age_seconds",
             "baton_messages_published_total",
             "baton_node_processed_total",
+            "baton_node_delayed_total",
+            "baton_node_handler_trouble",
             "baton_node_claimed",
         ];
         let start = view.at.unwrap();
@@ -255,14 +271,20 @@ mod tests {
             let now = start + Duration::from_secs(second);
             lines(&exposition_at(now, view, Some(("own", &counters))), &names)
         };
-        let own = "baton_node_processed_total{fleet=\"f\",node=\"own\"} 5";
+        let own = [
+            "baton_node_processed_total{fleet=\"f\",node=\"own\"} 5",
+            "baton_node_delayed_total{fleet=\"f\",node=\"own\"} 3",
+            "baton_node_handler_trouble{fleet=\"f\",node=\"own\"} 1",
+        ];
         assert_eq!(
             lines_at(&view, 0),
             [
                 "baton_up{fleet=\"f\"} 1",
                 "baton_snapshot_age_seconds{fleet=\"f\"} 0",
                 "baton_messages_published_total{fleet=\"f\"} 7",
-                own,
+                own[0],
+                own[1],
+                own[2],
                 "baton_node_claimed{fleet=\"f\",node=\"own\"} 0",
             ]
         );
@@ -279,7 +301,9 @@ mod tests {
         let late = [
             "baton_up{fleet=\"f\"} 0",
             "baton_snapshot_age_seconds{fleet=\"f\"} 61",
-            own,
+            own[0],
+            own[1],
+            own[2],
         ];
         assert_eq!(lines_at(&view, 61), late);
         // The same if the watch does not even try to read.
@@ -287,9 +311,30 @@ mod tests {
         assert_eq!(lines_at(&view, 61), late);
         // And before the first snapshot.
         (view.snapshot, view.at) = (None, None);
-        assert_eq!(lines_at(&view, 0), ["baton_up{fleet=\"f\"} 0", own]);
+        let first = ["baton_up{fleet=\"f\"} 0", own[0], own[1], own[2]];
+        assert_eq!(lines_at(&view, 0), first);
         let text = exposition(&view, None);
         assert_eq!(lines(&text, &names), ["baton_up{fleet=\"f\"} 0"]);
+    }
+
+    #[test]
+    fn the_time_until_the_first_delayed_message_is_due_may_be_over() {
+        let names = ["baton_messages_delayed", "baton_next_due_seconds"];
+        let at = |delayed, next_due_ms| {
+            let mut snapshot = snapshot(Vec::new());
+            (snapshot.delayed, snapshot.next_due_ms) = (delayed, next_due_ms);
+            lines(&exposition(&view(snapshot), None), &names)
+        };
+        assert_eq!(at(0, None), ["baton_messages_delayed{fleet=\"f\"} 0"]);
+        for (due_ms, left) in [(12_500, "2.5"), (10_000, "0"), (9_250, "-0.75")] {
+            assert_eq!(
+                at(3, Some(due_ms)),
+                [
+                    "baton_messages_delayed{fleet=\"f\"} 3".to_owned(),
+                    format!("baton_next_due_seconds{{fleet=\"f\"}} {left}"),
+                ]
+            );
+        }
     }
 
     #[test]
@@ -318,6 +363,24 @@ mod tests {
                 "baton_nodes_omitted{fleet=\"f\"} 304",
             ]
         );
+    }
+
+    #[test]
+    fn a_node_says_how_its_handler_is_as_long_as_it_lives() {
+        let mut nodes = ["a", "b", "c"].map(|name| node(name, NodeRole::Worker));
+        nodes[1].delayed = 4;
+        nodes[1].handler_trouble = Some("no such program".to_owned());
+        nodes[2].handler_trouble = Some("no such program".to_owned());
+        nodes[2].role = NodeRole::Dead;
+        let text = exposition(&view(snapshot(nodes.to_vec())), None);
+        let values = |family| {
+            let lines = lines(&text, &[family]);
+            let values = lines.iter().map(|line| line.rsplit(' ').next().unwrap());
+            values.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(values("baton_node_handler_trouble"), ["0", "1", "0"]);
+        assert_eq!(values("baton_node_delayed_total"), ["0", "4", "0"]);
+        assert!(!text.contains("no such program"), "{text}");
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(super) struct NodeSamples {
     published: u64,
     processed: u64,
     failed: u64,
+    delayed: u64,
+    has_handler_trouble: bool,
     latency: Histogram,
     beat: Option<BeatSamples>,
 }
@@ -33,6 +35,8 @@ impl NodeSamples {
             published: node.published,
             processed: node.processed,
             failed: node.failed,
+            delayed: node.delayed,
+            has_handler_trouble: node.handler_trouble.is_some() && node.role != NodeRole::Dead,
             latency: node.latency.clone(),
             beat: Some(BeatSamples::of(snapshot, node)),
         }
@@ -54,6 +58,8 @@ impl NodeSamples {
             published: counters.published,
             processed: counters.processed,
             failed: counters.failed,
+            delayed: counters.delayed,
+            has_handler_trouble: counters.handler_trouble.is_some(),
             latency: counters.latency.clone(),
             beat,
         }
@@ -96,7 +102,7 @@ type Count = fn(&NodeSamples) -> u64;
 
 /// Writes the metrics of these nodes.
 pub(super) fn write(out: &mut Exposition, nodes: &[NodeSamples]) {
-    let counters: [(&str, &str, Count); 3] = [
+    let counters: [(&str, &str, Count); 4] = [
         (
             "baton_node_published_total",
             "Messages that a node has published.",
@@ -112,6 +118,11 @@ pub(super) fn write(out: &mut Exposition, nodes: &[NodeSamples]) {
             "Messages that a node has processed and that failed.",
             |node| node.failed,
         ),
+        (
+            "baton_node_delayed_total",
+            "Attempts of a node that failed and left their message waiting for the next one.",
+            |node| node.delayed,
+        ),
     ];
     for (name, help, value) in counters {
         out.counter(
@@ -120,6 +131,13 @@ pub(super) fn write(out: &mut Exposition, nodes: &[NodeSamples]) {
             nodes.iter().map(|node| (&node.labels, value(node))),
         );
     }
+    out.gauge(
+        "baton_node_handler_trouble",
+        "Whether a node's handler cannot work, whatever the message.",
+        nodes
+            .iter()
+            .map(|node| (&node.labels, u8::from(node.has_handler_trouble))),
+    );
     out.histogram(
         "baton_message_latency_seconds",
         "From publish to commit, of the messages that a node has processed.",

@@ -254,13 +254,14 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
         Staging::Now(stage) => (stage, false),
         Staging::Before(stage) => (stage, true),
     };
+    let stored = cursor.to_string();
     let what = PublishCall {
         stage,
         is_staged,
         epoch: *epoch,
         first: *first,
         count,
-        cursor: cursor.to_string().as_bytes(),
+        cursor: stored.as_bytes(),
         max_pending: *max_open,
         digest: audited.then(|| encoding::digest(*first, *first + count - 1)),
         pack: &encoding::pack(texts, *origin),

@@ -10,7 +10,7 @@ use baton_processes::{Fleet, Own, wait_status};
 use baton_server::PrivateServer;
 
 use crate::Rounds;
-use crate::report::Report;
+use crate::report::{Report, quartiles};
 
 /// A command that does next to nothing: all that is measured is the cost of a process.
 const COMMAND: &str = "/bin/true";
@@ -29,19 +29,14 @@ pub(crate) fn beside_xargs(program: &Path, rounds: Rounds, report: &mut Report) 
         shares.push(ours / floor);
         rates.push(ours);
     }
-    let (share, rate) = (median(&mut shares), median(&mut rates));
+    let ([low, share, high], [_, rate, _]) = (quartiles(&shares), quartiles(&rates));
     report.add(
         "one process per message ÷ xargs -P 4",
-        &format!("{:.0} % ({rate:.0} /s)", 100.0 * share),
-        "≥ 80 %",
+        &format!("{share:.2} ({low:.2} to {high:.2}), {rate:.0} /s"),
+        "≥ 0.80",
         share >= 0.8,
     );
     Ok(())
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Commands per second of xargs.

@@ -44,8 +44,8 @@ pub(super) struct BatchHandler<H> {
 pub(super) struct Handled {
     /// How the messages ended.
     pub(super) outcomes: Outcomes,
-    /// Why the handler cannot go on, if it cannot.
-    pub(super) unavailable: Option<String>,
+    /// Whether the handler cannot go on.
+    pub(super) unavailable: bool,
 }
 
 /// How the handling of a message ended: as the handler says, or with a panic.
@@ -62,11 +62,8 @@ impl<H: Handler> BatchHandler<H> {
     }
 
     /// Pauses because the handler cannot work, longer each time.
-    pub(super) async fn pause(&self, reason: String) {
+    pub(super) async fn pause(&self) {
         let times = self.unavailable.fetch_add(1, Ordering::Relaxed);
-        if self.ctx.meter.set_handler_trouble(Some(reason.clone())) {
-            self.ctx.warn(Warning::HandlerUnavailable { reason });
-        }
         let (shortest, longest) = UNAVAILABLE_PAUSE;
         let pause = shortest.saturating_mul(1 << times.min(10)).min(longest);
         tokio::select! {
@@ -75,12 +72,17 @@ impl<H: Handler> BatchHandler<H> {
         }
     }
 
-    /// The handler has worked.
-    fn is_available(&self) {
-        if self.unavailable.load(Ordering::Relaxed) > 0 {
-            self.unavailable.store(0, Ordering::Relaxed);
-            self.ctx.meter.set_handler_trouble(None);
+    /// The handler cannot work. This is known before the messages go back: the handler may work for
+    /// the lane that claims them next.
+    fn set_trouble(&self, reason: String) {
+        if self.ctx.meter.set_handler_trouble(Some(reason.clone())) {
+            self.ctx.warn(Warning::HandlerUnavailable { reason });
         }
+    }
+
+    /// The handler has worked for some lane of the node, or this lane works no more.
+    pub(super) fn clear_trouble(&self) {
+        self.ctx.meter.set_handler_trouble(None);
     }
 
     /// Handles the messages of a claim until all are handled or the batch is over. If one of them
@@ -95,7 +97,7 @@ impl<H: Handler> BatchHandler<H> {
         let Range { first, last, .. } = held.range;
         let mut handled = Handled {
             outcomes: self.no_outcomes(held, first),
-            unavailable: None,
+            unavailable: false,
         };
         if handled.outcomes.published_ms.is_none() {
             let (bytes, now_ms) = (held.pack.bytes(), self.ctx.clock.now_ms());
@@ -114,7 +116,10 @@ impl<H: Handler> BatchHandler<H> {
             .handle_each(slot, held, began, part, &mut handled)
             .await?;
         if count > 0 {
-            self.is_available();
+            self.unavailable.store(0, Ordering::Relaxed);
+        }
+        if count > 0 && !handled.unavailable {
+            self.clear_trouble();
         }
         let took = began.elapsed();
         self.batch_size.get().measure(count, took);
@@ -188,7 +193,8 @@ impl<H: Handler> BatchHandler<H> {
             match ended {
                 Ok(()) => batch.outcomes.done(effects),
                 Err(error) if error.remedy == Remedy::GiveBack => {
-                    batch.unavailable = Some(error.reason);
+                    self.set_trouble(error.reason);
+                    batch.unavailable = true;
                     break;
                 }
                 Err(error) => self.fail(error, message, &mut batch.outcomes).await?,
@@ -197,6 +203,9 @@ impl<H: Handler> BatchHandler<H> {
                 digest.add(seq - pack, message.text);
             }
             handled += 1;
+            if batch.outcomes.is_large() {
+                break;
+            }
         }
         Ok(handled)
     }

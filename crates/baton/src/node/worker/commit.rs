@@ -48,6 +48,8 @@ struct BatchCommit<'a> {
     singles: VecDeque<Outcomes>,
     /// Messages that failed because Redis refused their effects.
     refused: Vec<u64>,
+    /// Why the first attempt of the message failed, if it was tried before: then it is alone.
+    first_reason: String,
     warned: bool,
 }
 
@@ -58,6 +60,7 @@ impl<'a> BatchCommit<'a> {
             outcomes,
             singles: VecDeque::new(),
             refused: Vec::new(),
+            first_reason: String::new(),
             warned: false,
         }
     }
@@ -103,7 +106,8 @@ impl<'a> BatchCommit<'a> {
             return Next::Send;
         }
         let seq = part.first();
-        let failed = part.refused(reason, self.held.text(seq), clock.now_ms());
+        let (text, now_ms) = (self.held.text(seq), clock.now_ms());
+        let failed = part.refused(reason, &self.first_reason, text, now_ms);
         self.refused.push(seq);
         self.singles.pop_front();
         self.singles.push_front(failed);
@@ -236,6 +240,12 @@ impl LaneSlot {
                     ctx.store.commit(slot, number, call).await
                 }
             };
+            if matches!(
+                answered,
+                Ok(Commit::Refused { .. }) | Err(Error::Refused(_))
+            ) {
+                batch.first_reason = self.first_reason(batch.part()).await?;
+            }
             match batch.next(answered, &ctx.clock)? {
                 Next::Send => {}
                 Next::WaitForRoom { records, warn } => {
@@ -256,6 +266,16 @@ impl LaneSlot {
                 Next::End(ended) => return Ok(ended),
             }
         }
+    }
+
+    /// Why the first attempt of a message failed; empty if this is the first, or for several messages.
+    async fn first_reason(&self, outcomes: &Outcomes) -> Result<String, Error> {
+        if outcomes.attempt() == 1 || outcomes.count() > 1 {
+            return Ok(String::new());
+        }
+        let note = self.insist(|| self.ctx.store.note(outcomes.first()));
+        let note = note.await?.flatten();
+        Ok(note.map(|note| note.first_reason).unwrap_or_default())
     }
 
     fn warn_full(&self, records: u64) {
@@ -294,6 +314,10 @@ impl LaneSlot {
     }
 
     fn report_delays(&self, outcomes: &Outcomes) {
+        if self.ctx.generates() && !outcomes.delays().is_empty() {
+            // Perhaps no standby beats every moment, and the next beat would come too late for them.
+            self.ctx.beat_now.notify_one();
+        }
         for delay in outcomes.delays() {
             let note = Note::decode(&delay.note).unwrap_or_default();
             self.ctx.emit(Event::Delayed {

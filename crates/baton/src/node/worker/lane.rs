@@ -1,7 +1,7 @@
 //! A lane's loop: claim, handle, commit; with one slot, or with both.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use baton_protocol::Slot;
@@ -57,6 +57,8 @@ impl<H: Handler> Lane<H> {
                 () = self.ctx.role_is(Role::works) => {}
             }
             self.work().await?;
+            // A node that does not work cannot find out when its handler works again.
+            self.batches.clear_trouble();
         }
     }
 
@@ -97,12 +99,11 @@ impl<H: Handler> Lane<H> {
             unavailable,
         }: Handled,
     ) -> Result<Option<HeldClaim>, Error> {
-        let claims = unavailable.is_none();
-        let next = self.first.end(held, &outcomes, claims).await?;
-        let Some(reason) = unavailable else {
+        let next = self.first.end(held, &outcomes, !unavailable).await?;
+        if !unavailable {
             return Ok(next);
-        };
-        self.batches.pause(reason).await;
+        }
+        self.batches.pause().await;
         self.claim_anew().await
     }
 
@@ -130,8 +131,8 @@ impl<H: Handler> Lane<H> {
         )?;
         let unavailable = turns.unavailable.into_inner();
         self.first.alone = true;
-        if let Some(reason) = unavailable.unwrap_or_else(PoisonError::into_inner) {
-            self.batches.pause(reason).await;
+        if unavailable {
+            self.batches.pause().await;
         }
         match next {
             // Messages may wait that a worker may have died with. A slot alone may claim them.
@@ -147,8 +148,8 @@ struct Turns<'a, H> {
     turn: Mutex<()>,
     /// Whether both slots work.
     both: AtomicBool,
-    /// Why the handler cannot work, if it cannot.
-    unavailable: std::sync::Mutex<Option<String>>,
+    /// Whether the handler cannot work.
+    unavailable: AtomicBool,
 }
 
 impl<'a, H: Handler> Turns<'a, H> {
@@ -157,7 +158,7 @@ impl<'a, H: Handler> Turns<'a, H> {
             batches,
             turn: Mutex::new(()),
             both: AtomicBool::new(true),
-            unavailable: std::sync::Mutex::default(),
+            unavailable: AtomicBool::new(false),
         }
     }
 
@@ -171,9 +172,8 @@ impl<'a, H: Handler> Turns<'a, H> {
         while let Some(mut held) = next.take_if(|_| self.go_on()) {
             next = match self.handle(slot, &mut held).await? {
                 Some(batch) => {
-                    let claims = batch.unavailable.is_none();
                     self.note(batch.unavailable);
-                    slot.end(&held, &batch.outcomes, claims).await?
+                    slot.end(&held, &batch.outcomes, !batch.unavailable).await?
                 }
                 None => self.give_up(slot, held).await?,
             };
@@ -203,11 +203,10 @@ impl<'a, H: Handler> Turns<'a, H> {
     }
 
     /// Ends the work with both slots if the handler cannot work.
-    fn note(&self, unavailable: Option<String>) {
-        if unavailable.is_some() {
+    fn note(&self, unavailable: bool) {
+        if unavailable {
             self.both.store(false, Ordering::Relaxed);
-            let reason = self.unavailable.lock();
-            *reason.unwrap_or_else(PoisonError::into_inner) = unavailable;
+            self.unavailable.store(true, Ordering::Relaxed);
         }
     }
 

@@ -216,7 +216,8 @@ impl Narrator {
     fn sum_up(&self, taken: u64) -> Result<()> {
         let status = status(&self.server.url(), "default")?;
         let history = History::new(&self.fleet.told());
-        let lost = status.published - status.done - status.failed - status.pending - status.claimed;
+        let under_way = status.pending + status.claimed + status.delayed;
+        let lost = status.published - status.done - status.failed - under_way;
         let duplicated = history.duplicated().len();
         outln!("\n  published  {:>4}", status.published);
         outln!("  done       {:>4}", status.done);

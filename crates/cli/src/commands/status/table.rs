@@ -29,11 +29,12 @@ pub(crate) fn table(snapshot: &Snapshot, target: &str) -> String {
         table.push('\n');
         table.push_str(&nodes(&snapshot.nodes, snapshot.now_ms));
     }
+    let warnings = [&snapshot.handler_troubles[..], &snapshot.warnings].concat();
     // Writing to a string cannot fail.
-    for warning in &snapshot.warnings {
+    for warning in &warnings {
         let _ = write!(table, "\nwarning: {}", escaped(warning));
     }
-    if !snapshot.warnings.is_empty() {
+    if !warnings.is_empty() {
         table.push('\n');
     }
     table
@@ -50,8 +51,11 @@ fn rows(snapshot: &Snapshot, target: &str) -> String {
         ("fleet", place),
         ("generator", generator(snapshot)),
         ("messages", books(snapshot)),
-        ("errors", errors(snapshot)),
     ];
+    if snapshot.delayed > 0 {
+        rows.push(("delayed", delayed(snapshot)));
+    }
+    rows.push(("errors", errors(snapshot)));
     if snapshot.foreign > 0 {
         let foreign = format!(
             "{} entries of the queue were no messages; they went to errors",
@@ -66,6 +70,31 @@ fn rows(snapshot: &Snapshot, target: &str) -> String {
     rows.iter()
         .map(|(name, text)| format!("{name:<11}{text}\n"))
         .collect()
+}
+
+/// The messages that wait for their next attempt, and when the first one is due.
+fn delayed(snapshot: &Snapshot) -> String {
+    let (subject, one) = match snapshot.delayed {
+        1 => ("1 message waits for its next attempt".to_owned(), "due"),
+        some => (
+            format!("{some} messages wait for their next attempts"),
+            "the first",
+        ),
+    };
+    let due_ms = snapshot.next_due_ms.unwrap_or_default();
+    match due_ms.saturating_sub(snapshot.now_ms) {
+        0 => format!("{subject}, {one} now"),
+        left_ms => format!("{subject}, {one} in {}", duration(left_ms)),
+    }
+}
+
+/// A time as people write it, such as `3.2 s` or `9m 59s`.
+fn duration(ms: u64) -> String {
+    let whole = Duration::from_secs(ms / 1000);
+    match ms {
+        ..60_000 => format!("{:.1} s", ms as f64 / 1000.0),
+        _ => humantime::format_duration(whole).to_string(),
+    }
 }
 
 fn errors(snapshot: &Snapshot) -> String {
@@ -150,6 +179,7 @@ fn books(snapshot: &Snapshot) -> String {
         failed,
         pending,
         claimed,
+        delayed,
         ..
     } = snapshot;
     let (verdict, sign) = match snapshot.balanced {
@@ -166,7 +196,7 @@ fn books(snapshot: &Snapshot) -> String {
     };
     format!(
         "{verdict}: published {published}{retried} {sign} done {done} + failed {failed} + \
-         pending {pending} + claimed {claimed}{counted}"
+         pending {pending} + claimed {claimed} + delayed {delayed}{counted}"
     )
 }
 

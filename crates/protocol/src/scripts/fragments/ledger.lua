@@ -3,6 +3,7 @@
 --   "p epoch first last digest ..."        published
 --   "c slot first last failed digest ..."  committed
 --   "r message ..."                        retried
+--   "d message ..."                        delayed: it did not end with the commit before
 
 -- Appends an entry. `time` is the reply of TIME.
 local function append_entry(ledger, entry, time)

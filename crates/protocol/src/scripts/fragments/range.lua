@@ -4,7 +4,7 @@
 --   count    how many messages the pack has
 --   first    first message of the range
 --   last     last message of the range
---   returns  how often the range came back from a worker that did not end it
+--   returns  how often the range came back from a worker that died, or whose attempt failed
 -- A tail follows if workers may have died with these messages, see suspects.
 -- Constants from bounds.rs: MAX_EXACT, MAX_PACK_MESSAGES, MAX_RANGE_BYTES, MAX_RANGE_NUMBER_BYTES.
 
