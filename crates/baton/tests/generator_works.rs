@@ -419,8 +419,9 @@ async fn a_lone_generator_tries_a_message_again_when_it_is_due_and_not_with_the_
     let fleet = fleet.with(|settings| {
         let settings = settings.lease_ttl(Duration::from_secs(60));
         let settings = settings.backoff(Backoff::new(WAIT, WAIT));
-        settings.interval(Duration::from_millis(70)).messages(15)
+        settings.messages(15)
     });
+    let fleet = fleet.every(70);
     let handler = FailsOnce::default();
     let copy = fleet.start(handler.clone());
     let snapshot = fleet.until("all ended", |at| at.done == 15).await;
