@@ -2,8 +2,10 @@
 
 pub mod clock;
 mod drains;
+mod push_service;
 mod server;
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,34 +17,46 @@ use baton_processes::{Fleet, Own};
 use baton_server::PrivateServer;
 use tempfile::TempDir;
 
+use crate::handlers::{self, HandlerKind, Shared};
 use crate::history::End;
 use crate::namespace::Namespace;
 use crate::observer::Observer;
+use crate::process_scan;
 use crate::proxy::Proxy;
 use crate::rng::Rng;
 use crate::stop::Stop;
 
 pub use drains::Drain;
+pub use push_service::{PushService, push_service_label};
 
 use clock::Traces;
 
 /// The fleet's name.
 pub const FLEET: &str = "chaos";
-/// The settings of every node. Messages come often and take a while, so that nodes hold some when a
+/// The settings of every node, whatever its handler. Messages come often and take a while, so that nodes hold some when a
 /// fault hits them, and a backlog is soon worked off. All times to live are short, so that a run
 /// sees many of them end.
 const BEHAVIOUR: &[(&str, &str)] = &[
     ("BATON_FLEET", FLEET),
-    ("BATON_INTERVAL", "10ms"),
-    ("BATON_WORK", "10ms"),
     ("BATON_MAX_PENDING", "60"),
     ("BATON_CONCURRENCY", "4"),
-    ("BATON_ERROR_RATE", "0.05"),
     ("BATON_LEASE_TTL", "1s"),
     ("BATON_CLAIM_TTL", "1500ms"),
     ("BATON_AUDIT", "1"),
     ("BATON_HOSTILE", "1"),
 ];
+/// The settings of nodes that pretend.
+const PRETENDED: &[(&str, &str)] = &[("BATON_ERROR_RATE", "0.05")];
+/// The settings of nodes whose handler is a command or a service: an attempt that hangs is over soon,
+/// and a message outlives every fault of its handler.
+const OWN_WORK: &[(&str, &str)] = &[
+    ("BATON_TIMEOUT", "1s"),
+    ("BATON_KILL_AFTER", "300ms"),
+    ("BATON_ATTEMPTS", "20"),
+    ("BATON_BACKOFF", "50ms..500ms"),
+];
+/// How long a message takes, in ms.
+const WORK: u64 = 10;
 /// Longest search for a worker that holds messages.
 const SEARCH: Duration = Duration::from_secs(3);
 /// Longest wait for the first line of a new node.
@@ -55,6 +69,10 @@ pub struct Settings {
     pub program: PathBuf,
     /// The server program.
     pub server_program: PathBuf,
+    /// What handles the messages.
+    pub handler: HandlerKind,
+    /// The program `chaos`, which has that handler.
+    pub handler_program: PathBuf,
     /// How many nodes there are at a time.
     pub nodes: usize,
     /// Whether the server forces every write to the disk before it answers.
@@ -116,6 +134,12 @@ pub struct Arena {
     pub drained: Vec<Drain>,
     /// The network namespace of one node, where that is possible.
     pub wire: Option<Namespace>,
+    /// The push service, if messages are pushed.
+    pub push_service: Option<PushService>,
+    /// The way from the network namespace to the push service.
+    push_proxy: Option<Proxy>,
+    /// The folder that handlers share with this run.
+    pub shared: Shared,
     /// The server.
     pub server: PrivateServer,
     /// The server's clock, for the library that fakes it.
@@ -145,20 +169,28 @@ impl Arena {
         let folder = tempfile::Builder::new().prefix("baton-chaos-").tempdir()?;
         let server_clock = folder.path().join("server.clock");
         let server = server::start(&settings, folder.path(), &server_clock)?;
-        let env: Vec<(String, String)> = BEHAVIOUR
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect();
+        let shared = Shared::create(folder.path().join("handler"))?;
+        let push_service = match settings.handler {
+            HandlerKind::Push => Some(PushService::start(
+                settings.handler_program.clone(),
+                &shared,
+            )?),
+            _ => None,
+        };
         let get_errors = ["getErrors", "--json", "--fleet", FLEET, "--redis"]
             .map(str::to_owned)
             .into_iter()
             .chain([server.url()]);
         let mut arena = Self {
-            fleet: Fleet::new(&settings.program, &[]).with_env(&env),
+            fleet: Fleet::new(&settings.program, &[])
+                .with_env(&variables(&settings, folder.path())),
             drains: Fleet::of(&settings.program, get_errors.collect()),
             nodes: Vec::new(),
             drained: Vec::new(),
             wire: None,
+            push_service,
+            push_proxy: None,
+            shared,
             observer: Observer::new(server.url(), FLEET)?,
             server,
             server_clock,
@@ -174,7 +206,11 @@ impl Arena {
         };
         arena.note_server();
         if arena.settings.namespaces {
-            arena.wire = Some(Namespace::new(arena.server_addr()?)?);
+            let wire = Namespace::new(arena.server_addr()?)?;
+            if let Some(service) = &arena.push_service {
+                arena.push_proxy = Some(Proxy::start_on(wire.addr().ip(), service.addr())?);
+            }
+            arena.wire = Some(wire);
         }
         arena.fill()?;
         Ok(arena)
@@ -244,6 +280,8 @@ impl Arena {
             .iter()
             .map(|(name, value)| (name.to_string(), value.clone()))
             .collect();
+        let (words, variables) = self.handler(number, proxy.is_none(), env);
+        all.extend(variables);
         if let Some(library) = &self.settings.faketime {
             fs::write(&time, "+0")?;
             all.extend(clock::variables(library, &time));
@@ -255,7 +293,7 @@ impl Arena {
         let copy = self.fleet.start_with(Own {
             prefix,
             log: logs_to_file.then(|| file("log")),
-            args: vec!["--redis".to_owned(), format!("redis://{addr}")],
+            args: [vec!["--redis".to_owned(), format!("redis://{addr}")], words].concat(),
             env: all,
             stderr: Some(File::create(&complaints)?),
             group: true,
@@ -274,6 +312,60 @@ impl Arena {
             complaints,
         });
         Ok(copy)
+    }
+
+    /// The words and the environment variables that give a node its handler.
+    fn handler(
+        &self,
+        number: usize,
+        wired: bool,
+        env: &[(&str, String)],
+    ) -> (Vec<String>, Vec<(String, String)>) {
+        let own = env.iter().find(|(name, _)| *name == handlers::WORK_MS);
+        let work_ms = own.map_or_else(|| WORK.to_string(), |(_, value)| value.clone());
+        let variable = |name: &str, value: String| (name.to_owned(), value);
+        match (self.settings.handler, &self.push_service) {
+            (HandlerKind::Exec, _) => {
+                let program = self.settings.handler_program.display().to_string();
+                let folder = self.shared.path().display().to_string();
+                (
+                    vec![
+                        "--".to_owned(),
+                        program,
+                        handlers::COMMAND.to_owned(),
+                        folder,
+                    ],
+                    vec![
+                        variable(handlers::NODE, number.to_string()),
+                        variable(handlers::WORK_MS, work_ms),
+                    ],
+                )
+            }
+            (HandlerKind::Push, Some(service)) => {
+                let proxy = self.push_proxy.as_ref().filter(|_| wired);
+                let addr = proxy.map_or(service.addr(), Proxy::addr);
+                let url = format!("http://{addr}/job?work_ms={work_ms}");
+                (Vec::new(), vec![variable("BATON_PUSH", url)])
+            }
+            _ => (
+                Vec::new(),
+                vec![variable("BATON_WORK", format!("{work_ms}ms"))],
+            ),
+        }
+    }
+
+    /// What every process of a node has in its environment, see [`process_scan::RUN`].
+    pub fn mark(&self) -> String {
+        self.folder.path().display().to_string()
+    }
+
+    /// The labels of living nodes with these process ids.
+    pub fn labels_of(&self, pids: &HashSet<i32>) -> Vec<String> {
+        let has_pid = |node: &usize| {
+            i32::try_from(self.fleet.pid(*node)).is_ok_and(|pid| pids.contains(&pid))
+        };
+        let nodes: Vec<usize> = self.fleet.alive().into_iter().filter(has_pid).collect();
+        self.labels(&nodes)
     }
 
     /// Learns the nodes' names from their logs.
@@ -403,6 +495,9 @@ impl Arena {
 
     /// Notes the end of a node.
     pub fn bury(&mut self, node: usize, at: Instant, end: End) {
+        if let Err(error) = self.shared.set_gone(node) {
+            self.findings.push(format!("cannot write a file: {error}"));
+        }
         let node = &mut self.nodes[node];
         node.gone = Some((at, end));
         if let Some((_, until @ None)) = node.pauses.last_mut() {
@@ -472,6 +567,26 @@ impl Arena {
         }
         Ok(())
     }
+}
+
+/// The environment variables of every node.
+fn variables(settings: &Settings, folder: &Path) -> Vec<(String, String)> {
+    let own: &[(&str, &str)] = match settings.handler {
+        HandlerKind::Pretended => PRETENDED,
+        HandlerKind::Exec | HandlerKind::Push => OWN_WORK,
+    };
+    // A command costs more than pretended work.
+    let interval = match settings.handler {
+        HandlerKind::Exec => "25ms",
+        HandlerKind::Pretended | HandlerKind::Push => "10ms",
+    };
+    let folder = folder.display().to_string();
+    BEHAVIOUR
+        .iter()
+        .chain(own)
+        .chain(&[("BATON_INTERVAL", interval), (process_scan::RUN, &folder)])
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect()
 }
 
 fn words(path: &Path) -> String {

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::handlers::HandlerKind;
+
 /// A whole run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct History {
@@ -14,6 +16,9 @@ pub struct History {
     pub command: String,
     /// Name and version of the server program.
     pub server: String,
+    /// What handled the messages.
+    #[serde(default)]
+    pub handler: HandlerKind,
     /// How the server kept its data, as in `appendfsync always`.
     pub durability: String,
     /// How long it took.
@@ -153,6 +158,8 @@ pub enum Role {
     Drain,
     /// It was paused.
     Paused,
+    /// It was the push service.
+    Service,
 }
 
 /// Messages published or ended at about one moment by one process.
@@ -201,6 +208,10 @@ pub struct Verdict {
     pub duplicated: u64,
     /// Ended, never accepted.
     pub phantom: u64,
+    /// How often the effects of messages counted; `None` without effects. It must be as often as
+    /// `done`.
+    #[serde(default)]
+    pub counted: Option<u64>,
     /// Every violation in words, the first with the trace of its message; empty if all is well.
     pub findings: Vec<String>,
 }

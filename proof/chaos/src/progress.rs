@@ -88,6 +88,20 @@ impl Progress {
                 judgement.taken_back
             ));
         }
+        if judgement.beside_living > 0 {
+            self.say(&format!(
+                "{} commands of paused nodes, or of nodes that were cut off, ran beside the next \
+                 attempt",
+                judgement.beside_living
+            ));
+        }
+        if let Some(max) = judgement.beside_dead_ms.iter().max() {
+            self.say(&format!(
+                "{} commands of dead nodes ran beside the next attempt until their supervisor \
+                 killed them, for at most {max} ms",
+                judgement.beside_dead_ms.len()
+            ));
+        }
     }
 
     fn moving(&self, text: &str) {
