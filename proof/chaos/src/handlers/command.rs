@@ -18,6 +18,8 @@ use crate::process_scan::Process;
 
 const REJECTED: u8 = 65;
 const LATER: u8 = 75;
+/// The work of some commands: long enough to meet the next attempt, if its node's death does not end it.
+const LONG: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_millis(2);
 
 /// Handles the message of this process. Returns the exit code.
@@ -44,7 +46,11 @@ pub fn handle(folder: &Path) -> Result<u8> {
     if shared.hangs() && choices.rng.chance(50) {
         hang(&shared, choices.rng.chance(50))?;
     }
-    thread::sleep(Duration::from_millis(var(WORK_MS)?.parse()?));
+    let work = Duration::from_millis(var(WORK_MS)?.parse()?);
+    thread::sleep(match choices.rng.chance(10) {
+        true => work.max(LONG),
+        false => work,
+    });
     // Another attempt may have put its own there.
     let _ = fs::remove_file(mark);
     Ok(match choices.fate {
