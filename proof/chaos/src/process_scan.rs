@@ -1,8 +1,8 @@
 //! Looks for the processes of a run in /proc: its nodes, their supervisors and commands.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -100,6 +100,18 @@ pub struct Found {
     pub kind: Kind,
 }
 
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            Kind::Node => "a node or supervisor",
+            Kind::Command => "a command",
+            Kind::Zombie => "a zombie",
+        };
+        let (pid, parent) = (self.process.pid, self.parent);
+        write!(f, "{what} (process {pid}, started by {parent})")
+    }
+}
+
 impl Found {
     /// How long ago it started.
     pub fn age(&self) -> Duration {
@@ -143,7 +155,7 @@ fn pids() -> Vec<i32> {
 /// What a process with this mark in its environment is; `None` without the mark.
 fn kind(pid: i32, mark: &[u8]) -> Option<Kind> {
     // The processes of other users cannot be read.
-    let environment = fs::read(PathBuf::from(format!("/proc/{pid}/environ"))).ok()?;
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let has = |test: &dyn Fn(&[u8]) -> bool| environment.split(|byte| *byte == 0).any(test);
     has(&|variable| variable == mark).then(|| {
         match has(&|variable| variable.starts_with(b"BATON_EFFECTS=")) {

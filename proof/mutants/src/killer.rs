@@ -77,9 +77,7 @@ impl Killer {
             Self::Chaos => {
                 let mut command = Command::new(chaos);
                 command.arg("--program").arg(&built.baton).args(CHAOS);
-                if let Some(handler) = mutant.and_then(|mutant| mutant.handler.as_ref()) {
-                    command.arg("--handler").arg(handler);
-                }
+                command.args(mutant.iter().flat_map(|mutant| &mutant.chaos));
                 command
             }
             Self::Audit => {

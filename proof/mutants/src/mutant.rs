@@ -15,8 +15,8 @@ pub struct Mutant {
     pub about: String,
     /// The same break of the model, if it has it.
     pub flaw: Option<Flaw>,
-    /// The handler of its chaos run, if not the pretended one.
-    pub handler: Option<String>,
+    /// Further arguments of its chaos run.
+    pub chaos: Vec<String>,
     /// The file it is in, from the top of the source.
     pub file: String,
     old: String,
@@ -42,14 +42,14 @@ impl Mutant {
             .next()
             .and_then(|line| line.split_once(": "))
             .with_context(|| format!("an entry begins with its name: {entry}"))?;
-        let (mut flaw, mut handler, mut file) = (None, None, None);
+        let (mut flaw, mut chaos, mut file) = (None, Vec::new(), None);
         let (mut old, mut new) = (None, None);
         for line in lines {
             if let Some(name) = line.strip_prefix("model ") {
                 let found = Flaw::ALL.iter().find(|flaw| format!("{flaw:?}") == name);
                 flaw = Some(*found.with_context(|| format!("the model has no flaw {name}"))?);
-            } else if let Some(word) = line.strip_prefix("handler ") {
-                handler = Some(word.to_owned());
+            } else if let Some(words) = line.strip_prefix("chaos ") {
+                chaos = words.split(' ').map(str::to_owned).collect();
             } else if let Some(path) = line.strip_prefix("file ") {
                 file = Some(path);
             } else if let Some(line) = line.strip_prefix('-') {
@@ -68,7 +68,7 @@ impl Mutant {
             name: name.to_owned(),
             about: about.to_owned(),
             flaw,
-            handler,
+            chaos,
             file: needed(file)?,
             old: needed(old)?,
             new: needed(new)?,

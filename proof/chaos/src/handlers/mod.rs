@@ -212,7 +212,7 @@ pub struct Beside {
 
 impl Beside {
     /// Longest time that a command waits for an orphan to end.
-    pub const MAX_MS: u64 = 300;
+    pub const MAX_MS: u64 = 100;
 }
 
 #[cfg(test)]
