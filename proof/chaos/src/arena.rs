@@ -2,10 +2,10 @@
 
 pub mod clock;
 mod drains;
+mod handler;
 mod push_service;
 mod server;
 
-use std::collections::HashSet;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,10 @@ use baton_processes::{Fleet, Own};
 use baton_server::PrivateServer;
 use tempfile::TempDir;
 
-use crate::handlers::{self, HandlerKind, Shared};
+use crate::handlers::{HandlerKind, Shared};
 use crate::history::End;
 use crate::namespace::Namespace;
 use crate::observer::Observer;
-use crate::process_scan;
 use crate::proxy::Proxy;
 use crate::rng::Rng;
 use crate::stop::Stop;
@@ -33,7 +32,7 @@ use clock::Traces;
 
 /// The fleet's name.
 pub const FLEET: &str = "chaos";
-/// The settings of every node, whatever its handler. Messages come often and take a while, so that nodes hold some when a
+/// The settings of every node. Messages come often and take a while, so that nodes hold some when a
 /// fault hits them, and a backlog is soon worked off. All times to live are short, so that a run
 /// sees many of them end.
 const BEHAVIOUR: &[(&str, &str)] = &[
@@ -45,18 +44,6 @@ const BEHAVIOUR: &[(&str, &str)] = &[
     ("BATON_AUDIT", "1"),
     ("BATON_HOSTILE", "1"),
 ];
-/// The settings of nodes that pretend.
-const PRETENDED: &[(&str, &str)] = &[("BATON_ERROR_RATE", "0.05")];
-/// The settings of nodes whose handler is a command or a service: an attempt that hangs is over soon,
-/// and a message outlives every fault of its handler.
-const OWN_WORK: &[(&str, &str)] = &[
-    ("BATON_TIMEOUT", "1s"),
-    ("BATON_KILL_AFTER", "300ms"),
-    ("BATON_ATTEMPTS", "20"),
-    ("BATON_BACKOFF", "50ms..500ms"),
-];
-/// How long a message takes, in ms.
-const WORK: u64 = 10;
 /// Longest search for a worker that holds messages.
 const SEARCH: Duration = Duration::from_secs(3);
 /// Longest wait for the first line of a new node.
@@ -183,7 +170,7 @@ impl Arena {
             .chain([server.url()]);
         let mut arena = Self {
             fleet: Fleet::new(&settings.program, &[])
-                .with_env(&variables(&settings, folder.path())),
+                .with_env(&handler::variables(&settings, folder.path())),
             drains: Fleet::of(&settings.program, get_errors.collect()),
             nodes: Vec::new(),
             drained: Vec::new(),
@@ -312,60 +299,6 @@ impl Arena {
             complaints,
         });
         Ok(copy)
-    }
-
-    /// The words and the environment variables that give a node its handler.
-    fn handler(
-        &self,
-        number: usize,
-        wired: bool,
-        env: &[(&str, String)],
-    ) -> (Vec<String>, Vec<(String, String)>) {
-        let own = env.iter().find(|(name, _)| *name == handlers::WORK_MS);
-        let work_ms = own.map_or_else(|| WORK.to_string(), |(_, value)| value.clone());
-        let variable = |name: &str, value: String| (name.to_owned(), value);
-        match (self.settings.handler, &self.push_service) {
-            (HandlerKind::Exec, _) => {
-                let program = self.settings.handler_program.display().to_string();
-                let folder = self.shared.path().display().to_string();
-                (
-                    vec![
-                        "--".to_owned(),
-                        program,
-                        handlers::COMMAND.to_owned(),
-                        folder,
-                    ],
-                    vec![
-                        variable(handlers::NODE, number.to_string()),
-                        variable(handlers::WORK_MS, work_ms),
-                    ],
-                )
-            }
-            (HandlerKind::Push, Some(service)) => {
-                let proxy = self.push_proxy.as_ref().filter(|_| wired);
-                let addr = proxy.map_or(service.addr(), Proxy::addr);
-                let url = format!("http://{addr}/job?work_ms={work_ms}");
-                (Vec::new(), vec![variable("BATON_PUSH", url)])
-            }
-            _ => (
-                Vec::new(),
-                vec![variable("BATON_WORK", format!("{work_ms}ms"))],
-            ),
-        }
-    }
-
-    /// What every process of a node has in its environment, see [`process_scan::RUN`].
-    pub fn mark(&self) -> String {
-        self.folder.path().display().to_string()
-    }
-
-    /// The labels of living nodes with these process ids.
-    pub fn labels_of(&self, pids: &HashSet<i32>) -> Vec<String> {
-        let has_pid = |node: &usize| {
-            i32::try_from(self.fleet.pid(*node)).is_ok_and(|pid| pids.contains(&pid))
-        };
-        let nodes: Vec<usize> = self.fleet.alive().into_iter().filter(has_pid).collect();
-        self.labels(&nodes)
     }
 
     /// Learns the nodes' names from their logs.
@@ -567,26 +500,6 @@ impl Arena {
         }
         Ok(())
     }
-}
-
-/// The environment variables of every node.
-fn variables(settings: &Settings, folder: &Path) -> Vec<(String, String)> {
-    let own: &[(&str, &str)] = match settings.handler {
-        HandlerKind::Pretended => PRETENDED,
-        HandlerKind::Exec | HandlerKind::Push => OWN_WORK,
-    };
-    // A command costs more than pretended work.
-    let interval = match settings.handler {
-        HandlerKind::Exec => "25ms",
-        HandlerKind::Pretended | HandlerKind::Push => "10ms",
-    };
-    let folder = folder.display().to_string();
-    BEHAVIOUR
-        .iter()
-        .chain(own)
-        .chain(&[("BATON_INTERVAL", interval), (process_scan::RUN, &folder)])
-        .map(|(name, value)| (name.to_string(), value.to_string()))
-        .collect()
 }
 
 fn words(path: &Path) -> String {

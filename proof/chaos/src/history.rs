@@ -5,8 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::handlers::HandlerKind;
-
 /// A whole run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct History {
@@ -16,9 +14,6 @@ pub struct History {
     pub command: String,
     /// Name and version of the server program.
     pub server: String,
-    /// What handled the messages.
-    #[serde(default)]
-    pub handler: HandlerKind,
     /// How the server kept its data, as in `appendfsync always`.
     pub durability: String,
     /// How long it took.

@@ -81,7 +81,6 @@ pub fn history(
     verdict.findings.extend(words(&judgement.findings, &trace));
     Ok(History {
         server,
-        handler: arena.settings.handler,
         durability: match arena.settings.always {
             true => "appendfsync always".to_owned(),
             false => "appendfsync everysec".to_owned(),

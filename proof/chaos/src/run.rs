@@ -246,13 +246,9 @@ impl Run<'_> {
             self.arena.findings.push(finding);
         }
         // The zombie of a node is a supervisor that was killed. The node reaps it when it needs another.
-        let of_node = |of: &Found| {
-            let mut nodes = self.arena.fleet.alive().into_iter();
-            nodes.any(|node| i32::try_from(self.arena.fleet.pid(node)) == Ok(of.parent))
-        };
         let is_old = |of: &Found| match of.kind {
             process_scan::Kind::Node => false,
-            process_scan::Kind::Zombie if of_node(of) => false,
+            process_scan::Kind::Zombie if self.arena.with_pid(of.parent).is_some() => false,
             process_scan::Kind::Zombie | process_scan::Kind::Command => of.age() > OLDEST_COMMAND,
         };
         let mut old = scan(&self.arena.mark());

@@ -1,6 +1,6 @@
 //! Commands that are killed or hang.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -24,8 +24,8 @@ pub(super) struct Kill {
     killing: Option<JoinHandle<Killed>>,
 }
 
-/// How many were killed, and of which nodes.
-type Killed = (u64, HashSet<i32>);
+/// How many were killed, and the process ids of their nodes.
+type Killed = (u64, BTreeSet<i32>);
 
 impl Kill {
     pub(super) fn new(rng: Rng) -> Self {
@@ -59,7 +59,8 @@ impl Fault for Kill {
         self.over.store(true, Ordering::Relaxed);
         if let Some(killing) = self.killing.take() {
             let (count, pids) = killing.join().unwrap_or_default();
-            note.targets = arena.labels_of(&pids);
+            let nodes = pids.into_iter().filter_map(|pid| arena.with_pid(pid));
+            note.targets = arena.labels(&nodes.collect::<Vec<_>>());
             note.text = hits(count, "killed");
         }
         Ok(())
@@ -84,15 +85,13 @@ pub(super) struct KillSupervisor(pub(super) Rng);
 
 impl Fault for KillSupervisor {
     fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
-        let found = scan(&arena.mark());
-        let is_supervisor = |of: &&Found| {
-            let mut others = found.iter();
-            of.kind == Kind::Node && others.any(|other| other.process.pid == of.parent)
-        };
-        let supervisors: Vec<Found> = found.iter().filter(is_supervisor).copied().collect();
-        let victim = self.0.pick(&supervisors).context("there is none")?;
-        ensure!(victim.process.kill9(), "it has ended");
-        note.targets = arena.labels_of(&HashSet::from([victim.parent]));
+        let found = scan(&arena.mark()).into_iter();
+        let found = found.filter(|of| of.kind == Kind::Node);
+        let supervisors = found.filter_map(|of| Some((of.process, arena.with_pid(of.parent)?)));
+        let victim = self.0.pick(&supervisors.collect::<Vec<_>>());
+        let (supervisor, node) = victim.context("there is none")?;
+        ensure!(supervisor.kill9(), "it has ended");
+        note.targets = arena.labels(&[node]);
         Ok(())
     }
 }

@@ -30,8 +30,7 @@ pub const COUNTER: &str = "counted";
 const EFFECT: &str = "[\"INCRBY\",\"counted\",1]\n";
 
 /// What handles the messages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum HandlerKind {
     /// The pretended work of a bare `baton`
     #[default]
