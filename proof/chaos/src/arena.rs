@@ -74,6 +74,15 @@ pub struct Settings {
     pub timeout: Duration,
 }
 
+impl Settings {
+    /// The library that fakes the clocks of nodes. Commands would inherit it, and the library shares
+    /// a lock with its children: a command that is killed while it holds the lock would stop its node.
+    pub fn node_faketime(&self) -> Option<&PathBuf> {
+        let faketime = self.faketime.as_ref();
+        faketime.filter(|_| self.handler != HandlerKind::Exec)
+    }
+}
+
 /// One node, alive or dead.
 pub struct Node {
     /// Its name in the report.
@@ -269,7 +278,7 @@ impl Arena {
             .collect();
         let (words, variables) = self.handler(number, proxy.is_none(), env);
         all.extend(variables);
-        if let Some(library) = &self.settings.faketime {
+        if let Some(library) = self.settings.node_faketime() {
             fs::write(&time, "+0")?;
             all.extend(clock::variables(library, &time));
         }

@@ -157,6 +157,9 @@ pub fn why_not(kind: Kind, settings: &Settings) -> Option<&'static str> {
         {
             Some("libfaketime is not there; scripts/setup-chaos fetches it")
         }
+        Kind::NodeClock if settings.node_faketime().is_none() => {
+            Some("libfaketime does not run with commands that are killed")
+        }
         Kind::ServerClock | Kind::ClockCorrected if !settings.server_faketime => {
             Some("this server does not run with libfaketime")
         }

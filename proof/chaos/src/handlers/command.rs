@@ -19,7 +19,7 @@ use crate::process_scan::Process;
 const REJECTED: u8 = 65;
 const LATER: u8 = 75;
 /// The work of some commands: long enough to meet the next attempt, if its node's death does not end it.
-const LONG: Duration = Duration::from_millis(600);
+const LONG: Duration = Duration::from_millis(800);
 const POLL: Duration = Duration::from_millis(2);
 
 /// Handles the message of this process. Returns the exit code.

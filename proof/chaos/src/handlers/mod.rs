@@ -211,7 +211,7 @@ pub struct Beside {
 
 impl Beside {
     /// Longest time that a command waits for an orphan to end.
-    pub const MAX_MS: u64 = 100;
+    pub const MAX_MS: u64 = 500;
 }
 
 #[cfg(test)]

@@ -365,6 +365,6 @@ fn a_command_of_a_dead_node_may_not_go_on_beside_the_next_attempt() {
     case.besides = vec![beside(true, Beside::MAX_MS)];
     assert_eq!(
         case.findings(),
-        ["#3: a command of node 2, which is dead, ran for 100 ms beside the next attempt"]
+        ["#3: a command of node 2, which is dead, ran for 500 ms beside the next attempt"]
     );
 }
