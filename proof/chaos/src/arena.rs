@@ -75,8 +75,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The library that fakes the clocks of nodes. Commands would inherit it, and the library shares
-    /// a lock with its children: a command that is killed while it holds the lock would stop its node.
+    /// The library that fakes the clocks of nodes. Commands would inherit it, and it shares a lock
+    /// with its children: a command that is killed while it holds the lock would stop its node.
     pub fn node_faketime(&self) -> Option<&PathBuf> {
         let faketime = self.faketime.as_ref();
         faketime.filter(|_| self.handler != HandlerKind::Exec)

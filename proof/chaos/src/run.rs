@@ -20,8 +20,8 @@ use crate::verdict::Judgement;
 
 /// A fleet with at most this many pending and claimed messages has caught up.
 const BACKLOG: u64 = 40;
-/// No process of a command lives longer, dead and not reaped included. A command has 1.3 s; a paused
-/// node lets its supervisor wait.
+/// No process of a command lives longer, dead and not reaped included. A command has 1.3 s; a
+/// paused node lets its supervisor wait.
 const OLDEST_COMMAND: Duration = Duration::from_secs(10);
 /// How long after the last message, and after the last node, processes may still end.
 const LAST_PROCESSES: Duration = Duration::from_secs(5);
@@ -245,7 +245,8 @@ impl Run<'_> {
             let finding = format!("{done} messages are done, their effects counted {counted}");
             self.arena.findings.push(finding);
         }
-        // The zombie of a node is a supervisor that was killed. The node reaps it when it needs another.
+        // The zombie of a node is a supervisor that was killed. The node reaps it when it needs
+        // another.
         let is_old = |of: &Found| match of.kind {
             process_scan::Kind::Node => false,
             process_scan::Kind::Zombie if self.arena.with_pid(of.parent).is_some() => false,
@@ -357,8 +358,8 @@ fn words(status: &Snapshot) -> String {
         .map(|node| format!("{} {} holds {}", node.role, node.node, node.claimed))
         .collect();
     format!(
-        "{} published, {} done, {} failed, {} pending, {} claimed, {} delayed, {} errors, generator {:?} of \
-         epoch {}; {}",
+        "{} published, {} done, {} failed, {} pending, {} claimed, {} delayed, {} errors, \
+         generator {:?} of epoch {}; {}",
         status.published,
         status.done,
         status.failed,

@@ -59,7 +59,7 @@ pub struct Judgement {
     pub taken_back: u64,
     /// Failed messages that were printed again because the first drain died before it removed them.
     pub reprints: u64,
-    /// Commands of living nodes that ran beside the next attempt: their nodes were paused or cut off.
+    /// Commands of living nodes that ran beside the next attempt: the nodes were paused or cut off.
     pub beside_living: u64,
     /// For how long each command of a dead node ran beside the next attempt, in ms.
     pub beside_dead_ms: Vec<u64>,

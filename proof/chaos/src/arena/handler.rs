@@ -9,8 +9,8 @@ use crate::proxy::Proxy;
 
 /// The settings of nodes that pretend.
 const PRETENDED: &[(&str, &str)] = &[("BATON_ERROR_RATE", "0.05")];
-/// The settings of nodes whose handler is a command or a service: an attempt that hangs is over soon,
-/// and a message outlives every fault of its handler.
+/// The settings of nodes whose handler is a command or a service: an attempt that hangs is over
+/// soon, and a message outlives every fault of its handler.
 const OWN_WORK: &[(&str, &str)] = &[
     ("BATON_TIMEOUT", "1s"),
     ("BATON_KILL_AFTER", "300ms"),

@@ -18,7 +18,8 @@ use crate::process_scan::Process;
 
 const REJECTED: u8 = 65;
 const LATER: u8 = 75;
-/// The work of some commands: long enough to meet the next attempt, if its node's death does not end it.
+/// The work of some commands: long enough to meet the next attempt, unless the death of their node
+/// ends them.
 const LONG: Duration = Duration::from_millis(800);
 const POLL: Duration = Duration::from_millis(2);
 
@@ -34,11 +35,12 @@ pub fn handle(folder: &Path) -> Result<u8> {
     }
     if choices.rng.chance(10) {
         // It stays in the group of this process, whose end must be its end.
-        let nothing = [Stdio::null(), Stdio::null(), Stdio::null()];
-        let [stdin, stdout, stderr] = nothing;
         let mut sleeper = Command::new("sleep");
-        sleeper.stdin(stdin).stdout(stdout).stderr(stderr);
-        sleeper.arg("60").spawn()?;
+        sleeper.arg("60").stdin(Stdio::null());
+        sleeper
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
     }
     // In every fate: only that of a message which is done may count.
     let mut effects = fs::File::create(var("BATON_EFFECTS")?)?;
