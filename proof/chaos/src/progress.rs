@@ -90,15 +90,13 @@ impl Progress {
         }
         if judgement.beside_living > 0 {
             self.say(&format!(
-                "{} commands of paused nodes, or of nodes that were cut off, ran beside the next \
-                 attempt",
+                "commands of nodes that were paused or cut off beside the next attempt: {}",
                 judgement.beside_living
             ));
         }
         if let Some(max) = judgement.beside_dead_ms.iter().max() {
             self.say(&format!(
-                "{} commands of dead nodes ran beside the next attempt until their supervisor \
-                 killed them, for at most {max} ms",
+                "commands of dead nodes beside the next attempt: {}, for at most {max} ms",
                 judgement.beside_dead_ms.len()
             ));
         }
