@@ -74,14 +74,14 @@ chaos-programs: setup
 	@# In its place again: the one without.
 	cargo build --release -p baton-cli -p baton-chaos
 
-chaos: chaos-programs ## Hurt a real fleet for ten minutes; ARGS="--seed 7 --seconds 60", --help
+chaos: chaos-programs ## Hurt a real fleet for ten minutes; ARGS="--handler exec --seconds 60", --help
 	@trap : INT; $(TARGET)/release/chaos --program $(CHAOS) --out $(TARGET)/chaos.html \
 	  $(or $(ARGS),--seconds 600) || { code=$$?; [ $$code -eq 130 ] || exit $$code; }
 
 points: chaos-programs ## Let a copy die at each named point of the program, and a fleet go on
 	BATON_CHAOS_PROGRAM=$(abspath $(CHAOS)) cargo test -p baton-chaos -- --ignored
 
-mutants: chaos-programs ## Break the source in 94 ways, one by one; each must be noticed (an hour); ARGS=name
+mutants: chaos-programs ## Break the source in 97 ways, one by one; each must be noticed (an hour); ARGS=name
 	@scripts/setup-servers
 	cargo run --release -p baton-mutants --bin mutants -- $(ARGS)
 
@@ -89,6 +89,8 @@ proof: ## Run all the proofs, one after the other (more than an hour)
 	cargo test -p baton-model --test explore -- --nocapture
 	$(MAKE) conform CALLS=100000
 	$(MAKE) chaos
+	$(MAKE) chaos ARGS="--handler exec --seconds 600"
+	$(MAKE) chaos ARGS="--handler push --seconds 600"
 	$(MAKE) bench ARGS="--kill 20"
 	$(MAKE) mutants
 

@@ -2,6 +2,8 @@
 
 pub mod clock;
 mod drains;
+mod handler;
+mod push_service;
 mod server;
 
 use std::fs::{self, File};
@@ -15,6 +17,7 @@ use baton_processes::{Fleet, Own};
 use baton_server::PrivateServer;
 use tempfile::TempDir;
 
+use crate::handlers::{HandlerKind, Shared};
 use crate::history::End;
 use crate::namespace::Namespace;
 use crate::observer::Observer;
@@ -23,6 +26,7 @@ use crate::rng::Rng;
 use crate::stop::Stop;
 
 pub use drains::Drain;
+pub use push_service::{PushService, push_service_label};
 
 use clock::Traces;
 
@@ -33,11 +37,8 @@ pub const FLEET: &str = "chaos";
 /// sees many of them end.
 const BEHAVIOUR: &[(&str, &str)] = &[
     ("BATON_FLEET", FLEET),
-    ("BATON_INTERVAL", "10ms"),
-    ("BATON_WORK", "10ms"),
     ("BATON_MAX_PENDING", "60"),
     ("BATON_CONCURRENCY", "4"),
-    ("BATON_ERROR_RATE", "0.05"),
     ("BATON_LEASE_TTL", "1s"),
     ("BATON_CLAIM_TTL", "1500ms"),
     ("BATON_AUDIT", "1"),
@@ -55,6 +56,10 @@ pub struct Settings {
     pub program: PathBuf,
     /// The server program.
     pub server_program: PathBuf,
+    /// What handles the messages.
+    pub handler: HandlerKind,
+    /// The program `chaos`, which has that handler.
+    pub handler_program: PathBuf,
     /// How many nodes there are at a time.
     pub nodes: usize,
     /// Whether the server forces every write to the disk before it answers.
@@ -67,6 +72,15 @@ pub struct Settings {
     pub namespaces: bool,
     /// The timeout of everything that must happen.
     pub timeout: Duration,
+}
+
+impl Settings {
+    /// The library that fakes the clocks of nodes. Commands would inherit it, and it shares a lock
+    /// with its children: a command that is killed while it holds the lock would stop its node.
+    pub fn node_faketime(&self) -> Option<&PathBuf> {
+        let faketime = self.faketime.as_ref();
+        faketime.filter(|_| self.handler != HandlerKind::Exec)
+    }
 }
 
 /// One node, alive or dead.
@@ -116,6 +130,12 @@ pub struct Arena {
     pub drained: Vec<Drain>,
     /// The network namespace of one node, where that is possible.
     pub wire: Option<Namespace>,
+    /// The push service, if messages are pushed.
+    pub push_service: Option<PushService>,
+    /// The way from the network namespace to the push service.
+    push_proxy: Option<Proxy>,
+    /// The folder that handlers share with this run.
+    pub shared: Shared,
     /// The server.
     pub server: PrivateServer,
     /// The server's clock, for the library that fakes it.
@@ -145,20 +165,28 @@ impl Arena {
         let folder = tempfile::Builder::new().prefix("baton-chaos-").tempdir()?;
         let server_clock = folder.path().join("server.clock");
         let server = server::start(&settings, folder.path(), &server_clock)?;
-        let env: Vec<(String, String)> = BEHAVIOUR
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect();
+        let shared = Shared::create(folder.path().join("handler"))?;
+        let push_service = match settings.handler {
+            HandlerKind::Push => Some(PushService::start(
+                settings.handler_program.clone(),
+                &shared,
+            )?),
+            _ => None,
+        };
         let get_errors = ["getErrors", "--json", "--fleet", FLEET, "--redis"]
             .map(str::to_owned)
             .into_iter()
             .chain([server.url()]);
         let mut arena = Self {
-            fleet: Fleet::new(&settings.program, &[]).with_env(&env),
+            fleet: Fleet::new(&settings.program, &[])
+                .with_env(&handler::variables(&settings, folder.path())),
             drains: Fleet::of(&settings.program, get_errors.collect()),
             nodes: Vec::new(),
             drained: Vec::new(),
             wire: None,
+            push_service,
+            push_proxy: None,
+            shared,
             observer: Observer::new(server.url(), FLEET)?,
             server,
             server_clock,
@@ -174,7 +202,11 @@ impl Arena {
         };
         arena.note_server();
         if arena.settings.namespaces {
-            arena.wire = Some(Namespace::new(arena.server_addr()?)?);
+            let wire = Namespace::new(arena.server_addr()?)?;
+            if let Some(service) = &arena.push_service {
+                arena.push_proxy = Some(Proxy::start_on(wire.addr().ip(), service.addr())?);
+            }
+            arena.wire = Some(wire);
         }
         arena.fill()?;
         Ok(arena)
@@ -244,7 +276,9 @@ impl Arena {
             .iter()
             .map(|(name, value)| (name.to_string(), value.clone()))
             .collect();
-        if let Some(library) = &self.settings.faketime {
+        let (words, variables) = self.handler(number, proxy.is_none(), env);
+        all.extend(variables);
+        if let Some(library) = self.settings.node_faketime() {
             fs::write(&time, "+0")?;
             all.extend(clock::variables(library, &time));
         }
@@ -255,7 +289,7 @@ impl Arena {
         let copy = self.fleet.start_with(Own {
             prefix,
             log: logs_to_file.then(|| file("log")),
-            args: vec!["--redis".to_owned(), format!("redis://{addr}")],
+            args: [vec!["--redis".to_owned(), format!("redis://{addr}")], words].concat(),
             env: all,
             stderr: Some(File::create(&complaints)?),
             group: true,
@@ -403,6 +437,9 @@ impl Arena {
 
     /// Notes the end of a node.
     pub fn bury(&mut self, node: usize, at: Instant, end: End) {
+        if let Err(error) = self.shared.set_gone(node) {
+            self.findings.push(format!("cannot write a file: {error}"));
+        }
         let node = &mut self.nodes[node];
         node.gone = Some((at, end));
         if let Some((_, until @ None)) = node.pauses.last_mut() {

@@ -153,6 +153,8 @@ pub enum Role {
     Drain,
     /// It was paused.
     Paused,
+    /// It was the push service.
+    Service,
 }
 
 /// Messages published or ended at about one moment by one process.
@@ -201,6 +203,10 @@ pub struct Verdict {
     pub duplicated: u64,
     /// Ended, never accepted.
     pub phantom: u64,
+    /// How often the effects of messages counted; `None` without effects. It must be as often as
+    /// `done`.
+    #[serde(default)]
+    pub counted: Option<u64>,
     /// Every violation in words, the first with the trace of its message; empty if all is well.
     pub findings: Vec<String>,
 }

@@ -2,6 +2,7 @@
 //!
 //! The tour: [`plan`] draws faults from a seed. [`arena`] starts the server, the nodes and what
 //! lies between them: a [`proxy`] for each node, or a network [`namespace`]. [`faults`] hurts them.
+//! The nodes work with one of the [`handlers`], whose processes a [`process_scan`] finds.
 //! [`run`] lets the fleet recover after each fault, and finish at the end; an [`observer`] reads
 //! the fleet meanwhile, and a [`ledger_check`] the ledger. [`verdict`] compares the ledger with the
 //! logs and with what the drains printed; a [`message_trace`] explains the first wrong message.
@@ -10,6 +11,7 @@
 
 pub mod arena;
 pub mod faults;
+pub mod handlers;
 pub mod history;
 pub mod ledger_check;
 pub mod lives;
@@ -19,6 +21,7 @@ pub mod observer;
 pub mod outcome;
 pub mod plan;
 pub mod points;
+pub mod process_scan;
 pub mod progress;
 pub mod proxy;
 pub mod report;

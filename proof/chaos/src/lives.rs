@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use baton_log::LogEvent;
 use baton_processes::Told;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, push_service_label};
 use crate::history::{End, Life, Role, Span, Tick};
 
 /// About how many ticks all lives have together.
@@ -64,6 +64,22 @@ pub fn lives(arena: &Arena, told: &[Told], began: Instant) -> Vec<Life> {
                 role: Role::Drain,
             }],
             ticks: Vec::from_iter((printed > 0).then_some(tick)),
+        });
+    }
+    let services = arena.push_service.iter().flat_map(|service| &service.lives);
+    for (number, (from, until)) in services.enumerate() {
+        let (from_s, to_s) = (at(*from), at(until.unwrap_or(now)));
+        lives.push(Life {
+            label: push_service_label(number + 1),
+            from_s,
+            to_s,
+            end: until.map_or(End::Alive, |_| End::Killed),
+            spans: vec![Span {
+                from_s,
+                to_s,
+                role: Role::Service,
+            }],
+            ..Life::default()
         });
     }
     lives.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));

@@ -1,11 +1,13 @@
 //! The program `chaos`: runs a fleet through a plan of faults and judges every message.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use baton_chaos::arena::{Settings, clock};
+use baton_chaos::handlers::{self, HandlerKind};
 use baton_chaos::history::History;
 use baton_chaos::plan::{KINDS, Kind, Plan};
 use baton_chaos::progress::Progress;
@@ -29,6 +31,9 @@ struct Args {
     /// Seed of the plan [default: a random one]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// What handles the messages; a handler of one's own brings faults of its own
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    handler: HandlerKind,
     /// Begin no new fault after so many seconds
     #[arg(
         long,
@@ -77,14 +82,28 @@ fn kind(name: &str) -> Result<Kind, String> {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    match chaos(&args) {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let ran = match words.as_slice() {
+        [word, folder] if word == handlers::COMMAND => {
+            handlers::command::handle(folder.as_ref()).map(ExitCode::from)
+        }
+        [word, folder, addr] if word == handlers::PUSH_SERVICE => {
+            serve(folder.as_ref(), addr).map(|()| ExitCode::SUCCESS)
+        }
+        _ => chaos(&Args::parse()),
+    };
+    match ran {
         Ok(code) => code,
         Err(error) => {
             eprintln!("chaos: {error:#}");
             ExitCode::from(2)
         }
     }
+}
+
+fn serve(folder: &Path, addr: &OsStr) -> Result<()> {
+    let addr = addr.to_str().context("not an address")?.parse()?;
+    handlers::push_service::serve(folder, addr)
 }
 
 fn chaos(args: &Args) -> Result<ExitCode> {
@@ -101,12 +120,18 @@ fn chaos(args: &Args) -> Result<ExitCode> {
     println!("seed {seed}; again: {again}");
     let stop = Stop::on_signals()?;
     let settings = settings(args, seed)?;
+    let wanted = |kind| args.only.is_empty() || args.only.contains(&kind);
     for facts in KINDS {
-        if let Some(why) = faults::why_not(facts.kind, &settings) {
-            println!("left out: {} ({why})", facts.name);
+        // Only a user who asks for it misses a fault of another handler.
+        let missed = match args.only.is_empty() {
+            true => facts.misses(args.handler).is_none(),
+            false => wanted(facts.kind),
+        };
+        match faults::why_not(facts.kind, &settings) {
+            Some(why) if missed => println!("left out: {} ({why})", facts.name),
+            _ => {}
         }
     }
-    let wanted = |kind| args.only.is_empty() || args.only.contains(&kind);
     let possible = |kind| wanted(kind) && faults::why_not(kind, &settings).is_none();
     ensure!(
         KINDS.iter().any(|facts| possible(facts.kind)),
@@ -116,7 +141,7 @@ fn chaos(args: &Args) -> Result<ExitCode> {
         Some(faults) => Length::Faults(faults),
         None => Length::Time(Duration::from_secs(args.seconds)),
     };
-    let plan = Plan::new(seed, &args.only);
+    let plan = Plan::new(seed, args.handler, &args.only);
     let ran = run::run(
         plan,
         length,
@@ -155,6 +180,9 @@ fn again(args: &Args, seed: u64) -> String {
         None => format!("--seconds {}", args.seconds),
     });
     words.push(format!("--nodes {}", args.nodes));
+    if args.handler != HandlerKind::Pretended {
+        words.push(format!("--handler {}", args.handler.name()));
+    }
     let durability = args.durability.iter();
     words.extend(durability.map(|how| format!("--durability {how}")));
     let only = args.only.iter();
@@ -189,6 +217,8 @@ fn settings(args: &Args, seed: u64) -> Result<Settings> {
     let runs = |library: &PathBuf| clock::runs_with(&server_program, library);
     Ok(Settings {
         program: program.canonicalize()?,
+        handler: args.handler,
+        handler_program: exe,
         server_faketime: faketime.as_ref().is_some_and(runs),
         server_program,
         nodes: usize::from(args.nodes),
@@ -235,6 +265,9 @@ fn print(run: &History) {
         ("phantom", verdict.phantom),
     ] {
         println!("  {name:10} {count:>8}");
+    }
+    if let Some(counted) = verdict.counted {
+        println!("  {:10} {counted:>8}", "counted");
     }
     times("takeover of a killed generator", &run.takeovers_ms);
     times("messages of a killed worker back", &run.recoveries_ms);

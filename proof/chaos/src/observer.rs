@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 use baton::inspect::Snapshot;
 use baton::{FleetName, Target};
-use baton_protocol::{Census, Entry, Ledger, Store, new_name};
+use baton_protocol::{Census, Entry, Keys, Ledger, Store, new_name};
+
+use crate::handlers::COUNTER;
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,6 +44,15 @@ impl Observer {
     pub fn ledger_since(&self, skip: usize) -> Result<Vec<Entry>> {
         let ledger = self.with_store(async |store| Ok(Ledger::read_since(store, skip).await?))?;
         Ok(ledger.entries)
+    }
+
+    /// The counter of effects and the number of messages that are done, read in one atomic step.
+    pub fn effects(&self) -> Result<(u64, u64)> {
+        let counters = Keys::new(&self.fleet).stats;
+        let mut both = redis::pipe();
+        both.atomic().get(COUNTER).hget(counters, "done");
+        let (counted, done): (Option<u64>, Option<u64>) = both.query(&mut self.redis()?)?;
+        Ok((counted.unwrap_or_default(), done.unwrap_or_default()))
     }
 
     /// A connection for any other command.

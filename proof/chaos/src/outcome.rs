@@ -11,6 +11,7 @@ use baton_protocol::Ledger;
 use serde::Serialize;
 
 use crate::arena::Arena;
+use crate::handlers::{Entry, HandlerKind};
 use crate::history::{Fault, History};
 use crate::lives;
 use crate::message_trace::MessageTrace;
@@ -43,6 +44,15 @@ pub fn history(
         true => &[][..],
         false => &arena.server_deaths,
     };
+    let counted = match arena.settings.handler {
+        HandlerKind::Pretended => None,
+        HandlerKind::Exec | HandlerKind::Push => Some(arena.observer.effects()?.0),
+    };
+    let besides = arena.shared.journal().into_iter();
+    let besides = besides.filter_map(|entry| match entry {
+        Entry::Beside(beside) => Some(beside),
+        Entry::Hit => None,
+    });
     let judgement = judge(&Evidence {
         ledger: &ledger,
         census: &arena.observer.census()?,
@@ -50,6 +60,8 @@ pub fn history(
         prints: &prints,
         drains: &drains,
         forgetful_deaths,
+        counted,
+        besides: &besides.collect::<Vec<_>>(),
     });
     asides(&judgement);
     let labels: Vec<String> = arena.nodes.iter().map(|node| node.label.clone()).collect();

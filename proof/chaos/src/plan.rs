@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::handlers::HandlerKind;
 use crate::rng::Rng;
 
 /// How often two faults come at once, in a hundred.
@@ -54,6 +55,13 @@ pub enum Kind {
     Password,
     Demote,
     ClockCorrected,
+    KillChild,
+    HangChild,
+    KillSupervisor,
+    PushDies,
+    PushError,
+    PushHangs,
+    PushEndless,
 }
 
 /// The properties of a kind.
@@ -74,6 +82,8 @@ pub struct Facts {
     /// wait. A full disk may end the server at any moment. A fault that locks all nodes out, or
     /// that judges a node's behaviour, is not mixed with other causes.
     with_others: bool,
+    /// The handler that it hits; `None` if it comes with each.
+    handler: Option<HandlerKind>,
 }
 
 const fn facts(
@@ -90,12 +100,27 @@ const fn facts(
         weight,
         lasts_ms,
         with_others: true,
+        handler: None,
     }
 }
 
 const fn alone(facts: Facts) -> Facts {
     Facts {
         with_others: false,
+        ..facts
+    }
+}
+
+const fn of_exec(facts: Facts) -> Facts {
+    Facts {
+        handler: Some(HandlerKind::Exec),
+        ..facts
+    }
+}
+
+const fn of_push(facts: Facts) -> Facts {
+    Facts {
+        handler: Some(HandlerKind::Push),
         ..facts
     }
 }
@@ -148,7 +173,21 @@ pub const KINDS: &[Facts] = &[
     alone(facts(Kind::Password, "password", "the password is changed", 1, (500, 2500))),
     alone(facts(Kind::Demote, "demote", "the primary becomes a replica", 1, PAST_TTL)),
     alone(facts(Kind::ClockCorrected, "clock-corrected", "a day too fast, all die, the clock is right", 1, AT_ONCE)),
+    of_exec(facts(Kind::KillChild, "kill-child", "kill -9 one command after the other", 4, (300, 2500))),
+    of_exec(facts(Kind::HangChild, "hang-child", "commands hang", 4, (300, 2500))),
+    of_exec(alone(facts(Kind::KillSupervisor, "kill-supervisor", "kill -9 the supervisor of commands", 2, AT_ONCE))),
+    of_push(facts(Kind::PushDies, "push-dies", "kill -9 the push service, restart it", 4, (100, 3000))),
+    of_push(facts(Kind::PushError, "push-500", "the push service answers 500", 2, (300, 2500))),
+    of_push(facts(Kind::PushHangs, "push-hangs", "the push service hangs", 2, (300, 2500))),
+    of_push(facts(Kind::PushEndless, "push-endless", "the push service sends without end", 2, (300, 2500))),
 ];
+
+impl Facts {
+    /// The handler that it hits, if the run has another one.
+    pub fn misses(&self, handler: HandlerKind) -> Option<HandlerKind> {
+        self.handler.filter(|wanted| *wanted != handler)
+    }
+}
 
 impl Kind {
     /// Its properties.
@@ -200,9 +239,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed; of these kinds only, if there are any.
-    pub fn new(seed: u64, only: &[Kind]) -> Self {
-        let wanted = |facts: &&Facts| only.is_empty() || only.contains(&facts.kind);
+    /// The plan of a seed, with the kinds of this handler; of these kinds only, if there are any.
+    pub fn new(seed: u64, handler: HandlerKind, only: &[Kind]) -> Self {
+        let wanted = |facts: &&Facts| {
+            facts.misses(handler).is_none() && (only.is_empty() || only.contains(&facts.kind))
+        };
         Self {
             rng: Rng::new(seed),
             kinds: KINDS
@@ -269,9 +310,12 @@ mod tests {
     /// About what ten minutes have.
     const TEN_MINUTES: usize = 240;
 
-    fn counts(seed: u64) -> HashMap<Kind, usize> {
+    const HANDLERS: [HandlerKind; 3] =
+        [HandlerKind::Pretended, HandlerKind::Exec, HandlerKind::Push];
+
+    fn counts(seed: u64, handler: HandlerKind) -> HashMap<Kind, usize> {
         let mut counts = HashMap::new();
-        let faults = Plan::new(seed, &[])
+        let faults = Plan::new(seed, handler, &[])
             .flat_map(|step| step.faults)
             .take(TEN_MINUTES);
         faults.for_each(|fault| *counts.entry(fault.kind).or_default() += 1);
@@ -288,30 +332,37 @@ mod tests {
             assert_eq!(facts.kind.facts().name, facts.name);
             assert_eq!(Kind::named(facts.name), Some(facts.kind));
         }
-        assert_eq!(KINDS.len(), Kind::ClockCorrected as usize + 1);
+        assert_eq!(KINDS.len(), Kind::PushEndless as usize + 1);
     }
 
     #[test]
     fn the_same_seed_makes_the_same_plan_and_another_seed_another() {
-        let plan = |seed| Plan::new(seed, &[]).take(100).collect::<Vec<_>>();
+        let plan = |seed| {
+            let plan = Plan::new(seed, HandlerKind::Pretended, &[]);
+            plan.take(100).collect::<Vec<_>>()
+        };
         assert_eq!(plan(7), plan(7));
         assert_ne!(plan(7), plan(8));
     }
 
     #[test]
     fn ten_minutes_have_every_kind_three_times_whatever_the_seed() {
-        for seed in 0..200 {
-            let counts = counts(seed);
+        for (seed, handler) in (0..200).flat_map(|seed| HANDLERS.map(|handler| (seed, handler))) {
+            let counts = counts(seed, handler);
             for facts in KINDS {
                 let times = counts.get(&facts.kind).copied().unwrap_or_default();
-                assert!(times >= 3, "seed {seed}: {} only {times} times", facts.name);
+                let name = facts.name;
+                match facts.misses(handler) {
+                    None => assert!(times >= 3, "seed {seed}: {name} only {times} times"),
+                    Some(_) => assert_eq!(times, 0, "seed {seed}: {name} with {handler:?}"),
+                }
             }
         }
     }
 
     #[test]
     fn some_faults_overlap_and_the_ones_that_must_be_alone_are() {
-        let steps: Vec<Step> = Plan::new(3, &[]).take(1000).collect();
+        let steps: Vec<Step> = Plan::new(3, HandlerKind::Exec, &[]).take(1000).collect();
         let pairs = steps
             .iter()
             .map(|step| &step.faults)
@@ -327,7 +378,7 @@ mod tests {
     #[test]
     fn a_plan_of_some_kinds_has_no_others() {
         let only = [Kind::KillAll, Kind::Cut];
-        let faults = Plan::new(1, &only).flat_map(|step| step.faults);
+        let faults = Plan::new(1, HandlerKind::Pretended, &only).flat_map(|step| step.faults);
         let faults: Vec<Planned> = faults.take(50).collect();
         assert!(faults.iter().all(|fault| only.contains(&fault.kind)));
         assert!(

@@ -88,6 +88,18 @@ impl Progress {
                 judgement.taken_back
             ));
         }
+        if judgement.beside_living > 0 {
+            self.say(&format!(
+                "commands of nodes that were paused or cut off beside the next attempt: {}",
+                judgement.beside_living
+            ));
+        }
+        if let Some(max) = judgement.beside_dead_ms.iter().max() {
+            self.say(&format!(
+                "commands of dead nodes beside the next attempt: {}, for at most {max} ms",
+                judgement.beside_dead_ms.len()
+            ));
+        }
     }
 
     fn moving(&self, text: &str) {

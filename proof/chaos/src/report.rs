@@ -37,7 +37,10 @@ const CHECKED: &str = "Every publish and every commit writes an entry into a led
     processes and the output of the drains must agree with the ledger: no log line about something \
     that did not happen, no failed message that is gone and was never printed. After each fault \
     the fleet must return to one generator, no backlog and balanced books; otherwise that is a \
-    finding, too.";
+    finding, too. A command or a service that handles messages lets each one count in Redis when it \
+    is done: that counter must be the number of messages that are done, after every fault. No \
+    command may be left at the end, nor run on beside the next attempt of its message after its \
+    node is dead.";
 
 /// The whole page.
 pub fn page(run: &History) -> String {
@@ -160,10 +163,14 @@ fn tiles(run: &History) -> String {
         words.unwrap_or_else(|| "none".to_owned())
     };
     let known = |text: &str| if text.is_empty() { "unknown" } else { text }.to_owned();
+    let done = match verdict.counted {
+        Some(counted) => format!("done, {} counted", thousands(counted)),
+        None => "done".to_owned(),
+    };
     let failed = format!("failed, {} drained", thousands(verdict.drained));
     baton_report::tiles(&[
         (thousands(verdict.published), "messages", ""),
-        (thousands(verdict.done), "done", ""),
+        (thousands(verdict.done), done.as_str(), ""),
         (thousands(verdict.failed), failed.as_str(), ""),
         alarm(verdict.lost, "lost"),
         alarm(verdict.duplicated, "duplicated"),

@@ -8,16 +8,23 @@ use baton::inspect::{NodeRole, Snapshot};
 
 use crate::arena::{Arena, Settings};
 use crate::faults::{self, Fault, Note};
+use crate::handlers::HandlerKind;
 use crate::history::{self, History};
 use crate::ledger_check::LedgerCheck;
 use crate::outcome;
 use crate::plan::{Kind, Plan, Planned, Step};
+use crate::process_scan::{self, Found, scan};
 use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::verdict::Judgement;
 
 /// A fleet with at most this many pending and claimed messages has caught up.
 const BACKLOG: u64 = 40;
+/// No process of a command lives longer, dead and not reaped included. A command has 1.3 s; a
+/// paused node lets its supervisor wait.
+const OLDEST_COMMAND: Duration = Duration::from_secs(10);
+/// How long after the last message, and after the last node, processes may still end.
+const LAST_PROCESSES: Duration = Duration::from_secs(5);
 
 /// How long a run goes on.
 #[derive(Debug, Clone, Copy)]
@@ -147,6 +154,7 @@ impl Run<'_> {
             fault.recovered_ms = recovered.as_ref().ok().map(|at| (at - fault.to_s) * 1000.0);
             self.progress.done(fault);
         }
+        self.check_handlers()?;
         self.read_ledger()
     }
 
@@ -227,6 +235,49 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Checks the effects and the processes of the handlers.
+    fn check_handlers(&mut self) -> Result<()> {
+        if self.arena.settings.handler == HandlerKind::Pretended {
+            return Ok(());
+        }
+        let (counted, done) = self.arena.observer.effects()?;
+        if counted != done {
+            let finding = format!("{done} messages are done, their effects counted {counted}");
+            self.arena.findings.push(finding);
+        }
+        // The zombie of a node is a supervisor that was killed. The node reaps it when it needs
+        // another.
+        let is_old = |of: &Found| match of.kind {
+            process_scan::Kind::Node => false,
+            process_scan::Kind::Zombie if self.arena.with_pid(of.parent).is_some() => false,
+            process_scan::Kind::Zombie | process_scan::Kind::Command => of.age() > OLDEST_COMMAND,
+        };
+        let mut old = scan(&self.arena.mark());
+        old.retain(is_old);
+        let text = |old: Found| format!("{old} started more than {OLDEST_COMMAND:?} ago");
+        self.arena.findings.extend(old.into_iter().map(text));
+        Ok(())
+    }
+
+    /// Waits until the run has no such process any more.
+    fn wait_no_process(&mut self, when: &str, counts: impl Fn(&Found) -> bool) -> Result<()> {
+        let deadline = Instant::now() + LAST_PROCESSES;
+        loop {
+            let mut left = scan(&self.arena.mark());
+            left.retain(&counts);
+            if left.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let (first, more) = (left[0], left.len() - 1);
+                let text = format!("{first} is left {when}, and {more} more");
+                self.arena.findings.push(text);
+                return Ok(());
+            }
+            self.arena.stop.pause_poll()?;
+        }
+    }
+
     /// Lets every published message end, on nodes that publish nothing more, then drains the
     /// errors store. Returns the server's version.
     fn finish(&mut self) -> Result<String> {
@@ -245,7 +296,7 @@ impl Run<'_> {
             let seen = self.arena.observer.snapshot();
             if seen
                 .as_ref()
-                .is_ok_and(|status| status.pending + status.claimed == 0)
+                .is_ok_and(|status| status.pending + status.claimed + status.delayed == 0)
             {
                 break;
             }
@@ -258,7 +309,13 @@ impl Run<'_> {
             }
             self.arena.stop.pause_poll()?;
         }
+        let is_command = |of: &Found| of.kind != process_scan::Kind::Node;
+        self.wait_no_process("after the last message", is_command)?;
         self.stop_all()?;
+        self.wait_no_process("after the last node", |_| true)?;
+        scan(&self.arena.mark()).iter().for_each(|left| {
+            left.process.kill9();
+        });
         let drain = self.arena.start_drain(&[])?;
         if !self.arena.wait_drain(drain)? {
             self.arena
@@ -301,13 +358,14 @@ fn words(status: &Snapshot) -> String {
         .map(|node| format!("{} {} holds {}", node.role, node.node, node.claimed))
         .collect();
     format!(
-        "{} published, {} done, {} failed, {} pending, {} claimed, {} errors, generator {:?} of \
-         epoch {}; {}",
+        "{} published, {} done, {} failed, {} pending, {} claimed, {} delayed, {} errors, \
+         generator {:?} of epoch {}; {}",
         status.published,
         status.done,
         status.failed,
         status.pending,
         status.claimed,
+        status.delayed,
         status.errors,
         status.generator.node,
         status.generator.epoch,

@@ -11,6 +11,7 @@ use baton_processes::Told;
 use baton_protocol::Census;
 use baton_protocol::{Entry, Ledger};
 
+use crate::handlers::Beside;
 use crate::history::Verdict;
 
 /// A server with `appendfsync everysec` may lose its last writes when it dies: at most this much.
@@ -41,6 +42,10 @@ pub struct Evidence<'a> {
     pub drains: &'a [bool],
     /// Deaths of a server that may lose its last writes.
     pub forgetful_deaths: &'a [Instant],
+    /// How often the effects of messages counted; `None` if the handler has none.
+    pub counted: Option<u64>,
+    /// Commands that ran beside the next attempt of their message.
+    pub besides: &'a [Beside],
 }
 
 /// The verdict on the evidence, with details.
@@ -54,6 +59,10 @@ pub struct Judgement {
     pub taken_back: u64,
     /// Failed messages that were printed again because the first drain died before it removed them.
     pub reprints: u64,
+    /// Commands of living nodes that ran beside the next attempt: the nodes were paused or cut off.
+    pub beside_living: u64,
+    /// For how long each command of a dead node ran beside the next attempt, in ms.
+    pub beside_dead_ms: Vec<u64>,
 }
 
 /// Judges the evidence.
@@ -62,6 +71,8 @@ pub fn judge(evidence: &Evidence<'_>) -> Judgement {
     let records = judgement.prints(evidence);
     judgement.audit(evidence, &records);
     judgement.logs(evidence);
+    judgement.effects(evidence);
+    judgement.besides(evidence);
     judgement
 }
 
@@ -154,6 +165,42 @@ impl Judgement {
                 _ => 0,
             };
             self.find(seq, text);
+        }
+    }
+
+    /// Checks that each message that is done has counted once, and no other.
+    fn effects(&mut self, evidence: &Evidence<'_>) {
+        let done = evidence.census.done;
+        self.verdict.counted = evidence.counted;
+        if let Some(counted) = evidence.counted.filter(|counted| *counted != done) {
+            let text = format!("{done} messages are done, their effects counted {counted}");
+            self.find(0, text);
+        }
+    }
+
+    /// Checks that commands of dead nodes ended. A command may run beside the next attempt for as
+    /// long as its supervisor takes to kill it.
+    fn besides(&mut self, evidence: &Evidence<'_>) {
+        for Beside {
+            seq,
+            node,
+            orphaned,
+            ms,
+        } in evidence.besides
+        {
+            if !orphaned {
+                self.beside_living += 1;
+                continue;
+            }
+            self.beside_dead_ms.push(*ms);
+            if *ms >= Beside::MAX_MS {
+                let node = node + 1;
+                let text = format!(
+                    "#{seq}: a command of node {node}, which is dead, ran for {ms} ms beside the \
+                     next attempt"
+                );
+                self.find(*seq, text);
+            }
         }
     }
 

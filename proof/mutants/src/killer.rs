@@ -86,6 +86,7 @@ impl Killer {
             Self::Chaos => {
                 let mut command = Command::new(chaos);
                 command.arg("--program").arg(tree.baton()?).args(CHAOS);
+                command.args(mutant.iter().flat_map(|mutant| &mutant.chaos));
                 command
             }
             Self::Audit => {

@@ -17,6 +17,8 @@ pub struct Mutant {
     pub flaw: Option<Flaw>,
     /// The test that must notice it, if it is out of reach of the other checks.
     pub test: Option<NamedTest>,
+    /// Further arguments of its chaos run.
+    pub chaos: Vec<String>,
     /// The file it is in, from the top of the source.
     pub file: String,
     old: String,
@@ -65,7 +67,7 @@ impl Mutant {
             .next()
             .and_then(|line| line.split_once(": "))
             .with_context(|| format!("an entry begins with its name: {entry}"))?;
-        let (mut flaw, mut test) = (None, None);
+        let (mut flaw, mut test, mut chaos) = (None, None, Vec::new());
         let (mut file, mut old, mut new) = (None, None, None);
         for line in lines {
             if let Some(name) = line.strip_prefix("model ") {
@@ -74,6 +76,8 @@ impl Mutant {
             } else if let Some(words) = line.strip_prefix("test ") {
                 let named = NamedTest::parse(words);
                 test = Some(named.with_context(|| format!("{name}: {words:?} is no test"))?);
+            } else if let Some(words) = line.strip_prefix("chaos ") {
+                chaos = words.split(' ').map(str::to_owned).collect();
             } else if let Some(path) = line.strip_prefix("file ") {
                 file = Some(path);
             } else if let Some(line) = line.strip_prefix('-') {
@@ -93,6 +97,7 @@ impl Mutant {
             about: about.to_owned(),
             flaw,
             test,
+            chaos,
             file: needed(file)?,
             old: needed(old)?,
             new: needed(new)?,

@@ -1,8 +1,9 @@
 //! A fleet of one or two processes.
 
+use baton::inspect::{NodeRole, Snapshot};
 use baton_log::LogEvent;
 
-use crate::support::{assert_each_once, fleet_of, server, wait_for};
+use crate::support::{assert_each_once, fleet_of, server, status, wait_for, wait_status};
 
 const NO_WORKER: &str =
     "no worker: messages wait; start another copy or use --generator-works alone";
@@ -47,9 +48,17 @@ fn a_generator_without_a_worker_names_the_flag_that_helps_and_does_so_once() {
     let mut fleet = fleet_of(1, &server, "--interval 50ms");
     let is_said = |told: &baton_processes::Told| matches!(told.event(), LogEvent::Warning { text } if text == NO_WORKER);
     wait_for(&fleet, 0, "the warning", is_said);
-    // A worker that comes and goes.
+    // A worker that comes, stays until the generator has beaten beside it, and goes.
     let (mark, worker) = (fleet.mark(), fleet.start().unwrap());
     wait_for(&fleet, mark, "work", |told| told.is_processed());
+    let generator_seen = |at: &Snapshot| {
+        let mut nodes = at.nodes.iter();
+        nodes
+            .find(|node| node.role == NodeRole::Generator)
+            .map(|node| node.seen_ms)
+    };
+    let beaten = generator_seen(&status(&server));
+    wait_status(&server, "a beat", |at| generator_seen(at) > beaten);
     fleet.terminate(worker).unwrap();
     wait_for(&fleet, mark, "the warning again", is_said);
     let said = fleet.told().iter().filter(|told| is_said(told)).count();

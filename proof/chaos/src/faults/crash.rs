@@ -7,6 +7,7 @@ use baton_protocol::crash::POINTS;
 
 use super::{Fault, Note};
 use crate::arena::Arena;
+use crate::handlers::WORK_MS;
 use crate::history::End;
 use crate::rng::Rng;
 
@@ -61,7 +62,7 @@ impl Fault for Crash {
         }
         if point.contains("extend") {
             // The handler takes so long that the worker must extend its claim.
-            env.push(("BATON_WORK", "600ms".to_owned()));
+            env.push((WORK_MS, "600".to_owned()));
         }
         let node = arena.start_node(&env)?;
         note.targets = arena.labels(&[node]);

@@ -2,6 +2,7 @@
 
 mod clients;
 mod clock;
+mod command;
 mod crash;
 mod disk;
 mod drain;
@@ -12,6 +13,7 @@ mod namespace;
 mod operator;
 mod pause;
 mod proxy;
+mod push;
 mod server;
 mod staging;
 mod stop;
@@ -24,6 +26,7 @@ use baton_processes::Told;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::arena::{Arena, Settings};
+use crate::handlers::{self, HandlerKind};
 use crate::plan::{Kind, Planned};
 use crate::proxy::Mode;
 use crate::rng::Rng;
@@ -105,6 +108,13 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::Password => Box::new(operator::Password::default()),
         Kind::Demote => Box::new(operator::Demote::default()),
         Kind::ClockCorrected => Box::new(clock::Corrected),
+        Kind::KillChild => Box::new(command::Kill::new(rng)),
+        Kind::HangChild => Box::new(command::Hang::default()),
+        Kind::KillSupervisor => Box::new(command::KillSupervisor(rng)),
+        Kind::PushDies => Box::new(push::Die),
+        Kind::PushError => Box::new(push::Answer::new(handlers::Mode::Error)),
+        Kind::PushHangs => Box::new(push::Answer::new(handlers::Mode::Hang)),
+        Kind::PushEndless => Box::new(push::Answer::new(handlers::Mode::Endless)),
     }
 }
 
@@ -134,13 +144,21 @@ fn warned(arena: &Arena, mark: usize, word: &str) -> String {
     }
 }
 
-/// Why this machine cannot have a kind of fault; `None` if it can.
+/// Why this run cannot have a kind of fault; `None` if it can.
 pub fn why_not(kind: Kind, settings: &Settings) -> Option<&'static str> {
+    match kind.facts().misses(settings.handler) {
+        Some(HandlerKind::Exec) => return Some("it needs --handler exec"),
+        Some(_) => return Some("it needs --handler push"),
+        None => {}
+    }
     match kind {
         Kind::ServerClock | Kind::NodeClock | Kind::ClockCorrected
             if settings.faketime.is_none() =>
         {
             Some("libfaketime is not there; scripts/setup-chaos fetches it")
+        }
+        Kind::NodeClock if settings.node_faketime().is_none() => {
+            Some("libfaketime does not run with commands that are killed")
         }
         Kind::ServerClock | Kind::ClockCorrected if !settings.server_faketime => {
             Some("this server does not run with libfaketime")

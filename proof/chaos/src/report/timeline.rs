@@ -116,6 +116,7 @@ fn bars((life, at): (usize, &Life)) -> Vec<Bar> {
             Role::Worker => ("worker", "worker", named(&label)),
             Role::Drain => ("drain", "takes failed messages", named(&label)),
             Role::Paused => ("paused", "stopped in its tracks", Vec::new()),
+            Role::Service => ("service", "push service", named(&label)),
         };
         bars.push(bar(span.from_s, span.to_s, class, words, texts));
     }
@@ -144,12 +145,15 @@ impl Strike<'_> {
 }
 
 /// The row of each life, and how many rows there are. Sixty processes, five at a time, fill about
-/// five rows; drains come below all nodes.
+/// five rows; drains and the push service come below all nodes.
 pub(super) fn pack(lives: &[Life], gap_s: f64) -> (Vec<usize>, usize) {
-    let is_drain = |life: &Life| life.spans.iter().any(|span| span.role == Role::Drain);
+    let is_other = |life: &Life| {
+        let mut spans = life.spans.iter();
+        spans.any(|span| matches!(span.role, Role::Drain | Role::Service))
+    };
     let (mut row_of, mut rows) = (vec![0; lives.len()], 0);
-    for (drains, spare) in [(false, 1), (true, 0)] {
-        let chosen = (0..lives.len()).filter(|index| is_drain(&lives[*index]) == drains);
+    for (others, spare) in [(false, 1), (true, 0)] {
+        let chosen = (0..lives.len()).filter(|index| is_other(&lives[*index]) == others);
         let chosen: Vec<usize> = chosen.collect();
         let time = |index: &usize| (lives[*index].from_s, lives[*index].to_s);
         let times: Vec<(f64, f64)> = chosen.iter().map(time).collect();

