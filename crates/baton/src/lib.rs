@@ -40,6 +40,8 @@
 //! 1. **Who generates.** Every node beats. The beat of the node that holds the *lease* renews it; any
 //!    node's beat takes it when its holder is gone. Each new lease has a higher *epoch*, and Redis
 //!    refuses a publish of an older one, so a generator that wakes up late does no harm.
+//!    It publishes what its [`Source`] makes. Where the source stands is stored in the step that
+//!    accepts its messages, so the next generator continues exactly there.
 //! 2. **Who handles.** A worker *claims* messages, runs the handler, and *commits*. The commit ends
 //!    the claim, counts the outcomes and writes the staged [`Effects`] in one atomic step. When a
 //!    worker dies, its claim returns to the queue. A generator handles messages, too, if
@@ -61,7 +63,7 @@
 //! # Examples
 //!
 //! `cargo run --example NAME -- redis://localhost`, with these names:
-//! [count](https://docs.rs/crate/baton-fleet/latest/source/examples/count.rs) is a whole fleet member;
+//! `readme` is the program of the README; [count](https://docs.rs/crate/baton-fleet/latest/source/examples/count.rs) is a whole fleet member;
 //! `graceful_stop` stops on SIGTERM within a bounded time; `effects` keeps exact totals in Redis;
 //! `orders` handles JSON with a closure; `blocking` calls code that blocks its thread; `drain` takes
 //! all failed messages; `watch` prints the health of a fleet.
