@@ -1,3 +1,5 @@
+//! The program of the README.
+
 use std::time::Duration;
 
 use baton::{Effects, FleetName, Node, OwnedMessage, Target, handler, interval};

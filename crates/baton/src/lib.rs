@@ -63,7 +63,8 @@
 //! # Examples
 //!
 //! `cargo run --example NAME -- redis://localhost`, with these names:
-//! `readme` is the program of the README; [count](https://docs.rs/crate/baton-fleet/latest/source/examples/count.rs) is a whole fleet member;
+//! `readme` is the smallest fleet;
+//! [count](https://docs.rs/crate/baton-fleet/latest/source/examples/count.rs) is a whole fleet member;
 //! `graceful_stop` stops on SIGTERM within a bounded time; `effects` keeps exact totals in Redis;
 //! `orders` handles JSON with a closure; `blocking` calls code that blocks its thread; `drain` takes
 //! all failed messages; `watch` prints the health of a fleet.

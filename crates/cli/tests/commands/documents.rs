@@ -139,5 +139,7 @@ fn the_program_in_the_readme_is_an_example_that_compiles() {
     let readme = read("README.md");
     let (_, program) = readme.split_once("```rust\n").unwrap();
     let (program, _) = program.split_once("```\n").unwrap();
-    assert_eq!(program, read("crates/baton/examples/readme.rs"));
+    let example = read("crates/baton/examples/readme.rs");
+    let (_, example) = example.split_once("\n\n").unwrap();
+    assert_eq!(program, example);
 }
