@@ -454,7 +454,10 @@ pub fn large() -> Vec<Scenario> {
         ..NONE
     };
     vec![
-        generators("many faults of generators", of_generators),
+        Scenario {
+            rows: 1,
+            ..generators("many faults of generators", of_generators)
+        },
         takeovers("many faults of takeovers", of_takeovers),
         staged("many faults of staging", of_staging),
         Scenario {
@@ -467,10 +470,7 @@ pub fn large() -> Vec<Scenario> {
         },
         drains("many faults of drains", 2, of_drains),
         drains("many faults of settles", 1, settles),
-        Scenario {
-            workers: 1,
-            ..generators("failover and other faults", failover)
-        },
+        generators("failover and other faults", failover),
         killers("poison, with late calls of the dead"),
         with_liveness(Scenario {
             workers: 1,
