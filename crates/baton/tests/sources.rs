@@ -189,6 +189,16 @@ impl Fleet {
         }
     }
 
+    /// The same fleet, for nodes with these roles.
+    fn with(&self, roles: Roles) -> Self {
+        Self {
+            settings: self.settings.clone().roles(roles),
+            inspector: self.inspector.clone(),
+            target: self.target.clone(),
+            server: Arc::clone(&self.server),
+        }
+    }
+
     fn start(&self, source: impl Source) -> Running {
         let events = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&events);
@@ -471,20 +481,64 @@ async fn a_node_whose_source_cannot_go_on_says_why_and_leaves_the_lease_to_anoth
     }
 }
 
+/// Loses all writes after the first pack, except who may publish: as a failover does that forgets.
+const LOSE_ALL_BUT_THREE_ROWS: &str = "
+redis.call('HSET', 'baton:{sources:0}:fence', 'last', 3, 'cursor', 'source 3')
+redis.call('LTRIM', 'baton:{sources:0}:queue', 0, 0)
+for _, pack in ipairs(redis.call('KEYS', 'baton:{sources:0}:pack:*')) do
+  if pack ~= 'baton:{sources:0}:pack:1' then redis.call('DEL', pack) end
+end";
+
+#[tokio::test]
+async fn a_source_makes_lost_rows_again_under_their_numbers() {
+    const ROWS: u64 = 60;
+    let fleet = Fleet::new().await;
+    let generators = fleet.with(Roles::OnlyGenerates);
+    let first = generators.start(rows(ROWS).with(6, Trouble::Hang));
+    until("a generator", || first.generates()).await;
+    let source = Rows {
+        pause: Duration::from_millis(50),
+        ..rows(ROWS)
+    };
+    let second = generators.start(source.clone());
+    fleet.until("six rows", |at| at.published == 6).await;
+    // The second generator does not have rows 4 to 6, so it cannot send them again.
+    first.kill().await;
+    fleet.until("nine rows", |at| at.published >= 9).await;
+    let mut lose = redis::cmd("EVAL");
+    let lose = lose.arg(LOSE_ALL_BUT_THREE_ROWS).arg(0);
+    let () = lose.query(&mut fleet.redis()).unwrap();
+    fleet
+        .until("all published", |at| at.published == ROWS)
+        .await;
+    let worker = fleet.with(Roles::OnlyWorks).start(rows(ROWS));
+    fleet.all_done(ROWS).await;
+    assert_eq!(fleet.texts(), all_rows(ROWS));
+    assert_eq!(fleet.fence("cursor"), format!("source {ROWS}"));
+    let asked = source.asked().into_iter();
+    let opened: Vec<Asked> = asked.filter(|a| matches!(a, Asked::Open { .. })).collect();
+    let open = |next_seq: u64| Asked::Open {
+        next_seq,
+        cursor: Some((next_seq - 1).to_string()),
+    };
+    assert_eq!(opened, [open(7), open(4)]);
+    let warnings = second.warnings();
+    assert!(
+        matches!(warnings[..], [Warning::MessagesLost { first: 4, last }] if last >= 9),
+        "{warnings:?}"
+    );
+    worker.stop().await;
+    second.stop().await;
+}
+
 #[tokio::test]
 async fn nodes_take_only_the_roles_that_they_are_given() {
     let fleet = Fleet::new().await;
-    let with = |roles: Roles| Fleet {
-        settings: fleet.settings.clone().roles(roles),
-        inspector: fleet.inspector.clone(),
-        target: fleet.target.clone(),
-        server: Arc::clone(&fleet.server),
-    };
-    let works = with(Roles::OnlyWorks).start(rows(30));
+    let works = fleet.with(Roles::OnlyWorks).start(rows(30));
     fleet.until("a node", |at| at.nodes.len() == 1).await;
-    let first = with(Roles::OnlyGenerates).start(rows(30));
+    let first = fleet.with(Roles::OnlyGenerates).start(rows(30));
     until("a generator", || first.generates()).await;
-    let second = with(Roles::OnlyGenerates).start(rows(30));
+    let second = fleet.with(Roles::OnlyGenerates).start(rows(30));
     fleet.until("messages", |at| at.done >= 9).await;
     first.kill().await;
     fleet.all_done(30).await;

@@ -103,6 +103,12 @@ impl Outbox {
         prepared.maybe_there && last <= self.sent
     }
 
+    /// Whether no pack behind this one is confirmed. After a lost answer a pack is confirmed later
+    /// than those behind it.
+    pub(crate) fn is_newest(&self, prepared: &Prepared) -> bool {
+        prepared.last() >= self.confirmed
+    }
+
     /// Keeps a confirmed pack for a moment.
     pub(crate) fn confirm(&mut self, mut prepared: Prepared) {
         self.confirmed = self.confirmed.max(prepared.last());
@@ -177,6 +183,18 @@ mod tests {
         assert!(!outbox.is_there(&pack, 7), "#7 was never sent");
         let _next = sent(&mut outbox, 1);
         assert!(outbox.is_there(&pack, 7));
+    }
+
+    #[test]
+    fn a_pack_that_is_confirmed_late_is_not_the_newest() {
+        let mut outbox = Outbox::after(4);
+        let [a, b] = [2, 2].map(|count| sent(&mut outbox, count));
+        assert!(outbox.is_newest(&b));
+        outbox.confirm(b);
+        assert!(!outbox.is_newest(&a));
+        outbox.confirm(a);
+        let cursor_alone = sent(&mut outbox, 0);
+        assert!(outbox.is_newest(&cursor_alone));
     }
 
     #[test]

@@ -22,9 +22,10 @@
 --   10 presence prefix of the presence channels
 -- Returns
 --   {'ok'}                   the pack is written, or the cursor alone
---   {'already', last}        the fleet has these numbers. This call wrote them earlier, if the
---                            caller sent it before and knows `last` as its own
---   {'gap', last}            the fleet's last number is not first - 1
+--   {'already', last}        the fleet has these numbers; of a cursor alone, later ones. This call
+--                            wrote them earlier, if the caller sent it before and knows `last` as
+--                            its own
+--   {'gap', last}            the fleet's last number is lower than first - 1, or within the pack
 --   {'fenced', node, epoch}  another generator has sealed
 --   {'full', open}           backpressure: `open` messages have not ended
 --   {'missing'}              there is no staged pack: the generator sends it again
@@ -44,7 +45,9 @@ if fenced[1] ~= node or fenced[2] ~= epoch then
 end
 local fleet_last = checked_count(fence, 'last', fenced[3])
 if count == '0' then
-  if tonumber(last) ~= fleet_last then return {'gap', fenced[3] or '0'} end
+  -- The generator has published messages after this cursor, and theirs is newer.
+  if tonumber(last) < fleet_last then return {'already', fenced[3]} end
+  if tonumber(last) > fleet_last then return {'gap', fenced[3] or '0'} end
   redis.call('HSET', fence, 'cursor', cursor)
   return {'ok'}
 end

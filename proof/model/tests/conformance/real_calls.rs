@@ -24,14 +24,17 @@ impl RealFleet {
         let ttl = |ms: Ms| Duration::from_millis(ms as u64);
         Ok(match call {
             Call::Beat {
-                ttl: lease, above, ..
+                ttl: lease,
+                above,
+                candidate,
+                ..
             } => beat(
                 store
                     .beat(BeatCall {
                         lease_ttl: ttl(*lease),
                         about: ABOUT,
                         above: *above,
-                        is_candidate: true,
+                        is_candidate: *candidate,
                     })
                     .await?,
             )?,

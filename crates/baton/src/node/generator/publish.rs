@@ -99,7 +99,9 @@ impl Reign<'_> {
             crash::point("after-publish");
             self.announce(&mut prepared);
         }
-        self.supply.accepted(&prepared.cursor);
+        if self.outbox.is_newest(&prepared) {
+            self.supply.accepted(&prepared.cursor);
+        }
         self.outbox.confirm(prepared);
         None
     }
