@@ -41,6 +41,7 @@ use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
 use crate::node::witness::Witness;
 use crate::node::worker::Lane;
+use crate::node::worker::refused_messages::RefusedMessages;
 use crate::{Error, Event, FleetName, Handler, Source, Target};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
@@ -115,6 +116,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             above: AtomicU64::new(0),
             meter: self.meter,
             packs: PackCache::default(),
+            refused: RefusedMessages::default(),
             handling: Arc::default(),
             held_claims: HeldClaims::default(),
             observe: self.observe,
