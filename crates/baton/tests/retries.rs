@@ -298,6 +298,25 @@ async fn a_handler_that_cannot_work_burns_no_message_and_is_unhealthy_until_it_c
 }
 
 #[tokio::test]
+async fn a_message_for_which_alone_the_handler_cannot_work_fails_and_holds_up_no_other() {
+    let fleet = Fleet::new(20, |settings| settings.attempts(2)).await;
+    let worker = fleet.work(Doing(move |seq, _, _| async move {
+        match seq {
+            7 => Err(HandlerError::unavailable("a mistake in a rare branch")),
+            _ => Ok(()),
+        }
+    }));
+    let snapshot = fleet
+        .until("all have ended", |now| now.done + now.failed == 20)
+        .await;
+    assert_eq!((snapshot.done, snapshot.failed), (19, 1));
+    worker.stop().await;
+    let failed = fleet.failed();
+    assert_eq!((failed[0].seq, failed[0].attempt), (7, 2));
+    assert_eq!(failed[0].reason, "a mistake in a rare branch");
+}
+
+#[tokio::test]
 async fn a_handler_that_works_for_one_lane_can_work() {
     let fleet = Fleet::new(5, |settings| settings.concurrency(2)).await;
     let tries = AtomicU64::new(0);

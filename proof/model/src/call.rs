@@ -106,6 +106,8 @@ pub enum Call {
         number: u64,
         /// The last message that the worker keeps, if it keeps some.
         keep: Option<Seq>,
+        /// Whether the messages go to the end of the queue.
+        at_end: bool,
     },
     /// A node returns the claims of the dead, and delayed messages that are due.
     Reclaim {

@@ -115,9 +115,14 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             };
             script.commit(&commit)
         }
-        Call::GiveBack { slot, number, keep } => match keep {
+        Call::GiveBack {
+            slot,
+            number,
+            keep,
+            at_end,
+        } => match keep {
             Some(keep) => script.give_back_behind(*slot, *number, *keep),
-            None => script.give_back(*slot, *number),
+            None => script.give_back(*slot, *number, *at_end),
         },
         Call::Reclaim {
             run_id,

@@ -16,6 +16,7 @@ use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
 use crate::node::warning::Warning;
 use crate::node::witness::Witness;
+use crate::node::worker::refused_messages::RefusedMessages;
 use crate::{Error, Event};
 
 /// Pause before a call is repeated that the server did not execute.
@@ -90,6 +91,7 @@ pub(crate) struct Context {
     pub(crate) source_gave_up: AtomicBool,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
+    pub(crate) refused: RefusedMessages,
     pub(crate) handling: Arc<NodeHandling>,
     pub(crate) held_claims: HeldClaims,
     pub(crate) observe: Arc<dyn Fn(&Event) + Send + Sync>,

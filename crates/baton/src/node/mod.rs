@@ -41,6 +41,7 @@ use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
 use crate::node::witness::Witness;
 use crate::node::worker::Lane;
+use crate::node::worker::refused_messages::RefusedMessages;
 use crate::{Error, Event, FleetName, Handler, Source, Target};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
@@ -159,6 +160,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             source_gave_up: AtomicBool::new(false),
             meter: node.meter,
             packs: PackCache::default(),
+            refused: RefusedMessages::default(),
             handling: Arc::default(),
             held_claims: HeldClaims::default(),
             observe: node.observe,

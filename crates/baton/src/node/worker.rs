@@ -14,6 +14,7 @@ mod claim;
 mod commit;
 mod lane;
 mod message_span;
+pub(crate) mod refused_messages;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -253,6 +254,20 @@ impl LaneSlot {
     async fn give_back(&self, number: u64) -> Result<(), Error> {
         let give_back = || self.ctx.store.give_back(&self.slot, number);
         // A claim that is lost holds nothing.
+        let (Some(GiveBack::Ok | GiveBack::Lost) | None) = self.insist(give_back).await?;
+        self.ctx.wake_lane();
+        Ok(())
+    }
+
+    /// Gives back a claim whose first message the handler refused. That message goes to the end of
+    /// the queue: another one may show that the handler works.
+    async fn give_back_refused(&self, held: &HeldClaim, refused: u64) -> Result<(), Error> {
+        let (store, number) = (&self.ctx.store, held.number);
+        if refused < held.range.last {
+            let give_back = || store.give_back_after(&self.slot, number, refused);
+            let (Some(GiveBack::Ok | GiveBack::Lost) | None) = self.insist(give_back).await?;
+        }
+        let give_back = || store.give_back_last(&self.slot, number);
         let (Some(GiveBack::Ok | GiveBack::Lost) | None) = self.insist(give_back).await?;
         self.ctx.wake_lane();
         Ok(())

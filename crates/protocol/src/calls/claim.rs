@@ -375,7 +375,12 @@ impl Store {
 
     /// Returns what is left of a claim. It does not count as a death of the worker.
     pub async fn give_back(&self, slot: &Slot, claim: u64) -> Result<GiveBack, Error> {
-        self.give_back_behind(slot, claim, "").await
+        self.give_back_part(slot, claim, "", "front").await
+    }
+
+    /// Returns what is left of a claim to the end of the queue: other messages go before it.
+    pub async fn give_back_last(&self, slot: &Slot, claim: u64) -> Result<GiveBack, Error> {
+        self.give_back_part(slot, claim, "", "end").await
     }
 
     /// Returns the messages of a claim behind `keep`, which is one of them.
@@ -385,14 +390,16 @@ impl Store {
         claim: u64,
         keep: u64,
     ) -> Result<GiveBack, Error> {
-        self.give_back_behind(slot, claim, &keep.to_string()).await
+        let keep = keep.to_string();
+        self.give_back_part(slot, claim, &keep, "front").await
     }
 
-    async fn give_back_behind(
+    async fn give_back_part(
         &self,
         slot: &Slot,
         claim: u64,
         keep: &str,
+        place: &str,
     ) -> Result<GiveBack, Error> {
         let answer = self
             .eval(
@@ -403,6 +410,7 @@ impl Store {
                     claim.to_string().as_bytes(),
                     self.keys.presence.as_bytes(),
                     keep.as_bytes(),
+                    place.as_bytes(),
                 ],
             )
             .await?;
@@ -412,8 +420,15 @@ impl Store {
     /// The note of a message that was tried before; none if it has none.
     pub async fn note(&self, seq: u64) -> Result<Option<Note>, Error> {
         let mut command = redis::cmd("HGET");
-        command.arg(&self.keys.notes).arg(seq);
-        decode::note(&self.link.call(&command).await?)
+        let key = &self.keys.notes;
+        command.arg(key).arg(seq);
+        let answer = self.link.call(&command).await;
+        let answer = answer.map_err(|error| match error {
+            // Redis does not say which key has the wrong type.
+            Error::Refused(problem) => Error::Refused(format!("{key}: {problem}")),
+            error => error,
+        });
+        decode::note(&answer?)
     }
 
     pub(super) fn return_keys(&self) -> [&[u8]; 8] {

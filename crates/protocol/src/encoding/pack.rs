@@ -57,7 +57,8 @@ impl Range {
             && range.pack <= range.first
             && range.first <= range.last
             && range.last < end
-            && range.last < MAX_EXACT;
+            && range.last < MAX_EXACT
+            && range.returns < MAX_EXACT;
         sound.then_some(range)
     }
 

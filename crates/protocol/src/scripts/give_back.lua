@@ -15,6 +15,7 @@
 --   2 number    of the claim
 --   3 presence  prefix of the presence channels
 --   4 keep      last message that the slot keeps; '' if it keeps none
+--   5 place     'front' of the queue, or its 'end': for messages that another one should go before
 -- Returns
 --   {'ok'}    the claim has ended, or ends with `keep`
 --   {'lost'}  the slot does not hold this claim, or the claim does not have `keep`
@@ -22,7 +23,7 @@
 --   The messages are in the queue in the step in which they leave the claim.
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], workers = KEYS[4],
   idle = KEYS[5], bell = KEYS[6], errors_held = KEYS[7], errors_ids = KEYS[8]}
-local slot, number, presence, keep_text = unpack(ARGV)
+local slot, number, presence, keep_text, place = unpack(ARGV)
 
 local held = redis.call('HGET', keys.claims, slot)
 if not held then return {'lost'} end
@@ -52,7 +53,7 @@ if keep then
   ring(keys.idle, keys.bell, presence)
   return {'ok'}
 end
-put_back(keys, presence, slot, held, nil)
+put_back(keys, presence, slot, held, nil, place == 'end' and 'RPUSH' or 'LPUSH')
 -- A late duplicate of the claim is stale from here on.
 redis.call('HSET', keys.workers, slot, number .. ' 0 0 ' .. now_s)
 return {'ok'}

@@ -173,7 +173,7 @@ mod tests {
     fn a_script_has_numbers_for_names_and_no_comments() {
         let range = assemble(&[include_str!("fragments/range.lua")]);
         assert!(
-            range.contains("or last >= 9007199254740992 then"),
+            range.contains("or returns >= 9007199254740992 then"),
             "{range}"
         );
         assert!(!range.contains("--") && !range.contains("MAX_"), "{range}");

@@ -90,7 +90,7 @@ for _, holder in ipairs(holders) do
   local is_dead = is_past(holder.deadline, now) or gone[node]
   if is_dead and answer[3] < max_records then
     if held[slot] then
-      local messages, records = put_back(keys, prefix, slot, held[slot], lost)
+      local messages, records = put_back(keys, prefix, slot, held[slot], lost, 'LPUSH')
       held[slot] = nil
       answer[2], answer[3] = answer[2] + messages, answer[3] + records
       if not named[node] then answer[#answer + 1] = node end

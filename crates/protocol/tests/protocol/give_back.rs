@@ -24,6 +24,25 @@ async fn a_claim_that_is_given_back_is_at_the_head_of_the_queue_without_suspects
 }
 
 #[tokio::test]
+async fn a_claim_that_is_given_back_to_the_end_stands_behind_all_others() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(3).await;
+    assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
+    assert_eq!(w.take(1, 3).await, "m1 m2 m3");
+    let given_back = w.store.give_back_last(&w.slot, 1).await.unwrap();
+    assert_eq!(given_back, GiveBack::Ok);
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "fence: {cursor=40, epoch=1, last=4, node=g}",
+            "packs: {1=[m1 m2 m3], 4=[m4]}",
+            "queue: [4 1 4 4 0, 1 3 1 3 0]",
+            "workers: {w:0=1 0 0 TIME}",
+        ]
+    );
+}
+
+#[tokio::test]
 async fn after_a_prefix_commit_only_the_rest_is_given_back() {
     let fleet = Fleet::new().await;
     let (_g, w) = fleet.with_messages(3).await;

@@ -158,7 +158,13 @@ impl World {
 
     fn send_give_back(&mut self, node: Node, number: u64, keep: Option<Seq>) {
         let slot = Self::slot(node);
-        self.send(node, Call::GiveBack { slot, number, keep }, Vec::new());
+        let call = Call::GiveBack {
+            slot,
+            number,
+            keep,
+            at_end: false,
+        };
+        self.send(node, call, Vec::new());
     }
 
     /// A lane gets the answer to its call; none if the answer is lost.

@@ -257,11 +257,15 @@ impl Script<'_> {
         }
     }
 
-    pub(super) fn give_back(&mut self, slot: Slot, number: u64) -> Reply {
+    pub(super) fn give_back(&mut self, slot: Slot, number: u64, at_end: bool) -> Reply {
         if self.state.claims.get(&slot).map(|claim| claim.number) != Some(number) {
             return Reply::Lost;
         }
+        let waited = self.state.queue.len();
         self.put_back(slot, None);
+        if at_end && self.state.queue.len() > waited {
+            self.state.queue.rotate_left(1);
+        }
         self.remember_ended(slot, number, 0, 0);
         Reply::GivenBack
     }

@@ -86,10 +86,16 @@ impl RealFleet {
                 Reply::Extended(held.iter().map(|held| *held == Extend::Held).collect())
             }
             Call::Commit { .. } => self.commit(store, call).await?,
-            Call::GiveBack { slot, number, keep } => {
+            Call::GiveBack {
+                slot,
+                number,
+                keep,
+                at_end,
+            } => {
                 let slot = encoding::slot(*slot);
                 let answer = match keep {
                     Some(keep) => store.give_back_after(&slot, *number, *keep).await?,
+                    None if *at_end => store.give_back_last(&slot, *number).await?,
                     None => store.give_back(&slot, *number).await?,
                 };
                 match answer {

@@ -80,6 +80,12 @@ impl<H: Handler> BatchHandler<H> {
         }
     }
 
+    /// Whether the handler cannot work for this message, but for others.
+    fn is_to_blame(&self, message: &Message<'_>) -> bool {
+        let (key, handled) = (message.key().to_string(), self.ctx.meter.processed());
+        self.ctx.refused.is_to_blame(key, handled)
+    }
+
     /// The handler has worked for some lane of the node, or this lane works no more.
     pub(super) fn clear_trouble(&self) {
         self.ctx.meter.set_handler_trouble(None);
@@ -192,7 +198,7 @@ impl<H: Handler> BatchHandler<H> {
             span.record(&ended);
             match ended {
                 Ok(()) => batch.outcomes.done(effects),
-                Err(error) if error.remedy == Remedy::GiveBack => {
+                Err(error) if error.remedy == Remedy::GiveBack && !self.is_to_blame(&message) => {
                     self.set_trouble(error.reason);
                     batch.unavailable = true;
                     break;
@@ -307,6 +313,7 @@ impl<H: Handler> BatchHandler<H> {
         let first_reason = tried_before.map(|note| note.first_reason);
         let after = match error.remedy {
             Remedy::Retry { after } if attempt < self.ctx.config.attempts => after,
+            Remedy::GiveBack if attempt < self.ctx.config.attempts => None,
             _ => {
                 let first_reason = first_reason.unwrap_or_default();
                 outcomes.failed(reason, &first_reason, text, self.ctx.clock.now_ms());

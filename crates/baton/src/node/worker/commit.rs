@@ -172,7 +172,11 @@ impl LaneSlot {
         }
         if !all_handled && ended == Ended::Committed {
             crash::point("before-give-back");
-            self.give_back(held.number).await?;
+            match claims {
+                true => self.give_back(held.number).await?,
+                // The handler cannot work, at least for this message.
+                false => self.give_back_refused(held, outcomes.last() + 1).await?,
+            }
             crash::point("after-give-back");
         }
         self.ctx.held_claims.remove(&self.slot);

@@ -1,15 +1,16 @@
 -- Fragment: ends a claim without a commit. Needs range, suspects, bell, claim_value and
 -- errors_store.
 
--- Ends the claim of a slot: its messages go to the front of the queue, or its records are free.
+-- Ends the claim of a slot: its messages go to the queue, or its records are free.
 --   keys      {queue, claims, deadlines, idle, bell, errors_held, errors_ids}, by name
 --   presence  prefix of the presence channels
 --   slot      node:part
 --   value     what `claims` holds for the slot
 --   lost      nil if the slot itself gives back; else {now, run_id}, by name: the time and the
 --             server process. The worker may have died, and becomes a suspect
+--   push      'LPUSH' for the front of the queue, 'RPUSH' for its end
 -- Returns how many messages and how many records came back.
-local function put_back(keys, presence, slot, value, lost)
+local function put_back(keys, presence, slot, value, lost, push)
   redis.call('HDEL', keys.claims, slot)
   redis.call('ZREM', keys.deadlines, slot)
   local kind, _, _, body = parse_claim(value)
@@ -34,7 +35,7 @@ local function put_back(keys, presence, slot, value, lost)
     if not known then names[#names + 1] = node end
     returns, tail = returns + 1, format_suspects(lost.now, lost.run_id, names)
   end
-  redis.call('LPUSH', keys.queue, format_range(pack, count, first, last, returns, tail))
+  redis.call(push, keys.queue, format_range(pack, count, first, last, returns, tail))
   ring(keys.idle, keys.bell, presence)
   return last - first + 1, 0
 end

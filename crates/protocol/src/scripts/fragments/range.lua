@@ -19,7 +19,8 @@ local function parse_range(text)
   local pack = tonumber(field)
   count, first, last, returns = tonumber(count), tonumber(first), tonumber(last), tonumber(returns)
   if pack < 1 or count > MAX_PACK_MESSAGES or first < pack or last < first
-    or last > pack + count - 1 or last >= MAX_EXACT then
+    or last > pack + count - 1 or last >= MAX_EXACT
+    or returns >= MAX_EXACT then
     return nil
   end
   return pack, count, first, last, returns, field, tail

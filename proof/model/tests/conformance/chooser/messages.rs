@@ -314,6 +314,7 @@ impl Chooser<'_> {
             slot,
             number: self.held_number(slot),
             keep: self.mostly(2).then(|| self.one(&keeps)),
+            at_end: self.mostly(2),
         }
     }
 }
