@@ -7,6 +7,16 @@ use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
 
+/// Words that stand for an expression.
+const NICKNAMES: [&str; 6] = [
+    "@hourly",
+    "@daily",
+    "@weekly",
+    "@monthly",
+    "@yearly",
+    "@annually",
+];
+
 /// The ticks of a cron expression in a time zone.
 ///
 /// A tick is a moment of whole seconds. Which ticks there are depends on nothing but the expression and
@@ -41,7 +51,9 @@ impl CronSpec {
         let bad = |why: &str| CronError(format!("'{spec}' is no cron expression: {why}"));
         let fields = spec.split_whitespace().count();
         match spec.trim_start().starts_with('@') {
-            true if fields != 1 => return Err(bad("a nickname stands alone")),
+            true if !NICKNAMES.contains(&spec.trim().to_ascii_lowercase().as_str()) => {
+                return Err(bad(&format!("write one of {}", NICKNAMES.join(", "))));
+            }
             false if fields != 5 && fields != 6 => {
                 return Err(bad(
                     "write minute, hour, day, month and weekday, with seconds in front if you like",

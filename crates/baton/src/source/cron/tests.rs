@@ -315,7 +315,7 @@ fn a_wrong_entry_is_refused_with_the_reason() {
         ),
         ("a", "*/0 * * * *", "UTC", "Step cannot be zero"),
         ("a", "x * * * *", "UTC", "illegal character 'X'"),
-        ("a", "@hourly now", "UTC", "a nickname stands alone"),
+        ("a", "@hourly now", "UTC", "write one of @hourly, @daily"),
         ("a", "@reboot", "UTC", "'@reboot' is no cron expression"),
         ("a", "0 0 30 2 *", "UTC", "'0 0 30 2 *' never fires"),
         ("a", "0 0 31 4,6,9,11 *", "Europe/Vienna", "never fires"),
