@@ -2,6 +2,8 @@
 
 use crate::support::{baton, run};
 
+const DOCUMENT: &str = include_str!("../../../../docs/sources.md");
+
 #[track_caller]
 fn assert_refused(args: &[&str], words: &[&str]) {
     let ended = run(baton(args));
@@ -84,5 +86,21 @@ fn what_has_no_next_tick_is_refused() {
         (["cron", "next", "1", "now"], "is no cron expression"),
     ] {
         assert_refused(&args, &[reason]);
+    }
+}
+
+#[test]
+fn every_expression_of_the_document_fires_unless_it_says_otherwise() {
+    // Every second piece is code.
+    let code = DOCUMENT.split('`').skip(1).step_by(2);
+    let expressions: Vec<&str> = code
+        .filter(|code| code.starts_with('@') || code.split(' ').count() >= 5)
+        .filter(|code| !code.contains(['\n', '{']))
+        .collect();
+    assert!(expressions.len() > 12, "{expressions:?}");
+    for expression in expressions {
+        let ended = run(baton(&["cron", "next", "1", expression]));
+        let code = if expression == "0 0 30 2 *" { 2 } else { 0 };
+        assert_eq!(ended.code, Some(code), "{expression}: {}", ended.stderr);
     }
 }

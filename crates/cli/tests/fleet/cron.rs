@@ -124,7 +124,7 @@ fn generators_killed_around_ticks_lose_none_and_double_none() {
 #[test]
 fn a_fleet_killed_before_its_first_tick_makes_it_later() {
     let server = durable_server();
-    let at_s = now_s(&server) + 4;
+    let at_s = now_s(&server) + 8;
     let entry = format!("first={}", daily(at_s));
     let mut fleet = fleet_with(1, &server, &[&entry], "");
     let began_ms = wait_beginning(&server);

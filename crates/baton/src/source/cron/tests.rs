@@ -217,6 +217,9 @@ fn of_the_missed_ticks_of_an_entry_the_last_one_is_made() {
     // One that is on time is the last one.
     let mut daily = crontab(&[("daily", "0 10 * * *")], Missed::Last, TEN - 3 * DAY);
     assert_eq!(due(&mut daily, TEN + 3 * SECOND).0, [tick(TEN, "daily")]);
+    let mut second = crontab(&[("a", "* * * * * *")], Missed::Last, TEN - 3 * DAY);
+    let on_time = (0..=5).map(|at| tick(TEN + at * SECOND, "a"));
+    assert_eq!(due(&mut second, TEN + 5 * SECOND), (on_time.collect(), 0));
 }
 
 #[test]
@@ -236,6 +239,8 @@ fn the_last_tick_is_found_however_many_there_are() {
         }
         assert_eq!(spec.last_until(first, now), last, "{entry}");
     }
+    // It would take hours to walk all of them.
+    assert_eq!(spec("* * * * * *").last_until(0, TEN), TEN);
 }
 
 #[test]
