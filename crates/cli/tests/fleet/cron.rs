@@ -7,6 +7,7 @@ use baton_processes::Fleet;
 use baton_server::PrivateServer;
 use redis::Commands;
 
+use crate::fake_clock::FakeClock;
 use crate::support::{
     TIMEOUT, assert_each_once, durable_server, keys, redis, replace_generator, status, wait_for,
     wait_status, wait_until,
@@ -212,4 +213,27 @@ fn a_fleet_that_had_an_interval_begins_its_crontab_now() {
     wait_until("the beginning", is_stored);
     assert!(wait_beginning(&server) >= before.now_ms);
     assert_eq!(status(&server).published, before.published);
+}
+
+#[test]
+fn a_clock_that_is_set_a_day_ahead_and_back_stops_no_ticks() {
+    let Some(fake) = FakeClock::start() else {
+        return;
+    };
+    let server = &fake.server;
+    let fleet = fleet_with(1, server, &["second=* * * * * *"], "--missed skip");
+    for ahead_s in [0, DAY_S as i64, 0] {
+        let mark = fleet.mark();
+        fake.set(ahead_s);
+        let right_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let right_s = right_s.unwrap().as_secs().saturating_add_signed(ahead_s);
+        wait_for(&fleet, mark, "a tick of the new time", |told| {
+            let LogEvent::Published { text, .. } = told.event() else {
+                return false;
+            };
+            let near = right_s - 1..right_s + MINUTE_S;
+            near.into_iter()
+                .any(|at_s| text.as_deref() == Some(&*self::text("second", at_s)))
+        });
+    }
 }

@@ -1,8 +1,8 @@
 //! Measures what README promises about time and size: takeover, recovery, latency, idle cost,
 //! wake-up, speed, many nodes, long queues, looking on.
 //!
-//! `make figures` runs all but `sizes` (about a quarter of an hour). `--quick` takes a few rounds of each,
-//! and then only completeness counts, not the times; names take some figures only. Some figures
+//! `make figures` runs all but `sizes` (about a quarter of an hour). `--quick` takes a few rounds of
+//! each, and then only completeness counts, not the times; names take some figures only. Some figures
 //! are measured on several servers; flags choose a part of these (`choice.rs`). Every figure comes
 //! from real processes and a private server on this machine; compare figures within one run only.
 

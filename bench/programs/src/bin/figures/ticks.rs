@@ -19,7 +19,7 @@ const NEAR_MS: u64 = 8;
 const ATTEMPTS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Where the fleet stands. A publish changes both in one step.
+/// Where the fleet stands. A publish changes number and tick in one step.
 struct Place {
     node: String,
     /// The number of the last message.
