@@ -108,6 +108,8 @@ pub use payload::{Json, OwnedMessage, Payload};
 pub use source::{
     Batch, FleetClock, Flow, Interval, Missed, Position, Source, SourceError, interval,
 };
+#[cfg(feature = "cron")]
+pub use source::{Cron, CronError, CronSpec};
 
 /// What an [`Inspector`] and a watch return.
 pub mod inspect {

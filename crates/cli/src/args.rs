@@ -1,6 +1,7 @@
 //! The command line: every command, every flag, and their help.
 
 mod connection;
+mod cron;
 mod failed;
 pub(crate) mod handler;
 mod help;
@@ -19,6 +20,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use connection::ConnectionArgs;
+pub(crate) use cron::CronCommand;
 pub(crate) use failed::{ErrorsArgs, FilterArgs, GroupBy, SettleArgs, Since};
 pub(crate) use http::WebArgs;
 pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
@@ -92,6 +94,9 @@ pub(crate) enum Command {
     /// Also frees the lease of a dead generator. You never need it: the fleet does the same by
     /// itself a little later. It loses no message.
     Clean,
+    /// Explain a cron expression, as `run --cron` takes it
+    #[command(subcommand)]
+    Cron(CronCommand),
     /// Control the server that `baton run` starts if no Redis answers
     #[command(subcommand)]
     Server(ServerCommand),

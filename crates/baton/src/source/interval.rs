@@ -4,29 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::schedule::Schedule;
-use super::{Batch, FleetClock, Flow, Position, Source, SourceError, TickCursor};
-
-/// Most missed time that a generator makes up for, unless it is set.
-const CATCH_UP: Duration = Duration::from_secs(600);
-
-/// What becomes of ticks of the schedule that passed while no node generated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Missed {
-    /// The generator makes up for them at once.
-    CatchUp {
-        /// For those of so long a time; older ones are left out, and the generator says how many.
-        at_most: Duration,
-    },
-    /// They are left out.
-    Skip,
-}
-
-impl Default for Missed {
-    fn default() -> Self {
-        Self::CatchUp { at_most: CATCH_UP }
-    }
-}
+use super::{Batch, FleetClock, Flow, Missed, Position, Source, SourceError, TickCursor};
 
 /// A source with a tick every interval, and one message a tick. [`interval`] makes it.
 ///

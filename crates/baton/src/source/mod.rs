@@ -4,8 +4,11 @@
 //! one step, behind the fence. So a successor continues exactly where its predecessor was accepted.
 
 mod batch;
+#[cfg(feature = "cron")]
+mod cron;
 mod fleet_clock;
 mod interval;
+mod missed;
 mod schedule;
 mod tick_cursor;
 
@@ -14,8 +17,11 @@ use std::fmt;
 use std::future::{Future, ready};
 
 pub use batch::Batch;
+#[cfg(feature = "cron")]
+pub use cron::{Cron, CronError, CronSpec};
 pub use fleet_clock::FleetClock;
-pub use interval::{Interval, Missed, interval};
+pub use interval::{Interval, interval};
+pub use missed::Missed;
 pub(crate) use tick_cursor::TickCursor;
 
 /// Makes messages. Only the generator asks its source.

@@ -65,6 +65,8 @@ Examples:
       Full speed, until the fleet has published a million messages in total.
   baton run --exec 'jq -r .email | xargs ./greet' --concurrency 8 --timeout 30s
       Handle each message with a command of yours: its text is the command's stdin.
+  baton run --cron 'report=0 10 * * MON-FRI Europe/Vienna' --cron 'cleanup=@hourly'
+      A message at each tick, neither lost nor doubled when a copy dies.
   baton run -- python3 handle.py --verbose
       The same without a shell.
   baton run --push http://127.0.0.1:8080/job --concurrency 8 --timeout 30s
@@ -92,6 +94,22 @@ delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last)
 nodes), dropped (count of failed messages), redis (state, reason), handler_output (seq, text), warning
 (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, delayed, errors) and
 stopped. Where the output took no more and lines were dropped, log_gap (lines) counts them.";
+
+/// Below `baton cron next --help`.
+pub(crate) const CRON_NEXT: &str = "\
+Examples:
+  baton cron next 5 '*/15 * * * *'
+  baton cron next 3 '30 2 * * * Europe/Vienna'
+
+An expression has the fields minute, hour, day of the month, month and weekday, with seconds in front
+if there are six; or it is @hourly, @daily, @weekly, @monthly or @yearly. A field is *, a value, a
+range (1-5), a step (*/15), or a list of them; months and weekdays have names, too (MON-FRI). L is the
+last day of the month, FRI#2 the second Friday, FRI#L the last. A day that both fields of days name is
+due by either.
+
+Where clocks change: one time a day that does not exist is due at the end of the gap, and one that
+exists twice is due the first time. Of several times a day, those that do not exist are left out, and
+those that exist twice are due twice.";
 
 /// Below `baton getErrors --help`.
 pub(crate) const GET_ERRORS: &str = "\

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton::{Backoff, FleetName, Missed, Node, NodeBuilder, Roles, Source};
+use baton::{Backoff, FleetName, Interval, Missed, Node, NodeBuilder, Roles};
 use clap::ValueEnum;
 
+use super::cron::CronArgs;
 use super::handler::HandlerArgs;
 use super::http::http_addr;
 
@@ -21,6 +22,9 @@ pub(crate) struct RunArgs {
     /// What handles the messages.
     #[command(flatten)]
     pub(crate) handler: HandlerArgs,
+    /// What generates them by a crontab.
+    #[command(flatten)]
+    pub(crate) cron: CronArgs,
     /// Time between two messages; 0 is full speed
     #[arg(long, value_name = "TIME", env = "BATON_INTERVAL", default_value = "500ms",
           value_parser = interval)]
@@ -77,7 +81,8 @@ pub(crate) struct RunArgs {
           value_parser = backoff)]
     pub(crate) backoff: Backoff,
     /// Messages that were due while no node generated: catch-up makes those of the last 10
-    /// minutes, catch-up:TIME those of the last TIME, skip makes none
+    /// minutes, catch-up:TIME those of the last TIME, last the last one (of each cron entry), skip
+    /// none. A message of cron that is at most 5 s late is made in any case
     #[arg(long, value_name = "HOW", env = "BATON_MISSED", default_value = "catch-up",
           value_parser = missed)]
     pub(crate) missed: Missed,
@@ -161,8 +166,9 @@ impl RunArgs {
     pub(crate) fn texts(
         &self,
         mut append: impl FnMut(&mut Vec<u8>) + Send + 'static,
-    ) -> impl Source {
-        baton::interval(self.interval, move |_, text| append(text)).missed(self.missed)
+    ) -> Interval<impl FnMut(u64, &mut Vec<u8>) + Send + 'static> {
+        let texts = move |_, text: &mut Vec<u8>| append(text);
+        baton::interval(self.interval, texts).missed(self.missed)
     }
 }
 
@@ -216,10 +222,11 @@ fn missed(text: &str) -> Result<Missed, String> {
     match text.split_once(':') {
         None if text == "catch-up" => Ok(Missed::default()),
         None if text == "skip" => Ok(Missed::Skip),
+        None if text == "last" => Ok(Missed::Last),
         Some(("catch-up", time)) => Ok(Missed::CatchUp {
             at_most: duration(time, LONGEST_INTERVAL)?,
         }),
-        _ => Err("write catch-up, catch-up:TIME (such as catch-up:30m) or skip".to_owned()),
+        _ => Err("write catch-up, catch-up:TIME (such as catch-up:30m), last or skip".to_owned()),
     }
 }
 
@@ -326,6 +333,7 @@ mod tests {
         assert_eq!(missed("catch-up:30m"), Ok(minutes(30)));
         assert_eq!(missed("catch-up:0"), Ok(minutes(0)));
         assert_eq!(missed("skip"), Ok(Missed::Skip));
+        assert_eq!(missed("last"), Ok(Missed::Last));
         for bad in [
             "",
             "never",

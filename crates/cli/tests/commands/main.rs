@@ -9,6 +9,7 @@ mod bad_input;
 mod bench;
 mod clean;
 mod cluster;
+mod cron;
 mod documents;
 mod embedded;
 mod errors;

@@ -7,6 +7,7 @@ mod shared;
 
 mod ahead;
 mod crash;
+mod cron;
 mod election;
 mod exec;
 mod fake_clock;
