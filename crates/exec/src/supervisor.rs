@@ -40,7 +40,11 @@ pub fn supervise() -> io::Result<()> {
     }
     let control = io::stdin().as_fd().try_clone_to_owned()?;
     let control = std::os::unix::net::UnixStream::from(control);
-    let plan = Arc::new(Plan::read(&control)?);
+    let plan = match Plan::read(&control) {
+        // The node died before it could say what to do.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+        plan => Arc::new(plan?),
+    };
     // A file system without locks has no cleaner that respects them either.
     let _locked = lock(&plan.folder).ok();
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -15,7 +15,7 @@ use crate::args::{ConnectionArgs, RunArgs};
 use crate::log::Log;
 use crate::shutdown::Shutdown;
 use crate::usage_error::UsageError;
-use crate::workload::{NodeHandler, RandomText};
+use crate::workload::{NodeHandler, NodeSource, RandomText};
 use crate::{runtime, target, watch};
 
 /// How long a node that ends waits for the reader of its stderr.
@@ -37,7 +37,8 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     #[cfg(feature = "chaos")]
     let texts = crate::workload::HostileText::mixed_into(texts);
     let mut texts = texts;
-    let source = args.texts(move |text| texts.append(text));
+    let texts = args.texts(move |text| texts.append(text));
+    let source = NodeSource::new(args, texts, &log);
     let events = Arc::clone(&log);
     let observe = move |event: &Event| events.tell(event);
     let handler = NodeHandler::new(args, push, &log);

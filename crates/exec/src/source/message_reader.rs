@@ -124,7 +124,7 @@ impl MessageReader {
         match self.uncovered.len() {
             0 => Ok(false),
             count => Err(SourceError::Fatal(format!(
-                "the command ended, and no cursor covers its last {count} messages"
+                "the command ended, and no cursor covers its last messages ({count})"
             ))),
         }
     }

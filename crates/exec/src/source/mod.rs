@@ -147,7 +147,9 @@ impl CommandSource {
             waited = child.wait() => waited,
             () = tokio::time::sleep_until(since + COVER_WITHIN), if !waiting.is_told => {
                 waiting.is_told = true;
-                let words = format!("{count} messages wait for a cursor since {COVER_WITHIN:?}");
+                let words = format!(
+                    "no cursor for {COVER_WITHIN:?}; messages that wait for one: {count}"
+                );
                 (self.on_output)(words.as_bytes());
                 Ok(())
             }
