@@ -26,6 +26,8 @@ mod passwords;
 mod push;
 mod seeder;
 mod settle;
+mod source;
+mod sources_document;
 mod status;
 mod support;
 mod tls;

@@ -2,9 +2,12 @@
 
 use baton_log::LogEvent;
 use baton_processes::Fleet;
+use redis::Commands;
 
 use crate::source::{failed_texts, fleet_with, outputs, wait_output};
-use crate::support::{server, status, wait_for, wait_status, wait_until, warns};
+use crate::support::{
+    keys, redis, replace_generator, server, status, wait_for, wait_status, wait_until, warns,
+};
 
 /// The warnings about the source, in order.
 fn warnings(fleet: &Fleet) -> Vec<String> {
@@ -189,4 +192,37 @@ fn a_source_that_cannot_run_is_tried_again() {
         "{:?}",
         warnings(&fleet)
     );
+}
+
+#[test]
+fn a_source_that_never_reads_does_not_block_its_node() {
+    let server = server();
+    // Each cursor is nearly as long as a pipe holds, and the second run begins with one.
+    let source = r#"long=$(head -c 60000 /dev/zero | tr '\0' x)
+        for row in 1 2 3 4 5; do echo "{\"text\":\"$row\",\"cursor\":\"$row$long\"}"; sleep 0.02; done
+        echo begun >&2
+        exec sleep 1000"#;
+    let mut fleet = fleet_with(2, &server, "--error-rate 1", "json", source);
+    wait_status(&server, "five", |status| status.failed == 5);
+    let _ = replace_generator(&mut fleet);
+    wait_status(&server, "five more", |status| status.published == 10);
+    let generator = fleet.generator().unwrap();
+    fleet.terminate(generator).unwrap();
+    assert_eq!(fleet.wait(generator).unwrap(), Some(0));
+}
+
+#[test]
+fn a_flood_of_cursors_leaves_the_node_time_to_beat_and_to_stop() {
+    let server = server();
+    let source = r#"echo begun >&2; exec yes '{"cursor":"7"}'"#;
+    let mut fleet = fleet_with(1, &server, "--only-generate", "json", source);
+    let _ = wait_output(&fleet, 0);
+    let key = keys().fence;
+    let mut redis = redis(&server);
+    wait_until("a stored cursor", || {
+        redis.hget(&key, "cursor") == Ok("json 7".to_owned())
+    });
+    assert_eq!(status(&server).published, 0);
+    fleet.terminate(0).unwrap();
+    assert_eq!(fleet.wait(0).unwrap(), Some(0));
 }
