@@ -55,6 +55,11 @@ impl RunningCommand {
         })
     }
 
+    /// The leash says that the supervisor died.
+    pub(crate) fn lost_its_supervisor(&self) {
+        self.supervisor.died();
+    }
+
     /// Whether the supervisor runs that can kill the command.
     pub(crate) fn is_supervised(&self) -> bool {
         self.supervisor.is_alive()

@@ -59,7 +59,9 @@ fn a_line_that_is_no_object_of_ours_is_named() {
             "unknown field `key`, expected one of `text`, `base64`, `id`, `cursor`",
         ),
     ] {
-        let source = format!(r#"echo '{{"text":"a","cursor":"1"}}'; echo '{line}'; sleep 1000"#);
+        // In one write: the good line is not published before the bad one is read.
+        let good = r#"{"text":"a","cursor":"1"}"#;
+        let source = format!(r"printf '%s\n' '{good}' '{line}'; sleep 1000");
         let example = r#"not an object such as {"text":"…","cursor":"…"}"#;
         assert_gives_up("json", &source, 1, &format!("line 2: {example}: {reason}"));
     }

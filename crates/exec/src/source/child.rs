@@ -127,7 +127,8 @@ impl Child {
                 Err(SourceError::Retry(format!("cannot start: {reason}")))
             }
             None => {
-                self.command.kill_orphans().await?;
+                // `kill` finds its processes.
+                self.command.lost_its_supervisor();
                 Err(SourceError::retry("the supervisor of the command died"))
             }
         }
