@@ -166,11 +166,11 @@ async fn write(
 ) {
     let mut line = Some(first_line);
     loop {
-        if let Some(line) = line {
-            if to.write_all(&line).await.is_err() {
-                // The source reads no more.
-                return;
-            }
+        if let Some(line) = line
+            && to.write_all(&line).await.is_err()
+        {
+            // The source reads no more.
+            return;
         }
         if lines.changed().await.is_err() {
             return;
