@@ -14,7 +14,7 @@ pub(crate) enum NodeSource<S> {
     /// The texts of the task.
     Texts(S),
     /// A command of the user.
-    Command(CommandSource),
+    Command(Box<CommandSource>),
 }
 
 impl<S> NodeSource<S> {
@@ -24,12 +24,12 @@ impl<S> NodeSource<S> {
             return Self::Texts(texts);
         };
         let log = Arc::clone(log);
-        Self::Command(CommandSource::shell(
+        Self::Command(Box::new(CommandSource::shell(
             command,
             args.source.source_format.into(),
             supervisor,
             move |line| log.tell_source_output(line),
-        ))
+        )))
     }
 }
 

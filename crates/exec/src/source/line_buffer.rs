@@ -143,7 +143,8 @@ mod tests {
             buffer.push(&longest);
             buffer.push(end);
             assert_eq!(buffer.peek(), Err(TooLong));
-            assert_eq!((buffer.peek(), buffer.number()), (Err(TooLong), 2));
+            assert_eq!(buffer.peek(), Err(TooLong));
+            assert_eq!(buffer.number(), 2);
         }
     }
 }
