@@ -114,7 +114,10 @@ fn kill_in_between(fleet: &mut Fleet, server: &PrivateServer, messages: u64) {
             1 => {
                 let mark = fleet.mark();
                 kill9(outputs(fleet, 0).last().unwrap());
-                let _ = wait_output(fleet, mark);
+                // On a busy machine the source may have printed everything by now.
+                wait_until("its successor", || {
+                    !outputs(fleet, mark).is_empty() || status(server).published == messages
+                });
             }
             _ => {
                 let victim = workers(fleet)[0];
@@ -139,7 +142,7 @@ fn each_line_of_a_file_is_one_message_while_all_are_killed() {
         "echo $$ >&2; cd {}; exec tail -n +\"$BATON_NEXT\" orders.csv",
         folder.path().display()
     );
-    let args = format!("{REJECT} --max-pending 500 --work 1ms --concurrency 4");
+    let args = format!("{REJECT} --max-pending 500 --work 5ms --concurrency 4");
     let mut fleet = fleet_with(4, &server, &args, "lines", &source);
     kill_in_between(&mut fleet, &server, LINES);
     assert_each_once(&fleet, &server, LINES);
@@ -161,7 +164,7 @@ const ROWS: &str = r#"echo $$ >&2
 fn a_source_with_cursors_continues_behind_the_last_one_while_all_are_killed() {
     const ROW_COUNT: u64 = 5000;
     let server = server();
-    let args = format!("{REJECT} --max-pending 300 --work 1ms --concurrency 2");
+    let args = format!("{REJECT} --max-pending 300 --work 3ms --concurrency 2");
     let mut fleet = fleet_with(4, &server, &args, "json", ROWS);
     kill_in_between(&mut fleet, &server, ROW_COUNT);
     assert_each_once(&fleet, &server, ROW_COUNT);
