@@ -9,6 +9,7 @@ mod http;
 pub(crate) mod old_spellings;
 mod push;
 pub(crate) mod run;
+pub(crate) mod source;
 mod switch;
 
 use std::ffi::OsString;
@@ -287,7 +288,10 @@ mod tests {
         fn check(command: &clap::Command) {
             let read = command.get_arguments().filter_map(clap::Arg::get_env);
             for variable in read {
-                let is_theirs = baton_exec::VARIABLES.iter().any(|name| variable == *name);
+                let mut theirs = baton_exec::VARIABLES
+                    .iter()
+                    .chain(&baton_exec::SOURCE_VARIABLES);
+                let is_theirs = theirs.any(|name| variable == *name);
                 assert!(!is_theirs, "{}", variable.display());
             }
             command.get_subcommands().for_each(check);

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use baton::{Effects, Handler, HandlerError, Message, Rejected};
-use signal_hook::low_level::signal_name;
 
 use crate::effects_file;
 use crate::invocation::{Invocation, Went};
-use crate::leash::{Cause, Ended};
+use crate::leash::{Cause, Ended, Request};
 use crate::plan::Plan;
 use crate::supervisor_process::Supervisor;
+use crate::variables;
 
 /// Exit codes with a meaning, from sysexits.h and from shells.
 const EX_DATAERR: i32 = 65;
@@ -106,8 +106,13 @@ pub struct ExecHandler {
 impl ExecHandler {
     async fn invoke(&self, message: Message<'_>) -> io::Result<(Invocation, Went)> {
         let supervisor = self.supervisor.process()?;
-        let effects = self.invocations.fetch_add(1, Ordering::Relaxed);
-        let mut invocation = Invocation::start(supervisor, message, effects.to_string()).await?;
+        let number = self.invocations.fetch_add(1, Ordering::Relaxed);
+        let request = Request {
+            variables: variables::of(message, self.exec.timeout),
+            mark: variables::EFFECTS.to_owned(),
+            file: number.to_string(),
+        };
+        let mut invocation = Invocation::start(supervisor, message.text, request).await?;
         let went = invocation
             .end(|line| (self.on_output)(message.seq, line))
             .await?;
@@ -129,7 +134,7 @@ impl Handler for ExecHandler {
             Went::Unsupervised => return Err("the supervisor of its command died".into()),
             Went::Ended(ended, stderr) => self.exec.judge(ended, &stderr)?,
         }
-        let lines = effects_file::read(&invocation.effects).map_err(Rejected::new)?;
+        let lines = effects_file::read(invocation.effects()).map_err(Rejected::new)?;
         *effects = Effects::parse_lines(&lines).map_err(Rejected::because)?;
         Ok(())
     }
@@ -156,13 +161,9 @@ impl Exec {
     }
 
     fn reason(&self, ended: Ended, stderr: &str) -> String {
-        let mut reason = match (ended.timed_out, ended.cause) {
-            (true, _) => format!("timed out after {:?}", self.timeout),
-            (_, Cause::Exit(code)) => format!("exit code {code}"),
-            (_, Cause::Signal(signal)) => match signal_name(signal) {
-                Some(name) => format!("killed by {name}"),
-                None => format!("killed by signal {signal}"),
-            },
+        let mut reason = match ended.timed_out {
+            true => format!("timed out after {:?}", self.timeout),
+            false => ended.cause.to_string(),
         };
         if !stderr.is_empty() {
             // Writing to a string cannot fail.

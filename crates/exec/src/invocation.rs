@@ -1,37 +1,28 @@
 //! One command that handles one message, as its node sees it.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton::Message;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use crate::leash::{self, Ended, Leash, Report, Request};
-use crate::orphans;
+use crate::leash::{Ended, Leash, Report, Request};
 use crate::output_lines::OutputLines;
+use crate::running_command::RunningCommand;
 use crate::stderr_tail::StderrTail;
 use crate::stdin_file;
 use crate::supervisor_process::SupervisorProcess;
 
 /// How long a node waits for the rest of the output after the exit: other processes may hold the pipes.
-const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Max bytes that one read takes.
 const READ_BYTES: usize = 16 << 10;
 
-/// A command that was handed to the supervisor. Dropping it kills the command's process group.
-pub(crate) struct Invocation {
-    /// The file in which the command asks for effects.
-    pub(crate) effects: PathBuf,
-    leash: Leash,
-    stdout: pipe::Receiver,
-    stderr: pipe::Receiver,
-    /// It has the folder of the effects.
-    supervisor: Arc<SupervisorProcess>,
-}
+/// A command that handles a message. Dropping it kills the command's process group.
+pub(crate) struct Invocation(RunningCommand);
 
 /// How a command went.
 pub(crate) enum Went {
@@ -47,46 +38,23 @@ impl Invocation {
     /// Hands a message to a new command.
     pub(crate) async fn start(
         supervisor: Arc<SupervisorProcess>,
-        message: Message<'_>,
-        effects: String,
+        text: &[u8],
+        request: Request,
     ) -> io::Result<Self> {
-        let stdin = stdin_file::with(message.text)?;
-        let (stdout, stdout_end) = io::pipe()?;
-        let (stderr, stderr_end) = io::pipe()?;
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        let path = supervisor.effects(&effects);
-        let request = Request {
-            seq: message.seq,
-            key: message.key().to_string(),
-            attempt: message.attempt,
-            effects,
-        };
-        io::Write::write_all(&mut &ours, &leash::line(&request)?)?;
-        let leash = Leash::new(ours)?;
-        let (stdout, stderr) = (receiver(stdout.into())?, receiver(stderr.into())?);
-        let descriptors = [
-            stdin.as_fd(),
-            stdout_end.as_fd(),
-            stderr_end.as_fd(),
-            theirs.as_fd(),
-        ];
-        if let Err(error) = supervisor.send(descriptors).await {
-            supervisor.died();
-            return Err(error);
-        }
-        Ok(Self {
-            effects: path,
-            leash,
-            stdout,
-            stderr,
-            supervisor,
-        })
+        let stdin = stdin_file::with(text)?;
+        let running = RunningCommand::start(supervisor, stdin.as_fd(), request).await?;
+        Ok(Self(running))
+    }
+
+    /// The file in which the command asks for effects.
+    pub(crate) fn effects(&self) -> &Path {
+        &self.0.marked
     }
 
     /// Waits for the end, and passes on each line of stdout.
     pub(crate) async fn end(&mut self, on_line: impl Fn(&[u8])) -> io::Result<Went> {
         let (mut lines, mut tail) = (OutputLines::default(), StderrTail::default());
-        let (stdout, stderr) = (&mut self.stdout, &mut self.stderr);
+        let (stdout, stderr) = (&mut self.0.stdout, &mut self.0.stderr);
         let went = {
             let output = async {
                 let out = read(stdout, |piece| lines.push(piece, &on_line));
@@ -95,7 +63,7 @@ impl Invocation {
             };
             let mut output = std::pin::pin!(output);
             let mut over = false;
-            let ending = end_of(&mut self.leash);
+            let ending = end_of(&mut self.0.leash);
             let mut ending = std::pin::pin!(ending);
             let went = loop {
                 tokio::select! {
@@ -113,18 +81,12 @@ impl Invocation {
         Ok(match went {
             Went::Ended(ended, _) => Went::Ended(ended, tail.text()),
             Went::Unsupervised => {
-                self.supervisor.died();
-                let effects = self.effects.clone();
-                tokio::task::spawn_blocking(move || orphans::kill(&effects)).await?;
+                self.0.kill_orphans().await?;
                 Went::Unsupervised
             }
             other => other,
         })
     }
-}
-
-fn receiver(end: OwnedFd) -> io::Result<pipe::Receiver> {
-    pipe::Receiver::from_owned_fd(end)
 }
 
 /// Reads a pipe to its end.

@@ -1,7 +1,7 @@
 //! The processes of a command whose supervisor was killed.
 //!
 //! The supervisor may have died before it could tell the node which process it started. But each
-//! process of a command has the path of the command's effects file in its environment.
+//! process of a command has the path of a file that is the command's alone in its environment.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 
-use crate::variables::EFFECTS;
-
 /// Pause between two searches: a process that is being started gets its environment within it.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Max searches.
@@ -19,9 +17,9 @@ const MAX_SEARCHES: u32 = 50;
 
 /// Kills the processes of a command, with their groups, until a search finds none. It blocks its
 /// thread. Only Linux tells the environment of a process; elsewhere this does nothing.
-pub(crate) fn kill(effects: &Path) {
-    let path = effects.as_os_str().as_encoded_bytes();
-    let needle = [EFFECTS.as_bytes(), b"=", path].concat();
+pub(crate) fn kill(variable: &str, file: &Path) {
+    let path = file.as_os_str().as_encoded_bytes();
+    let needle = [variable.as_bytes(), b"=", path].concat();
     for search in 0..MAX_SEARCHES {
         let found = processes_with(&needle);
         for pid in &found {

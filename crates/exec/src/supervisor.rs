@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -25,7 +25,6 @@ use crate::descriptors;
 use crate::exit_watch::ExitWatch;
 use crate::leash::{Ended, Leash, Report, Request};
 use crate::plan::Plan;
-use crate::variables;
 
 /// How often and at which pace the supervisor tries to remove its folder: a dying process may still
 /// create a file in it.
@@ -41,7 +40,11 @@ pub fn supervise() -> io::Result<()> {
     }
     let control = io::stdin().as_fd().try_clone_to_owned()?;
     let control = std::os::unix::net::UnixStream::from(control);
-    let plan = Arc::new(Plan::read(&control)?);
+    let plan = match Plan::read(&control) {
+        // The node died before it could say what to do.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+        plan => Arc::new(plan?),
+    };
     // A file system without locks has no cleaner that respects them either.
     let _locked = lock(&plan.folder).ok();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -102,8 +105,8 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
         // The node died while its request waited here.
         return;
     }
-    let effects = plan.folder.join(&request.effects);
-    let mut group = match Group::start(&plan, &request, &effects, [stdin, stdout, stderr]) {
+    let file = plan.folder.join(&request.file);
+    let mut group = match Group::start(&plan, &request, &file, [stdin, stdout, stderr]) {
         Ok(group) => group,
         Err(error) => {
             let reason = error.to_string();
@@ -122,7 +125,7 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
     }
     group.end().await;
     // Most commands have no effects, and then there is no file.
-    let _ = std::fs::remove_file(effects);
+    let _ = std::fs::remove_file(file);
 }
 
 /// The process group of a command. Dropping it kills all its processes.
@@ -138,15 +141,14 @@ impl Group {
     fn start(
         plan: &Plan,
         request: &Request,
-        effects: &Path,
+        file: &Path,
         [stdin, stdout, stderr]: [OwnedFd; 3],
     ) -> io::Result<Self> {
         let (program, arguments) = plan.words.split_first().ok_or(io::ErrorKind::NotFound)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let deadline = now.unwrap_or_default().saturating_add(plan.timeout);
         let child = Command::new(program)
             .args(arguments)
-            .envs(variables::of(request, deadline, effects))
+            .envs(request.variables.iter().map(|(name, value)| (name, value)))
+            .env(&request.mark, file)
             .stdin(stdin)
             .stdout(stdout)
             .stderr(stderr)

@@ -25,7 +25,7 @@ const END_POLL: Duration = Duration::from_millis(1);
 pub(crate) struct Supervisor {
     /// Makes the command line of a program that calls [`crate::supervise`].
     program: Box<Program>,
-    /// What it does with every message, but for its folder.
+    /// What it does with every command, but for its folder.
     plan: Plan,
     process: Mutex<Option<Arc<SupervisorProcess>>>,
 }
@@ -34,7 +34,7 @@ type Program = dyn Fn() -> Command + Send + Sync;
 
 /// A running supervisor.
 pub(crate) struct SupervisorProcess {
-    /// The folder of the effects files.
+    /// The folder of the commands' files.
     pub(crate) folder: PathBuf,
     control: UnixStream,
     child: Mutex<Child>,
@@ -101,8 +101,8 @@ impl SupervisorProcess {
         self.control.async_io(Interest::WRITABLE, send).await
     }
 
-    /// The path of an effects file.
-    pub(crate) fn effects(&self, name: &str) -> PathBuf {
+    /// The path of a command's file.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         Path::new(&self.folder).join(name)
     }
 
@@ -111,7 +111,7 @@ impl SupervisorProcess {
         self.dead.store(true, Ordering::Relaxed);
     }
 
-    fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         !self.dead.load(Ordering::Relaxed) && !self.is_gone()
     }
 

@@ -85,6 +85,12 @@ impl Batch {
         self.count() < self.limit && !self.pack.is_full()
     }
 
+    /// How many messages the source may still add if they have to be in one batch. That they are many
+    /// bytes is no obstacle; [`Batch::has_room`] says when a batch should end.
+    pub fn room(&self) -> u64 {
+        self.limit.saturating_sub(self.count())
+    }
+
     /// The sequence number of the next message that the source adds.
     pub fn next_seq(&self) -> u64 {
         self.first + self.count()

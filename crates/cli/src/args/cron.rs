@@ -17,7 +17,7 @@ pub(crate) struct CronArgs {
     /// Generate a message at each tick of a cron expression, such as 'report=0 10 * * MON-FRI
     /// Europe/Vienna'; may be repeated, and the variable has one entry per line. Six fields begin with
     /// seconds. The zone is UTC unless named
-    #[arg(long, value_name = "NAME=SPEC [ZONE]", env = "BATON_CRON", conflicts_with = "interval",
+    #[arg(long, value_name = "NAME=SPEC [ZONE]", env = "BATON_CRON", conflicts_with_all = ["interval", "source"],
           value_parser = entries)]
     cron: Vec<Entries>,
     /// Text of the messages of --cron; {name} is the entry's name, {time} the time of the tick

@@ -71,6 +71,10 @@ Examples:
       The same without a shell.
   baton run --push http://127.0.0.1:8080/job --concurrency 8 --timeout 30s
       Handle each message with a service of yours: a POST, the text is its body.
+  baton run --source 'tail -n +\"$BATON_NEXT\" orders.csv' --exec ./order.sh
+      Messages of your own: each line of a file is one, whatever is killed.
+  baton run --source ./poll.sh --source-format json --exec ./handle.sh
+      The same with cursors: an object a line, such as {\"text\":\"…\",\"cursor\":\"…\"}.
   BATON_INTERVAL=1s baton run
       The same flag from the environment.
 
@@ -88,11 +92,19 @@ service knows the headers Idempotency-Key (for effects elsewhere that must happe
 Baton-Attempt and Baton-Deadline-Ms. A 2xx body of the type application/x-baton-effects has effects
 in Redis, such as the line [\"INCRBY\",\"counted\",1].
 
+A source runs on the generator alone and ends with it. Exit code 0 means that there are no more
+messages. After any other end it starts again, after a pause from 0.1 to 30 s, behind the last message
+that Redis has. Its stderr goes to the log. With --source-format lines it knows BATON_NEXT, the number
+of the next message. With json its stdin begins with {\"baton\":1,\"next\":1042,\"cursor\":\"…\"}: it
+continues behind its own cursor, and reads {\"accepted\":\"…\"} when Redis has one. A cursor covers its
+message and all before it, and a message waits for a cursor: give each message one, or each group of
+up to 1,000 messages that belong together.
+
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
 delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last), reclaimed (count,
-nodes), dropped (count of failed messages), redis (state, reason), handler_output (seq, text), warning
-(text), snapshot (role, published_per_s, processed_per_s, pending, claimed, delayed, errors) and
+nodes), dropped (count of failed messages), redis (state, reason), handler_output (seq, text),
+source_output (text), warning (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, delayed, errors) and
 stopped. Where the output took no more and lines were dropped, log_gap (lines) counts them.";
 
 /// Below `baton cron next --help`.

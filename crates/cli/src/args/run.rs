@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use super::cron::CronArgs;
 use super::handler::HandlerArgs;
 use super::http::http_addr;
+use super::source::SourceArgs;
 
 /// Longest pretended work, retention and interval: a longer one has a mistaken unit.
 const LONGEST_WORK: Duration = Duration::from_secs(24 * 3600);
@@ -25,6 +26,9 @@ pub(crate) struct RunArgs {
     /// What generates them by a crontab.
     #[command(flatten)]
     pub(crate) cron: CronArgs,
+    /// What makes the messages.
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// Time between two messages; 0 is full speed
     #[arg(long, value_name = "TIME", env = "BATON_INTERVAL", default_value = "500ms",
           value_parser = interval)]

@@ -38,10 +38,8 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     #[cfg(feature = "chaos")]
     let texts = crate::workload::HostileText::mixed_into(texts);
     let mut texts = texts;
-    let source = match cron {
-        Some(cron) => NodeSource::Cron(cron),
-        None => NodeSource::Texts(args.texts(move |text| texts.append(text))),
-    };
+    let texts = args.texts(move |text| texts.append(text));
+    let source = NodeSource::new(args, texts, cron, &log);
     let events = Arc::clone(&log);
     let observe = move |event: &Event| events.tell(event);
     let handler = NodeHandler::new(args, push, &log);

@@ -27,6 +27,8 @@ mod passwords;
 mod push;
 mod seeder;
 mod settle;
+mod source;
+mod sources_document;
 mod status;
 mod support;
 mod tls;

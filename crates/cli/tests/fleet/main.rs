@@ -20,5 +20,7 @@ mod redis_refuses;
 mod redis_trouble;
 mod retention;
 mod schedule;
+mod source;
+mod source_trouble;
 mod stop;
 mod support;
