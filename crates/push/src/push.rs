@@ -32,8 +32,9 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
 /// `Baton-Attempt` (from 1 on) and `Baton-Deadline-Ms` (when the attempt ends, in ms since 1970).
 ///
 /// **The answer** decides: 2xx is done. 408, 425, 429 and everything from 500 on: try again later,
-/// no earlier than `Retry-After` says. Every other status is a rejection; redirects are not followed.
-/// A 2xx body of the type `application/x-baton-effects` has effects, see [`Effects::parse_lines`].
+/// no earlier than `Retry-After` says, which counts up to an hour. Every other status is a rejection;
+/// redirects are not followed. A 2xx body of the type `application/x-baton-effects` has effects, see
+/// [`Effects::parse_lines`].
 ///
 /// **No answer**: if the service cannot have seen the request (no connection, no trusted
 /// certificate), no attempt counts. If the connection breaks later or the time is over, the outcome

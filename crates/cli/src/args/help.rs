@@ -81,10 +81,10 @@ end of its stderr; its stdout goes to the log. It knows BATON_SEQ, BATON_KEY (fo
 must happen once), BATON_ATTEMPT, BATON_DEADLINE_MS and BATON_EFFECTS, a file for effects in Redis, such
 as the line [\"INCRBY\",\"counted\",1].
 With --push the status says what becomes of the message: 2xx done; 408, 425, 429 and all from 500 on
-try again later (Retry-After counts); any other is a rejection for good, and redirects are not followed.
-The service knows the headers Idempotency-Key (for effects elsewhere that must happen once), Baton-Seq,
-Baton-Attempt and Baton-Deadline-Ms. A 2xx body of the type application/x-baton-effects has effects
-in Redis, such as the line [\"INCRBY\",\"counted\",1].
+try again later (Retry-After counts, up to an hour); any other is a rejection for good, and redirects
+are not followed. The service knows the headers Idempotency-Key (for effects elsewhere that must happen
+once), Baton-Seq, Baton-Attempt and Baton-Deadline-Ms. A 2xx body of the type application/x-baton-effects
+has effects in Redis, such as the line [\"INCRBY\",\"counted\",1].
 
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
