@@ -68,7 +68,7 @@ impl PushBuilder {
         Ok(self)
     }
 
-    /// Trusts the authorities in this PEM file instead of the system's.
+    /// Trusts the authorities in this PEM file instead of the system's. The URL must be `https://`.
     pub fn ca_pem(mut self, pem: &[u8]) -> Self {
         self.ca_pem = Some(pem.to_vec());
         self
@@ -83,9 +83,14 @@ impl PushBuilder {
 
     /// The handler.
     pub fn build(self) -> Result<Push, PushError> {
-        let tls = match self.url.tls_name {
-            Some(_) => Some(roots::client_config(self.ca_pem.as_deref())?),
-            None => None,
+        let tls = match (&self.url.tls_name, &self.ca_pem) {
+            (Some(_), ca_pem) => Some(roots::client_config(ca_pem.as_deref())?),
+            (None, None) => None,
+            // A user who names an authority expects TLS, and this URL has none.
+            (None, Some(_)) => {
+                let problem = "only an https:// URL needs CA certificates".to_owned();
+                return Err(PushError::Certificates(problem));
+            }
         };
         let mut headers = HeaderMap::new();
         headers.insert(HOST, self.url.authority.clone());

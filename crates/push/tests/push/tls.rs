@@ -116,3 +116,11 @@ fn a_file_without_certificates_is_refused() {
         assert!(error.starts_with("no CA certificates: "), "{error}");
     }
 }
+
+#[test]
+fn authorities_without_tls_are_refused() {
+    let push = Push::to("http://localhost/").unwrap();
+    let push = push.ca_pem(authority().pem().as_bytes());
+    let error = push.build().map(|_| ()).unwrap_err().to_string();
+    assert_eq!(error, "only an https:// URL needs CA certificates");
+}
