@@ -68,7 +68,8 @@ impl PushBuilder {
         Ok(self)
     }
 
-    /// Trusts the authorities in this PEM file instead of the system's. The URL must be `https://`.
+    /// Trusts the authorities in this PEM file instead of the system's, and a service whose own
+    /// certificate is in it. The URL must be `https://`.
     pub fn ca_pem(mut self, pem: &[u8]) -> Self {
         self.ca_pem = Some(pem.to_vec());
         self
