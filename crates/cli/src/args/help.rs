@@ -86,11 +86,11 @@ A command of yours says by its exit code what becomes of the message: 0 done, 65
 end of its stderr; its stdout goes to the log. It knows BATON_SEQ, BATON_KEY (for effects elsewhere that
 must happen once), BATON_ATTEMPT, BATON_DEADLINE_MS and BATON_EFFECTS, a file for effects in Redis, such
 as the line [\"INCRBY\",\"counted\",1].
-With --push the status says what becomes of the message: 2xx done; 408, 425, 429 and 5xx try again
-later (Retry-After counts); any other is a rejection for good, and redirects are not followed. The
-service knows the headers Idempotency-Key (for effects elsewhere that must happen once), Baton-Seq,
-Baton-Attempt and Baton-Deadline-Ms. A 2xx body of the type application/x-baton-effects has effects
-in Redis, such as the line [\"INCRBY\",\"counted\",1].
+With --push the status says what becomes of the message: 2xx done; 408, 425, 429 and all from 500 on
+try again later (Retry-After counts, up to an hour); any other is a rejection for good, and redirects
+are not followed. The service knows the headers Idempotency-Key (for effects elsewhere that must happen
+once), Baton-Seq, Baton-Attempt and Baton-Deadline-Ms. A 2xx body of the type application/x-baton-effects
+has effects in Redis, such as the line [\"INCRBY\",\"counted\",1].
 
 A source runs on the generator alone and ends with it. Exit code 0 means that there are no more
 messages. After any other end it starts again, after a pause from 0.1 to 30 s, behind the last message
