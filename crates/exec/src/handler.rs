@@ -10,7 +10,7 @@ use std::time::Duration;
 use baton::{Effects, Handler, HandlerError, Message, Rejected};
 use signal_hook::low_level::signal_name;
 
-use crate::effects_file;
+use crate::effects_file::{NO_FOLDER, Unreadable};
 use crate::invocation::{Invocation, Went};
 use crate::leash::{Cause, Ended};
 use crate::plan::Plan;
@@ -129,7 +129,11 @@ impl Handler for ExecHandler {
             Went::Unsupervised => return Err("the supervisor of its command died".into()),
             Went::Ended(ended, stderr) => self.exec.judge(ended, &stderr)?,
         }
-        let lines = effects_file::read(&invocation.effects).map_err(Rejected::new)?;
+        let lines = invocation.read_effects().map_err(|why| match why {
+            Unreadable::NoFolder => HandlerError::unavailable(NO_FOLDER),
+            Unreadable::Missing(reason) => reason.into(),
+            Unreadable::Wrong(reason) => Rejected::new(reason).into(),
+        })?;
         *effects = Effects::parse_lines(&lines).map_err(Rejected::because)?;
         Ok(())
     }

@@ -10,6 +10,7 @@ use baton::Message;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
+use crate::effects_file::{self, Unreadable};
 use crate::leash::{self, Ended, Leash, Report, Request};
 use crate::orphans;
 use crate::output_lines::OutputLines;
@@ -25,7 +26,7 @@ const READ_BYTES: usize = 16 << 10;
 /// A command that was handed to the supervisor. Dropping it kills the command's process group.
 pub(crate) struct Invocation {
     /// The file in which the command asks for effects.
-    pub(crate) effects: PathBuf,
+    effects: PathBuf,
     leash: Leash,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
@@ -70,8 +71,9 @@ impl Invocation {
             stderr_end.as_fd(),
             theirs.as_fd(),
         ];
+        effects_file::create(&path).inspect_err(|_| supervisor.replace())?;
         if let Err(error) = supervisor.send(descriptors).await {
-            supervisor.died();
+            supervisor.replace();
             return Err(error);
         }
         Ok(Self {
@@ -81,6 +83,15 @@ impl Invocation {
             stderr,
             supervisor,
         })
+    }
+
+    /// Reads the effects for which the command asked.
+    pub(crate) fn read_effects(&self) -> Result<Vec<u8>, Unreadable> {
+        let read = effects_file::read(&self.effects);
+        if read == Err(Unreadable::NoFolder) {
+            self.supervisor.replace();
+        }
+        read
     }
 
     /// Waits for the end, and passes on each line of stdout.
@@ -113,7 +124,7 @@ impl Invocation {
         Ok(match went {
             Went::Ended(ended, _) => Went::Ended(ended, tail.text()),
             Went::Unsupervised => {
-                self.supervisor.died();
+                self.supervisor.replace();
                 let effects = self.effects.clone();
                 tokio::task::spawn_blocking(move || orphans::kill(&effects)).await?;
                 Went::Unsupervised

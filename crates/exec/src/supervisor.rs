@@ -98,12 +98,25 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
     let Ok(Some(request)) = leash.next::<Request>().await else {
         return;
     };
+    let effects = plan.folder.join(&request.effects);
+    run(&plan, &request, &effects, [stdin, stdout, stderr], leash).await;
+    // It may be gone with its folder.
+    let _ = std::fs::remove_file(effects);
+}
+
+/// Starts the command, and ends it when its time is over or its node lets go of it.
+async fn run(
+    plan: &Plan,
+    request: &Request,
+    effects: &Path,
+    descriptors: [OwnedFd; 3],
+    mut leash: Leash,
+) {
     if leash.is_gone() {
         // The node died while its request waited here.
         return;
     }
-    let effects = plan.folder.join(&request.effects);
-    let mut group = match Group::start(&plan, &request, &effects, [stdin, stdout, stderr]) {
+    let mut group = match Group::start(plan, request, effects, descriptors) {
         Ok(group) => group,
         Err(error) => {
             let reason = error.to_string();
@@ -111,7 +124,7 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
         }
     };
     tokio::select! {
-        ended = group.end_in_time(&plan) => {
+        ended = group.end_in_time(plan) => {
             if let Ok(ended) = ended {
                 leash.tell(&Report::Ended(ended));
                 // The node reads the rest of the output, and the effects.
@@ -121,8 +134,6 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
         () = leash.gone() => {}
     }
     group.end().await;
-    // Most commands have no effects, and then there is no file.
-    let _ = std::fs::remove_file(effects);
 }
 
 /// The process group of a command. Dropping it kills all its processes.

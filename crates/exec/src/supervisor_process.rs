@@ -38,8 +38,8 @@ pub(crate) struct SupervisorProcess {
     pub(crate) folder: PathBuf,
     control: UnixStream,
     child: Mutex<Child>,
-    /// Whether a command saw that the supervisor died.
-    dead: AtomicBool,
+    /// Whether a command saw that the supervisor or its folder is gone.
+    lost: AtomicBool,
 }
 
 impl Supervisor {
@@ -86,7 +86,7 @@ impl SupervisorProcess {
         Ok(Self {
             control: UnixStream::from_std(ours)?,
             child: Mutex::new(child),
-            dead: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             // From now on the supervisor removes it.
             folder: folder.keep(),
         })
@@ -106,13 +106,14 @@ impl SupervisorProcess {
         Path::new(&self.folder).join(name)
     }
 
-    /// Its sockets are closed. The next command needs another supervisor.
-    pub(crate) fn died(&self) {
-        self.dead.store(true, Ordering::Relaxed);
+    /// Its sockets are closed, or its folder is gone. The next command needs another supervisor with
+    /// another folder.
+    pub(crate) fn replace(&self) {
+        self.lost.store(true, Ordering::Relaxed);
     }
 
     fn is_alive(&self) -> bool {
-        !self.dead.load(Ordering::Relaxed) && !self.is_gone()
+        !self.lost.load(Ordering::Relaxed) && !self.is_gone()
     }
 
     fn is_gone(&self) -> bool {

@@ -222,12 +222,57 @@ async fn effects_that_cannot_be_read_reject_the_message() {
         };
         assert!(found.starts_with(reason), "{found}");
     }
-    let fifo = handler(Exec::shell("mkfifo $BATON_EFFECTS"));
+    let fifo = handler(Exec::shell("rm $BATON_EFFECTS; mkfifo $BATON_EFFECTS"));
     let outcome = handle(&fifo, b"x").await;
     assert_eq!(
         outcome,
         Outcome::rejected("$BATON_EFFECTS is not a file any more")
     );
+}
+
+#[tokio::test]
+async fn no_message_is_done_while_its_effects_may_be_lost() {
+    // The first command removes the folder of all.
+    let script = r#"if [ $BATON_SEQ = 1 ]; then rm -r $(dirname $BATON_EFFECTS); fi
+        echo '["INCRBY","counted",1]' >> $BATON_EFFECTS; exit 0"#;
+    let handler = handler(Exec::shell(script));
+    let mut outcomes = Vec::new();
+    let mut expected = Effects::default();
+    expected.incr_by("counted", 1);
+    for seq in [0, 1, 2] {
+        let mut effects = Effects::default();
+        let next = baton::Message::new(seq, b"x");
+        let ended = baton::Handler::handle(&handler, next, &mut effects).await;
+        assert_eq!(effects == expected, ended.is_ok());
+        outcomes.push(Outcome::from(ended));
+    }
+    let gone = Outcome::unavailable("the folder of effects is gone");
+    assert_eq!(outcomes, [Outcome::Done, gone, Outcome::Done]);
+}
+
+#[tokio::test]
+async fn a_folder_of_effects_that_goes_away_between_two_commands_is_made_again() {
+    let heard = Heard::default();
+    let handler = heard.handler(Exec::shell("dirname $BATON_EFFECTS; ls $BATON_EFFECTS"));
+    assert_eq!(handle(&handler, b"x").await, Outcome::Done);
+    let folder = heard.lines()[0].strip_prefix("7: ").unwrap().to_owned();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let gone = "cannot start /bin/sh: the folder of effects is gone";
+    assert_eq!(handle(&handler, b"x").await, Outcome::unavailable(gone));
+    assert_eq!(handle(&handler, b"x").await, Outcome::Done);
+    let lines = heard.lines();
+    assert_eq!(lines.len(), 4, "the command ran twice: {lines:?}");
+    assert_ne!(lines[2], lines[0]);
+    drop(handler);
+    let folder = lines[2].strip_prefix("7: ").unwrap();
+    assert!(!std::path::Path::new(folder).exists());
+}
+
+#[tokio::test]
+async fn a_command_that_removes_its_effects_file_is_tried_again() {
+    let handler = handler(Exec::shell("rm $BATON_EFFECTS"));
+    let outcome = handle(&handler, b"x").await;
+    assert_eq!(outcome, Outcome::later("$BATON_EFFECTS was removed"));
 }
 
 #[tokio::test]
