@@ -15,6 +15,7 @@ use crate::invocation::{Invocation, Went};
 use crate::leash::{Cause, Ended};
 use crate::plan::Plan;
 use crate::supervisor_process::Supervisor;
+use crate::suspects::Suspects;
 
 /// Exit codes with a meaning, from sysexits.h and from shells.
 const EX_DATAERR: i32 = 65;
@@ -88,6 +89,7 @@ impl Exec {
             exec: self,
             on_output: Box::new(on_output),
             invocations: AtomicU64::new(0),
+            suspects: Suspects::default(),
         }
     }
 }
@@ -101,6 +103,7 @@ pub struct ExecHandler {
     supervisor: Supervisor,
     on_output: Box<OnOutput>,
     invocations: AtomicU64,
+    suspects: Suspects,
 }
 
 impl ExecHandler {
@@ -111,7 +114,18 @@ impl ExecHandler {
         let went = invocation
             .end(|line| (self.on_output)(message.seq, line))
             .await?;
+        if matches!(went, Went::Ended(..)) {
+            self.suspects.clear(message);
+        }
         Ok((invocation, went))
+    }
+
+    fn unsupervised(&self, message: Message<'_>) -> HandlerError {
+        const REASON: &str = "the supervisor of its command died";
+        match self.suspects.add(message) {
+            true => HandlerError::unavailable(REASON),
+            false => REASON.into(),
+        }
     }
 }
 
@@ -126,7 +140,7 @@ impl Handler for ExecHandler {
             invoked.map_err(|error| self.exec.cannot_start(&error.to_string()))?;
         match went {
             Went::NotStarted(reason) => return Err(self.exec.cannot_start(&reason)),
-            Went::Unsupervised => return Err("the supervisor of its command died".into()),
+            Went::Unsupervised => return Err(self.unsupervised(message)),
             Went::Ended(ended, stderr) => self.exec.judge(ended, &stderr)?,
         }
         let lines = invocation.read_effects().map_err(|why| match why {

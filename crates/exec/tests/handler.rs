@@ -356,7 +356,7 @@ async fn a_supervisor_that_dies_takes_its_commands_along_and_is_replaced() {
         let outcome = handle(&handler, b"x").await;
         assert_eq!(
             outcome,
-            Outcome::later("the supervisor of its command died")
+            Outcome::unavailable("the supervisor of its command died")
         );
     };
     let killing = async {
@@ -372,6 +372,27 @@ async fn a_supervisor_that_dies_takes_its_commands_along_and_is_replaced() {
     baton::Handler::handle(&handler, next, &mut effects)
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_command_that_kills_its_supervisor_again_costs_its_message_an_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let harmless = folder.path().join("harmless");
+    let script = format!("[ -e {} ] || kill -9 $PPID; sleep 1", harmless.display());
+    let handler = handler(Exec::shell(script));
+    let reason = "the supervisor of its command died";
+    let (first, again) = (Outcome::unavailable(reason), Outcome::later(reason));
+    assert_eq!(handle(&handler, b"x").await, first);
+    assert_eq!(handle(&handler, b"x").await, again);
+    assert_eq!(handle(&handler, b"x").await, again);
+    let neighbour = baton::Message::new(8, b"x");
+    let ended = baton::Handler::handle(&handler, neighbour, &mut Effects::default()).await;
+    assert_eq!(Outcome::from(ended), first);
+
+    std::fs::write(&harmless, "").unwrap();
+    assert_eq!(handle(&handler, b"x").await, Outcome::Done);
+    std::fs::remove_file(&harmless).unwrap();
+    assert_eq!(handle(&handler, b"x").await, first);
 }
 
 #[tokio::test]
