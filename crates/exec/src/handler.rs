@@ -120,11 +120,10 @@ impl ExecHandler {
         Ok((invocation, went))
     }
 
-    fn unsupervised(&self, message: Message<'_>) -> HandlerError {
-        const REASON: &str = "the supervisor of its command died";
+    fn unsupervised(&self, message: Message<'_>, reason: &str) -> HandlerError {
         match self.suspects.add(message) {
-            true => HandlerError::unavailable(REASON),
-            false => REASON.into(),
+            true => HandlerError::unavailable(reason),
+            false => reason.into(),
         }
     }
 }
@@ -140,7 +139,7 @@ impl Handler for ExecHandler {
             invoked.map_err(|error| self.exec.cannot_start(&error.to_string()))?;
         match went {
             Went::NotStarted(reason) => return Err(self.exec.cannot_start(&reason)),
-            Went::Unsupervised => return Err(self.unsupervised(message)),
+            Went::Unsupervised(reason) => return Err(self.unsupervised(message, reason)),
             Went::Ended(ended, stderr) => self.exec.judge(ended, &stderr)?,
         }
         let lines = invocation.read_effects().map_err(|why| match why {

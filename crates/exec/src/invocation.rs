@@ -16,7 +16,7 @@ use crate::orphans;
 use crate::output_lines::OutputLines;
 use crate::stderr_tail::StderrTail;
 use crate::stdin_file;
-use crate::supervisor_process::SupervisorProcess;
+use crate::supervisor_process::{SupervisorProcess, UNANSWERED};
 
 /// How long a node waits for the rest of the output after the exit: other processes may hold the pipes.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -38,8 +38,8 @@ pub(crate) struct Invocation {
 pub(crate) enum Went {
     /// It did not start, for this reason.
     NotStarted(String),
-    /// The supervisor died.
-    Unsupervised,
+    /// The supervisor died, or was killed because it did not answer. This is the reason.
+    Unsupervised(&'static str),
     /// It ended, and this is the end of its stderr.
     Ended(Ended, String),
 }
@@ -106,7 +106,7 @@ impl Invocation {
             };
             let mut output = std::pin::pin!(output);
             let mut over = false;
-            let ending = end_of(&mut self.leash);
+            let ending = end_of(&mut self.leash, self.supervisor.answer_timeout);
             let mut ending = std::pin::pin!(ending);
             let went = loop {
                 tokio::select! {
@@ -114,6 +114,11 @@ impl Invocation {
                     () = &mut output, if !over => over = true,
                 }
             };
+            if let Went::Unsupervised(_) = went {
+                self.supervisor.kill();
+                let effects = self.effects.clone();
+                tokio::task::spawn_blocking(move || orphans::kill(&effects)).await?;
+            }
             if !over {
                 // What comes later is lost.
                 let _ = tokio::time::timeout(OUTPUT_TIMEOUT, output).await;
@@ -123,12 +128,6 @@ impl Invocation {
         lines.finish(&on_line);
         Ok(match went {
             Went::Ended(ended, _) => Went::Ended(ended, tail.text()),
-            Went::Unsupervised => {
-                self.supervisor.replace();
-                let effects = self.effects.clone();
-                tokio::task::spawn_blocking(move || orphans::kill(&effects)).await?;
-                Went::Unsupervised
-            }
             other => other,
         })
     }
@@ -151,11 +150,42 @@ async fn read(pipe: &mut pipe::Receiver, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// Waits for the report.
-async fn end_of(leash: &mut Leash) -> io::Result<Went> {
-    Ok(match leash.next().await? {
-        Some(Report::Failed { reason }) => Went::NotStarted(reason),
-        Some(Report::Ended(ended)) => Went::Ended(ended, String::new()),
-        None => Went::Unsupervised,
-    })
+/// Waits for the report of the end. The supervisor must tell something within the limit.
+async fn end_of(leash: &mut Leash, mut limit: Duration) -> io::Result<Went> {
+    loop {
+        let Ok(report) = tokio::time::timeout(limit, leash.next()).await else {
+            return Ok(Went::Unsupervised(UNANSWERED));
+        };
+        return Ok(match report? {
+            Some(Report::Failed { reason }) => Went::NotStarted(reason),
+            Some(Report::Ended(ended)) => Went::Ended(ended, String::new()),
+            Some(Report::Killed) => {
+                // The supervisor can do no more. A process that reads from a dead disk ends late.
+                limit = Duration::MAX;
+                continue;
+            }
+            None => Went::Unsupervised("the supervisor of its command died"),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_supervisor_that_tells_nothing_is_given_up() {
+        let limit = Duration::from_millis(100);
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (mut ours, theirs) = (Leash::new(ours).unwrap(), Leash::new(theirs).unwrap());
+        let went = end_of(&mut ours, limit).await.unwrap();
+        assert!(matches!(went, Went::Unsupervised(UNANSWERED)));
+
+        theirs.tell(&Report::Killed);
+        let longer = tokio::time::timeout(3 * limit, end_of(&mut ours, limit));
+        assert!(longer.await.is_err());
+        drop(theirs);
+        let went = end_of(&mut ours, limit).await.unwrap();
+        assert!(matches!(went, Went::Unsupervised(reason) if reason != UNANSWERED));
+    }
 }

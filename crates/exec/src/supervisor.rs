@@ -110,7 +110,7 @@ async fn run(
     request: &Request,
     effects: &Path,
     descriptors: [OwnedFd; 3],
-    mut leash: Leash,
+    leash: Leash,
 ) {
     if leash.is_gone() {
         // The node died while its request waited here.
@@ -124,7 +124,7 @@ async fn run(
         }
     };
     tokio::select! {
-        ended = group.end_in_time(plan) => {
+        ended = group.end_in_time(plan, &leash) => {
             if let Ok(ended) = ended {
                 leash.tell(&Report::Ended(ended));
                 // The node reads the rest of the output, and the effects.
@@ -175,7 +175,7 @@ impl Group {
 
     /// Waits for the exit of the first process. After the timeout the group gets SIGTERM and, if that
     /// does not help, SIGKILL.
-    async fn end_in_time(&self, plan: &Plan) -> io::Result<Ended> {
+    async fn end_in_time(&self, plan: &Plan, leash: &Leash) -> io::Result<Ended> {
         let exited = |timed_out| async move {
             let cause = self.watch.exited().await?;
             Ok(Ended { cause, timed_out })
@@ -188,6 +188,7 @@ impl Group {
             ended = exited(true) => return ended,
             () = tokio::time::sleep(plan.kill_after) => self.signal(Signal::KILL),
         }
+        leash.tell(&Report::Killed);
         exited(true).await
     }
 

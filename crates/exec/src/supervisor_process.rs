@@ -15,11 +15,19 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 use crate::descriptors;
+use crate::orphans;
 use crate::plan::Plan;
 
 /// How long a node that ends waits for its supervisor, and how often it looks.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 const END_POLL: Duration = Duration::from_millis(1);
+
+/// How long a node waits for a supervisor beyond the time of a command: it may have a thousand
+/// commands to start first.
+const ANSWER_MARGIN: Duration = Duration::from_secs(10);
+
+/// The reason if a supervisor does not answer in time.
+pub(crate) const UNANSWERED: &str = "the supervisor of its command did not answer and was killed";
 
 /// Starts a supervisor when the first command comes, and another one if the first has died.
 pub(crate) struct Supervisor {
@@ -36,6 +44,8 @@ type Program = dyn Fn() -> Command + Send + Sync;
 pub(crate) struct SupervisorProcess {
     /// The folder of the effects files.
     pub(crate) folder: PathBuf,
+    /// How long the report of a command may take.
+    pub(crate) answer_timeout: Duration,
     control: UnixStream,
     child: Mutex<Child>,
     /// Whether a command saw that the supervisor or its folder is gone.
@@ -83,7 +93,9 @@ impl SupervisorProcess {
         };
         plan.write(&ours)?;
         ours.set_nonblocking(true)?;
+        let command_time = plan.timeout.saturating_add(plan.kill_after);
         Ok(Self {
+            answer_timeout: command_time.saturating_add(ANSWER_MARGIN),
             control: UnixStream::from_std(ours)?,
             child: Mutex::new(child),
             lost: AtomicBool::new(false),
@@ -98,7 +110,14 @@ impl SupervisorProcess {
         descriptors: [BorrowedFd<'_>; descriptors::COUNT],
     ) -> io::Result<()> {
         let send = || Ok(descriptors::send(&self.control, &descriptors)?);
-        self.control.async_io(Interest::WRITABLE, send).await
+        let sending = self.control.async_io(Interest::WRITABLE, send);
+        match tokio::time::timeout(self.answer_timeout, sending).await {
+            Ok(sent) => sent,
+            Err(_) => {
+                self.kill();
+                Err(io::Error::other(UNANSWERED))
+            }
+        }
     }
 
     /// The path of an effects file.
@@ -112,13 +131,30 @@ impl SupervisorProcess {
         self.lost.store(true, Ordering::Relaxed);
     }
 
+    /// Kills it, because it does not answer. Its commands are orphans then.
+    pub(crate) fn kill(&self) {
+        // It fails if the supervisor has ended.
+        let _ = self.child().kill();
+        self.replace();
+    }
+
     fn is_alive(&self) -> bool {
         !self.lost.load(Ordering::Relaxed) && !self.is_gone()
     }
 
     fn is_gone(&self) -> bool {
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        !matches!(child.try_wait(), Ok(None))
+        !matches!(self.child().try_wait(), Ok(None))
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self) {
+        let began = Instant::now();
+        while !self.is_gone() && began.elapsed() < END_TIMEOUT {
+            thread::sleep(END_POLL);
+        }
     }
 }
 
@@ -126,9 +162,11 @@ impl Drop for SupervisorProcess {
     fn drop(&mut self) {
         // The supervisor kills what still runs, removes its folder and exits.
         let _ = rustix::net::shutdown(&self.control, Shutdown::Both);
-        let began = Instant::now();
-        while !self.is_gone() && began.elapsed() < END_TIMEOUT {
-            thread::sleep(END_POLL);
+        self.wait();
+        if !self.is_gone() {
+            self.kill();
+            self.wait();
+            orphans::kill(&self.folder);
         }
         // Only a supervisor that was killed has left it.
         let _ = std::fs::remove_dir_all(&self.folder);

@@ -375,6 +375,49 @@ async fn a_supervisor_that_dies_takes_its_commands_along_and_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_paused_supervisor_is_replaced_when_the_time_of_its_command_is_over() {
+    let heard = Heard::default();
+    let script = "if [ $BATON_SEQ = 7 ]; then echo $PPID; echo $$; sleep 1000; fi";
+    let exec = Exec::shell(script)
+        .timeout(Duration::from_millis(300))
+        .kill_after(Duration::from_millis(300));
+    let handler = heard.handler(exec);
+    let pausing = async {
+        wait_until("two lines", || heard.lines().len() == 2).await;
+        support::pause(heard.lines()[0].strip_prefix("7: ").unwrap());
+    };
+    let handling = tokio::time::timeout(Duration::from_secs(60), handle(&handler, b"x"));
+    let (outcome, ()) = tokio::join!(handling, pausing);
+    let outcome = outcome.expect("a paused supervisor stalls its node");
+    let reason = "the supervisor of its command did not answer and was killed";
+    assert_eq!(outcome, Outcome::unavailable(reason));
+    for line in heard.lines() {
+        assert!(!support::runs(line.strip_prefix("7: ").unwrap()), "{line}");
+    }
+    let next = baton::Message::new(8, b"x");
+    let ended = baton::Handler::handle(&handler, next, &mut Effects::default()).await;
+    assert_eq!(Outcome::from(ended), Outcome::Done);
+}
+
+#[tokio::test]
+async fn a_handler_that_ends_kills_a_paused_supervisor_with_its_commands() {
+    let heard = Heard::default();
+    let handler = heard.handler(Exec::shell("echo $PPID; echo $$; sleep 1000"));
+    {
+        let handling = std::pin::pin!(handle(&handler, b"x"));
+        tokio::select! {
+            _ = handling => panic!("it ended"),
+            () = wait_until("two lines", || heard.lines().len() == 2) => {}
+        }
+        support::pause(heard.lines()[0].strip_prefix("7: ").unwrap());
+    }
+    drop(handler);
+    for line in heard.lines() {
+        assert!(!support::runs(line.strip_prefix("7: ").unwrap()), "{line}");
+    }
+}
+
+#[tokio::test]
 async fn a_command_that_kills_its_supervisor_again_costs_its_message_an_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let harmless = folder.path().join("harmless");
