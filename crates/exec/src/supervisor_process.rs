@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
+use tempfile::TempDir;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
@@ -78,7 +79,7 @@ impl Supervisor {
 
 impl SupervisorProcess {
     fn start(mut command: Command, plan: &Plan) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("baton-exec-").tempdir()?;
+        let folder = folder_in(&std::env::temp_dir())?;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         // A group of its own, so that Ctrl-C in the node's terminal does not reach it.
         command.process_group(0);
@@ -158,6 +159,20 @@ impl SupervisorProcess {
     }
 }
 
+/// Makes a folder of effects.
+fn folder_in(parent: &Path) -> io::Result<TempDir> {
+    let made = tempfile::Builder::new()
+        .prefix("baton-exec-")
+        .tempdir_in(parent);
+    made.map_err(|error| {
+        // Not the whole error: it has a random name, and one reason must read the same every time.
+        let (parent, kind) = (parent.display(), error.kind());
+        io::Error::other(format!(
+            "TMPDIR is {parent}, which takes no folder of effects: {kind}"
+        ))
+    })
+}
+
 impl Drop for SupervisorProcess {
     fn drop(&mut self) {
         // The supervisor kills what still runs, removes its folder and exits.
@@ -170,5 +185,19 @@ impl Drop for SupervisorProcess {
         }
         // Only a supervisor that was killed has left it.
         let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_names_tmpdir_if_it_is_not_there() {
+        let reason = folder_in(Path::new("/no/such")).unwrap_err().to_string();
+        assert_eq!(
+            reason,
+            "TMPDIR is /no/such, which takes no folder of effects: entity not found"
+        );
     }
 }
