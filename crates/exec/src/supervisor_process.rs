@@ -1,7 +1,9 @@
 //! The supervisor as its node sees it: a process that takes commands.
 
+use std::fs::Permissions;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -159,10 +161,11 @@ impl SupervisorProcess {
     }
 }
 
-/// Makes a folder of effects.
+/// Makes a folder of effects for this user alone.
 fn folder_in(parent: &Path) -> io::Result<TempDir> {
     let made = tempfile::Builder::new()
         .prefix("baton-exec-")
+        .permissions(Permissions::from_mode(0o700))
         .tempdir_in(parent);
     made.map_err(|error| {
         // Not the whole error: it has a random name, and one reason must read the same every time.
@@ -191,6 +194,14 @@ impl Drop for SupervisorProcess {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_users_cannot_enter_the_folder_of_effects() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = folder_in(parent.path()).unwrap();
+        let mode = folder.path().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
 
     #[test]
     fn the_reason_names_tmpdir_if_it_is_not_there() {
