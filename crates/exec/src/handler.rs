@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use baton::{Effects, Handler, HandlerError, Message, Rejected};
 
-use crate::effects_file;
+use crate::effects_file::{NO_FOLDER, Unreadable};
 use crate::invocation::{Invocation, Went};
 use crate::leash::{Cause, Ended, Request};
 use crate::plan::Plan;
 use crate::supervisor_process::Supervisor;
+use crate::suspects::Suspects;
 use crate::variables;
 
 /// Exit codes with a meaning, from sysexits.h and from shells.
@@ -88,6 +89,7 @@ impl Exec {
             exec: self,
             on_output: Box::new(on_output),
             invocations: AtomicU64::new(0),
+            suspects: Suspects::default(),
         }
     }
 }
@@ -101,6 +103,7 @@ pub struct ExecHandler {
     supervisor: Supervisor,
     on_output: Box<OnOutput>,
     invocations: AtomicU64,
+    suspects: Suspects,
 }
 
 impl ExecHandler {
@@ -116,7 +119,17 @@ impl ExecHandler {
         let went = invocation
             .end(|line| (self.on_output)(message.seq, line))
             .await?;
+        if matches!(went, Went::Ended(..)) {
+            self.suspects.clear(message);
+        }
         Ok((invocation, went))
+    }
+
+    fn unsupervised(&self, message: Message<'_>, reason: &str) -> HandlerError {
+        match self.suspects.add(message) {
+            true => HandlerError::unavailable(reason),
+            false => reason.into(),
+        }
     }
 }
 
@@ -131,10 +144,14 @@ impl Handler for ExecHandler {
             invoked.map_err(|error| self.exec.cannot_start(&error.to_string()))?;
         match went {
             Went::NotStarted(reason) => return Err(self.exec.cannot_start(&reason)),
-            Went::Unsupervised => return Err("the supervisor of its command died".into()),
+            Went::Unsupervised(reason) => return Err(self.unsupervised(message, reason)),
             Went::Ended(ended, stderr) => self.exec.judge(ended, &stderr)?,
         }
-        let lines = effects_file::read(invocation.effects()).map_err(Rejected::new)?;
+        let lines = invocation.read_effects().map_err(|why| match why {
+            Unreadable::NoFolder => HandlerError::unavailable(NO_FOLDER),
+            Unreadable::Missing(reason) => reason.into(),
+            Unreadable::Wrong(reason) => Rejected::new(reason).into(),
+        })?;
         *effects = Effects::parse_lines(&lines).map_err(Rejected::because)?;
         Ok(())
     }

@@ -31,6 +31,8 @@ pub(crate) struct Request {
 pub(crate) enum Report {
     /// The command did not start.
     Failed { reason: String },
+    /// Its time is over, and its group got SIGKILL. The system may still take its time.
+    Killed,
     /// Its first process has ended.
     Ended(Ended),
 }
@@ -127,13 +129,14 @@ impl Leash {
     }
 
     /// Waits until the other end is gone. May be cancelled.
-    pub(crate) async fn gone(&mut self) {
+    pub(crate) async fn gone(&self) {
         let mut bytes = [0; 64];
-        while self
-            .stream
-            .read(&mut bytes)
-            .await
-            .is_ok_and(|count| count > 0)
-        {}
+        while self.stream.readable().await.is_ok() {
+            match self.stream.try_read(&mut bytes) {
+                Ok(0) => return,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
+                _ => {}
+            }
+        }
     }
 }

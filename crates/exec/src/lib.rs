@@ -35,6 +35,7 @@ mod stderr_tail;
 mod stdin_file;
 mod supervisor;
 mod supervisor_process;
+mod suspects;
 mod variables;
 
 pub use handler::{Exec, ExecHandler};

@@ -15,8 +15,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Max searches.
 const MAX_SEARCHES: u32 = 50;
 
-/// Kills the processes of a command, with their groups, until a search finds none. It blocks its
-/// thread. Only Linux tells the environment of a process; elsewhere this does nothing.
+/// Kills the processes of a command, with their groups, until a search finds none. A folder stands for
+/// all commands whose files it has. It blocks its thread. Only Linux tells the environment of a process;
+/// elsewhere this does nothing.
 pub(crate) fn kill(variable: &str, file: &Path) {
     let path = file.as_os_str().as_encoded_bytes();
     let needle = [variable.as_bytes(), b"=", path].concat();
@@ -35,7 +36,7 @@ pub(crate) fn kill(variable: &str, file: &Path) {
     }
 }
 
-/// The processes that have this variable in their environment. A zombie has none.
+/// The processes that have this variable, or a path in it, in their environment. A zombie has none.
 fn processes_with(variable: &[u8]) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -45,7 +46,11 @@ fn processes_with(variable: &[u8]) -> Vec<Pid> {
         // The processes of other users cannot be read.
         let environment = fs::read(entry.path().join("environ")).ok()?;
         let mut variables = environment.split(|byte| *byte == 0);
-        variables.any(|found| found == variable).then_some(pid)
+        let is_it = |found: &[u8]| {
+            let rest = found.strip_prefix(variable);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        variables.any(is_it).then_some(pid)
     };
     entries.flatten().filter_map(pid).collect()
 }

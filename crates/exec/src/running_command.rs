@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::unix::pipe;
 
@@ -42,7 +43,7 @@ impl RunningCommand {
             theirs.as_fd(),
         ];
         if let Err(error) = supervisor.send(descriptors).await {
-            supervisor.died();
+            supervisor.replace();
             return Err(error);
         }
         Ok(Self {
@@ -55,9 +56,9 @@ impl RunningCommand {
         })
     }
 
-    /// The leash says that the supervisor died.
+    /// The supervisor died, or its folder is gone: the next command needs another one.
     pub(crate) fn lost_its_supervisor(&self) {
-        self.supervisor.died();
+        self.supervisor.replace();
     }
 
     /// Whether the supervisor runs that can kill the command.
@@ -65,10 +66,33 @@ impl RunningCommand {
         self.supervisor.is_alive()
     }
 
-    /// The supervisor died: kills the command's processes in its place.
-    pub(crate) async fn kill_orphans(&self) -> io::Result<()> {
-        self.supervisor.died();
-        let (mark, marked) = (self.mark.clone(), self.marked.clone());
+    /// How long the supervisor may take for its report.
+    pub(crate) fn answer_timeout(&self) -> Duration {
+        self.supervisor.answer_timeout
+    }
+
+    /// What kills the command's processes if the supervisor cannot.
+    pub(crate) fn orphan_killer(&self) -> OrphanKiller {
+        OrphanKiller {
+            mark: self.mark.clone(),
+            marked: self.marked.clone(),
+            supervisor: Arc::clone(&self.supervisor),
+        }
+    }
+}
+
+/// Kills the processes of a command in the place of its supervisor.
+pub(crate) struct OrphanKiller {
+    mark: String,
+    marked: PathBuf,
+    supervisor: Arc<SupervisorProcess>,
+}
+
+impl OrphanKiller {
+    /// The supervisor died, or does not answer: kills it, and then the command's processes.
+    pub(crate) async fn kill(self) -> io::Result<()> {
+        self.supervisor.kill();
+        let (mark, marked) = (self.mark, self.marked);
         tokio::task::spawn_blocking(move || orphans::kill(&mark, &marked)).await?;
         Ok(())
     }

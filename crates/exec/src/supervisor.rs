@@ -101,12 +101,19 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
     let Ok(Some(request)) = leash.next::<Request>().await else {
         return;
     };
+    let file = plan.folder.join(&request.file);
+    run(&plan, &request, &file, [stdin, stdout, stderr], leash).await;
+    // It may be gone with its folder, and a source has none.
+    let _ = std::fs::remove_file(file);
+}
+
+/// Starts the command, and ends it when its time is over or its node lets go of it.
+async fn run(plan: &Plan, request: &Request, file: &Path, descriptors: [OwnedFd; 3], leash: Leash) {
     if leash.is_gone() {
         // The node died while its request waited here.
         return;
     }
-    let file = plan.folder.join(&request.file);
-    let mut group = match Group::start(&plan, &request, &file, [stdin, stdout, stderr]) {
+    let mut group = match Group::start(plan, request, file, descriptors) {
         Ok(group) => group,
         Err(error) => {
             let reason = error.to_string();
@@ -114,7 +121,7 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
         }
     };
     tokio::select! {
-        ended = group.end_in_time(&plan) => {
+        ended = group.end_in_time(plan, &leash) => {
             if let Ok(ended) = ended {
                 leash.tell(&Report::Ended(ended));
                 // The node reads the rest of the output, and the effects.
@@ -124,8 +131,6 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
         () = leash.gone() => {}
     }
     group.end().await;
-    // Most commands have no effects, and then there is no file.
-    let _ = std::fs::remove_file(file);
 }
 
 /// The process group of a command. Dropping it kills all its processes.
@@ -166,7 +171,7 @@ impl Group {
 
     /// Waits for the exit of the first process. After the timeout the group gets SIGTERM and, if that
     /// does not help, SIGKILL.
-    async fn end_in_time(&self, plan: &Plan) -> io::Result<Ended> {
+    async fn end_in_time(&self, plan: &Plan, leash: &Leash) -> io::Result<Ended> {
         let exited = |timed_out| async move {
             let cause = self.watch.exited().await?;
             Ok(Ended { cause, timed_out })
@@ -179,6 +184,7 @@ impl Group {
             ended = exited(true) => return ended,
             () = tokio::time::sleep(plan.kill_after) => self.signal(Signal::KILL),
         }
+        leash.tell(&Report::Killed);
         exited(true).await
     }
 

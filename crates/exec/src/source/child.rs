@@ -123,6 +123,8 @@ impl Child {
                 self.command.leash.let_go();
                 Ok(())
             }
+            // A source has no timeout. Its end follows.
+            Some(Report::Killed) => Ok(()),
             Some(Report::Failed { reason }) => {
                 Err(SourceError::Retry(format!("cannot start: {reason}")))
             }
@@ -142,13 +144,13 @@ impl Child {
     }
 
     /// Kills all its processes, and waits until they are dead.
-    pub(super) async fn kill(mut self) {
+    pub(super) async fn kill(self) {
         let is_unknown = self.cause.is_none() && !self.command.is_supervised();
         self.command.leash.let_go();
         let _ = tokio::time::timeout(OUTPUT_TIMEOUT, self.command.leash.gone()).await;
         if is_unknown {
             // It fails only if this runtime ends.
-            let _ = self.command.kill_orphans().await;
+            let _ = self.command.orphan_killer().kill().await;
         }
     }
 }
