@@ -67,6 +67,8 @@ fn kill_9_of_a_node_ends_its_commands_with_all_they_started() {
         pids.len() == 3 && pids.iter().all(|pid| exists(pid)),
         "{pids:?}"
     );
+    let name = fs::read_to_string(format!("/proc/{}/comm", pids[1])).unwrap();
+    assert_eq!(name, "baton-exec\n");
     fleet.kill9(worker).unwrap();
     wait_gone(&pids);
 }
