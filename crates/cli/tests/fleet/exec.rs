@@ -163,6 +163,38 @@ fn effects_of_commands_are_exact_while_their_nodes_are_killed() {
 }
 
 #[test]
+fn effects_of_commands_are_exact_while_their_folders_are_removed() {
+    const MESSAGES: u64 = 200;
+    let server = server();
+    let folder = tempfile::tempdir().unwrap();
+    let command = r#"echo '["INCRBY","counted",1]' >> $BATON_EFFECTS; exit 0"#;
+    let args = format!("--interval 5ms --messages {MESSAGES} --concurrency 3");
+    let mut fleet = fleet_with(0, &server, &args, command);
+    for _ in 0..3 {
+        let tmpdir = folder.path().to_str().unwrap().into();
+        fleet
+            .start_with(baton_processes::Own {
+                env: vec![("TMPDIR".into(), tmpdir)],
+                ..Default::default()
+            })
+            .unwrap();
+    }
+    for round in 1..=4 {
+        let ended = |status: &baton::inspect::Snapshot| status.done >= round * MESSAGES / 6;
+        wait_status(&server, "some to end", ended);
+        for entry in fs::read_dir(folder.path()).unwrap() {
+            // A command may make a file at the same moment.
+            let _ = fs::remove_dir_all(entry.unwrap().path());
+        }
+    }
+    let status = wait_status(&server, "all to end", |status| {
+        status.done + status.failed == MESSAGES
+    });
+    assert_eq!((status.failed, status.balanced), (0, true), "{status:?}");
+    assert_eq!(redis(&server).get("counted"), Ok(MESSAGES));
+}
+
+#[test]
 fn a_worker_runs_as_many_commands_at_once_as_it_has_lanes() {
     let server = server();
     let folder = tempfile::tempdir().unwrap();
