@@ -9,6 +9,7 @@
 //! - `handler` decides what an exit code means for the message.
 //! - `invocation` is one command, as the node sees it: its text, its output, its end.
 //! - `supervisor_process` starts the supervisor and hands commands to it.
+//! - `suspects` remembers which messages were in hand when a supervisor died.
 //! - `supervisor` is the other process. No command outlives its node: when the node dies, however it
 //!   dies, the kernel closes its end of each command's *leash*, a socket, and the supervisor kills the
 //!   command's process group. A parent-death signal would reach the command's first process alone, and
