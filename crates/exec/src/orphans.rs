@@ -18,7 +18,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const MAX_SEARCHES: u32 = 50;
 
 /// Kills the processes of a command, with their groups, until a search finds none. The folder of
-/// effects stands for all its commands. It blocks its thread. Only Linux tells the environment of a process; elsewhere this does nothing.
+/// effects stands for all its commands. It blocks its thread. Only Linux tells the environment of a
+/// process; elsewhere this does nothing.
 pub(crate) fn kill(effects: &Path) {
     let path = effects.as_os_str().as_encoded_bytes();
     let needle = [EFFECTS.as_bytes(), b"=", path].concat();
