@@ -12,6 +12,7 @@
 //! - `running_command` is what a command of a handler and one of a source have in common.
 //! - `source` is the source: one command, which runs as long as its node generates.
 //! - `supervisor_process` starts the supervisor and hands commands to it.
+//! - `suspects` remembers which messages were in hand when a supervisor died.
 //! - `supervisor` is the other process. No command outlives its node: when the node dies, however it
 //!   dies, the kernel closes its end of each command's *leash*, a socket, and the supervisor kills the
 //!   command's process group. A parent-death signal would reach the command's first process alone, and

@@ -34,6 +34,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Runs the supervisor in this process, from start to end. Its stdin is the socket of its node.
 pub fn supervise() -> io::Result<()> {
+    // Else `ps` and `top` have the name of the link to this program, `exe`.
+    #[cfg(target_os = "linux")]
+    rustix::thread::set_name(c"baton-exec")?;
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         // Not ignored but caught, because commands would inherit that they are ignored.
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
