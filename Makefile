@@ -32,7 +32,7 @@ test: setup ## Run every test, on real servers, in a real browser, behind a real
 lint: ## Check the format, and deny every warning
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p baton-fleet --all-targets --features testing,tracing -- -D warnings
+	cargo clippy -p baton-fleet --all-targets --features cron,testing,tracing -- -D warnings
 
 deny: ## Check the dependencies: licenses, duplicates, sources, advisories
 	@scripts/deny
@@ -41,7 +41,7 @@ msrv: ## Check that the product compiles with the oldest Rust it promises
 	@scripts/msrv
 
 doc: ## Build the documentation of the libraries, and deny every warning
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib --features baton-fleet/testing,baton-fleet/tracing
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib --features baton-fleet/cron,baton-fleet/testing,baton-fleet/tracing
 
 package: ## Pack each crate of the product as for a registry, and build it from its package
 	@scripts/package
@@ -81,7 +81,7 @@ chaos: chaos-programs ## Hurt a real fleet for ten minutes; ARGS="--handler exec
 points: chaos-programs ## Let a copy die at each named point of the program, and a fleet go on
 	BATON_CHAOS_PROGRAM=$(abspath $(CHAOS)) cargo test -p baton-chaos -- --ignored
 
-mutants: chaos-programs ## Break the source in 100 ways, one by one; each must be noticed (an hour); ARGS=name
+mutants: chaos-programs ## Break the source in 112 ways, one by one; each must be noticed (an hour); ARGS=name
 	@scripts/setup-servers
 	cargo run --release -p baton-mutants --bin mutants -- $(ARGS)
 

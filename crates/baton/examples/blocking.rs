@@ -2,15 +2,9 @@
 //!
 //! `cargo run --example blocking -- redis://localhost`
 
-use baton::{FleetName, GeneratorWorks, Node, OwnedMessage, Source, Target, blocking};
+use std::time::Duration;
 
-struct Numbers;
-
-impl Source for Numbers {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
-        text.extend_from_slice(format!("message {seq}").as_bytes());
-    }
-}
+use baton::{FleetName, GeneratorWorks, Node, OwnedMessage, Target, blocking, interval};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,10 +18,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         std::fs::write(folder.join(message.key().to_string()), &message.text)?;
         Ok(())
     });
+    let numbers = interval(Duration::from_millis(500), |seq, text| {
+        text.extend_from_slice(format!("message {seq}").as_bytes());
+    });
     let node = Node::builder(FleetName::new("blocking")?)
         .generator_works(GeneratorWorks::Alone)
         .concurrency(8)
-        .build(target, Numbers, archive)?;
+        .build(target, numbers, archive)?;
     node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() })
         .await?;
     Ok(())

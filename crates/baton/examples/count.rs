@@ -3,16 +3,9 @@
 //! `cargo run --example count -- redis://localhost`
 
 use std::io::Write;
+use std::time::Duration;
 
-use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Rejected, Source, Target};
-
-struct Numbers;
-
-impl Source for Numbers {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
-        text.extend_from_slice(format!("message {seq}").as_bytes());
-    }
-}
+use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Rejected, Target, interval};
 
 struct Count;
 
@@ -36,10 +29,13 @@ async fn main() -> Result<(), baton::Error> {
     let url = std::env::args()
         .nth(1)
         .unwrap_or_else(|| "redis://localhost".to_owned());
+    let numbers = interval(Duration::from_millis(500), |seq, text| {
+        text.extend_from_slice(format!("message {seq}").as_bytes());
+    });
     let node = Node::builder(FleetName::new("count")?)
         // Not `println!`, which panics when the disk is full or the reader is gone.
         .on_event(|event| drop(writeln!(std::io::stdout(), "{event:?}")))
-        .build(Target::parse(&url)?, Numbers, Count)?;
+        .build(Target::parse(&url)?, numbers, Count)?;
     node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() })
         .await
 }

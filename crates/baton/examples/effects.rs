@@ -2,17 +2,9 @@
 //!
 //! `cargo run --example effects -- redis://localhost`
 
-use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Rejected, Source, Target};
+use std::time::Duration;
 
-/// Orders of a few customers.
-struct Orders;
-
-impl Source for Orders {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
-        let (customer, amount) = (seq % 3, 10 + seq % 7);
-        text.extend_from_slice(format!("customer{customer} {amount}").as_bytes());
-    }
-}
+use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Rejected, Target, interval};
 
 /// Adds up what each customer ordered.
 struct Totals;
@@ -40,7 +32,11 @@ impl Handler for Totals {
 async fn main() -> Result<(), baton::Error> {
     let url = std::env::args().nth(1);
     let target = Target::parse(url.as_deref().unwrap_or("redis://localhost"))?;
-    let node = Node::builder(FleetName::new("orders")?).build(target, Orders, Totals)?;
+    let orders = interval(Duration::from_millis(500), |seq, text| {
+        let (customer, amount) = (seq % 3, 10 + seq % 7);
+        text.extend_from_slice(format!("customer{customer} {amount}").as_bytes());
+    });
+    let node = Node::builder(FleetName::new("orders")?).build(target, orders, Totals)?;
     node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() })
         .await
 }

@@ -5,20 +5,12 @@
 use std::io::Write;
 use std::time::Duration;
 
-use baton::{Effects, Event, FleetName, Handler, HandlerError, Message, Node, Source, Target};
+use baton::{Effects, Event, FleetName, Handler, HandlerError, Message, Node, Target, interval};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 /// How long the service manager waits before it kills.
 const GRACE: Duration = Duration::from_secs(10);
-
-struct Numbers;
-
-impl Source for Numbers {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
-        text.extend_from_slice(seq.to_string().as_bytes());
-    }
-}
 
 struct Slow;
 
@@ -33,13 +25,16 @@ impl Handler for Slow {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1);
     let target = Target::parse(url.as_deref().unwrap_or("redis://localhost"))?;
+    let numbers = interval(Duration::from_millis(500), |seq, text| {
+        text.extend_from_slice(seq.to_string().as_bytes());
+    });
     let node = Node::builder(FleetName::new("graceful")?)
         .on_event(|event| {
             if let Event::Stopped = event {
                 let _ = writeln!(std::io::stdout(), "stopped in good order");
             }
         })
-        .build(target, Numbers, Slow)?;
+        .build(target, numbers, Slow)?;
 
     let mut terminate = signal(SignalKind::terminate())?;
     let (asked, asked_to_stop) = oneshot::channel();

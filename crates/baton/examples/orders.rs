@@ -3,20 +3,12 @@
 //! `cargo run --example orders -- redis://localhost`, then `redis-cli HGETALL totals`
 
 use std::io::Write;
+use std::time::Duration;
 
 use baton::{
-    Effects, FleetName, GeneratorWorks, Json, Node, OwnedMessage, Rejected, Source, Target, handler,
+    Effects, FleetName, GeneratorWorks, Json, Node, OwnedMessage, Rejected, Target, handler,
+    interval,
 };
-
-struct Orders;
-
-impl Source for Orders {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
-        let customer = ["Ada", "Grace", "Mary"][seq as usize % 3];
-        let order = format!(r#"{{"customer": "{customer}", "amount": {seq}}}"#);
-        text.extend_from_slice(order.as_bytes());
-    }
-}
 
 #[derive(serde::Deserialize)]
 struct Order {
@@ -41,10 +33,15 @@ async fn main() -> Result<(), baton::Error> {
             Ok(effects)
         },
     );
+    let orders = interval(Duration::from_millis(500), |seq, text| {
+        let customer = ["Ada", "Grace", "Mary"][seq as usize % 3];
+        let order = format!(r#"{{"customer": "{customer}", "amount": {seq}}}"#);
+        text.extend_from_slice(order.as_bytes());
+    });
     let node = Node::builder(FleetName::new("orders")?)
         // One copy is enough for a start.
         .generator_works(GeneratorWorks::Alone)
-        .build(target, Orders, total)?;
+        .build(target, orders, total)?;
     node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() })
         .await
 }

@@ -7,15 +7,9 @@
 //! Bring a [`Source`] that makes messages and a handler for them, and run a [`Node`] in every copy:
 //!
 //! ```no_run
-//! use baton::{Effects, FleetName, Json, Node, Rejected, Source, Target, handler};
+//! use std::time::Duration;
 //!
-//! struct Orders;
-//!
-//! impl Source for Orders {
-//!     async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
-//!         text.extend_from_slice(format!(r#"{{"customer": "Ada", "amount": {seq}}}"#).as_bytes());
-//!     }
-//! }
+//! use baton::{Effects, FleetName, Json, Node, Rejected, Target, handler, interval};
 //!
 //! #[derive(serde::Deserialize)]
 //! struct Order {
@@ -24,6 +18,9 @@
 //! }
 //!
 //! # async fn run() -> Result<(), baton::Error> {
+//! let orders = interval(Duration::from_millis(500), |seq, text| {
+//!     text.extend_from_slice(format!(r#"{{"customer": "Ada", "amount": {seq}}}"#).as_bytes());
+//! });
 //! let total = handler(|Json(order): Json<Order>| async move {
 //!     if order.amount > 1_000_000 {
 //!         return Err(Rejected::new("too much").into());
@@ -33,7 +30,7 @@
 //!     Ok(effects)
 //! });
 //! let target = Target::parse("redis://localhost")?;
-//! let node = Node::builder(FleetName::new("orders")?).build(target, Orders, total)?;
+//! let node = Node::builder(FleetName::new("orders")?).build(target, orders, total)?;
 //! node.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await
 //! # }
 //! ```
@@ -43,6 +40,8 @@
 //! 1. **Who generates.** Every node beats. The beat of the node that holds the *lease* renews it; any
 //!    node's beat takes it when its holder is gone. Each new lease has a higher *epoch*, and Redis
 //!    refuses a publish of an older one, so a generator that wakes up late does no harm.
+//!    It publishes what its [`Source`] makes. Where the source stands is stored in the step that
+//!    accepts its messages, so the next generator continues exactly there.
 //! 2. **Who handles.** A worker *claims* messages, runs the handler, and *commits*. The commit ends
 //!    the claim, counts the outcomes and writes the staged [`Effects`] in one atomic step. When a
 //!    worker dies, its claim returns to the queue. A generator handles messages, too, if
@@ -64,6 +63,7 @@
 //! # Examples
 //!
 //! `cargo run --example NAME -- redis://localhost`, with these names:
+//! `readme` is the smallest fleet;
 //! [count](https://docs.rs/crate/baton-fleet/latest/source/examples/count.rs) is a whole fleet member;
 //! `graceful_stop` stops on SIGTERM within a bounded time; `effects` keeps exact totals in Redis;
 //! `orders` handles JSON with a closure; `blocking` calls code that blocks its thread; `drain` takes
@@ -89,6 +89,7 @@ mod inspector;
 mod node;
 mod observe;
 mod payload;
+mod source;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -98,12 +99,17 @@ pub use inspector::Inspector;
 pub use node::Node;
 pub use node::backoff::Backoff;
 pub use node::builder::NodeBuilder;
-pub use node::config::{GeneratorWorks, Missed};
+pub use node::config::{GeneratorWorks, Roles};
 pub use node::event::Event;
-pub use node::handler::{Handler, Key, Message, Source};
+pub use node::handler::{Handler, Key, Message};
 pub use node::handler_error::{HandlerError, Rejected};
 pub use node::warning::Warning;
 pub use payload::{Json, OwnedMessage, Payload};
+pub use source::{
+    Batch, FleetClock, Flow, Interval, Missed, Position, Source, SourceError, interval,
+};
+#[cfg(feature = "cron")]
+pub use source::{Cron, CronError, CronSpec};
 
 /// What an [`Inspector`] and a watch return.
 pub mod inspect {

@@ -4,23 +4,20 @@
 //! use std::time::Duration;
 //!
 //! use baton::testing::TestFleet;
-//! use baton::{Effects, Json, handler};
-//! # struct Orders;
-//! # impl baton::Source for Orders {
-//! #     async fn generate(&mut self, _: u64, _: &mut Vec<u8>) {}
-//! # }
+//! use baton::{Effects, Json, handler, interval};
 //!
 //! # async fn test() -> baton::testing::Result<()> {
 //! let mut fleet = TestFleet::start(
 //!     3,
-//!     |settings| settings.interval(Duration::ZERO).messages(1000),
+//!     |settings| settings.messages(1000),
 //!     || {
 //!         let count = handler(|Json(amount): Json<i64>| async move {
 //!             let mut effects = Effects::default();
 //!             effects.incr_by("total", amount);
 //!             Ok(effects)
 //!         });
-//!         (Orders, count)
+//!         let ones = interval(Duration::ZERO, |_, text| text.push(b'1'));
+//!         (ones, count)
 //!     },
 //! )?;
 //! let generator = fleet.generator().await?;

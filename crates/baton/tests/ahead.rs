@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use baton::{
     Effects, FleetName, Handler, HandlerError, Inspector, Message, Node, NodeBuilder, Source,
-    Target,
+    Target, interval,
 };
 use baton_server::PrivateServer;
 use redis::Commands;
@@ -20,12 +20,10 @@ use tokio::task::JoinHandle;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const FLEET: &str = "ahead";
 
-struct Numbers;
-
-impl Source for Numbers {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
+fn numbers() -> impl Source {
+    interval(Duration::ZERO, |seq, text| {
         text.extend_from_slice(seq.to_string().as_bytes());
-    }
+    })
 }
 
 fn key(name: &str) -> String {
@@ -65,7 +63,6 @@ impl Fleet {
         let target = Target::parse(&server.url()).unwrap();
         let name = FleetName::new(FLEET).unwrap();
         let settings = Node::builder(name.clone())
-            .interval(Duration::ZERO)
             .messages(messages)
             .max_pending(messages);
         let inspector = Inspector::connect(&target, &name).await.unwrap();
@@ -110,7 +107,7 @@ impl Fleet {
 }
 
 fn start(settings: &NodeBuilder, target: &Target, handler: impl Handler) -> Running {
-    let node = settings.clone().build(target.clone(), Numbers, handler);
+    let node = settings.clone().build(target.clone(), numbers(), handler);
     let node = node.unwrap();
     let (stop, stopped) = oneshot::channel();
     let stopped = async { stopped.await.unwrap_or_default() };

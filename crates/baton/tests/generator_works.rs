@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use baton::inspect::Snapshot;
 use baton::{
     Backoff, Effects, Event, FleetName, GeneratorWorks, Handler, HandlerError, Inspector, Message,
-    Node, NodeBuilder, Source, Target, Warning,
+    Node, NodeBuilder, Source, Target, Warning, interval,
 };
 use baton_server::PrivateServer;
 use redis::Commands;
@@ -23,12 +23,10 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two looks at a condition.
 const PAUSE: Duration = Duration::from_millis(5);
 
-struct Numbers;
-
-impl Source for Numbers {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
+fn numbers(every: Duration) -> impl Source {
+    interval(every, |seq, text| {
         text.extend_from_slice(seq.to_string().as_bytes());
-    }
+    })
 }
 
 /// Handles each message in this time.
@@ -49,6 +47,8 @@ struct Fleet {
     server: PrivateServer,
     target: Target,
     settings: NodeBuilder,
+    /// The time between two messages.
+    every: Duration,
     inspector: Inspector,
 }
 
@@ -59,12 +59,16 @@ impl Fleet {
         let name = FleetName::new("small").unwrap();
         Self {
             inspector: Inspector::connect(&target, &name).await.unwrap(),
-            settings: Node::builder(name)
-                .interval(Duration::from_millis(5))
-                .generator_works(works),
+            settings: Node::builder(name).generator_works(works),
+            every: Duration::from_millis(5),
             server,
             target,
         }
+    }
+
+    fn every(mut self, ms: u64) -> Self {
+        self.every = Duration::from_millis(ms);
+        self
     }
 
     fn with(mut self, change: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Self {
@@ -78,7 +82,7 @@ impl Fleet {
         let settings = self.settings.clone();
         let node = settings
             .on_event(move |event| log.lock().unwrap().push((Instant::now(), event.clone())))
-            .build(self.target.clone(), Numbers, handler)
+            .build(self.target.clone(), numbers(self.every), handler)
             .unwrap();
         let (stop, stopped) = oneshot::channel();
         Copy {
@@ -190,8 +194,9 @@ async fn a_message_is_handled_when_it_is_published_and_not_with_the_next_beat() 
     // A lone generator beats once per second at least, and with this lease no more often.
     let fleet = fleet.with(|settings| {
         let settings = settings.lease_ttl(Duration::from_secs(60));
-        settings.interval(Duration::from_millis(700)).messages(6)
+        settings.messages(6)
     });
+    let fleet = fleet.every(700);
     let copy = fleet.start(QUICK);
     let snapshot = fleet.until("all ended", |at| at.done == 6).await;
     let latency = copy.max_latency();
@@ -204,7 +209,7 @@ async fn a_message_is_handled_when_it_is_published_and_not_with_the_next_beat() 
 async fn a_lone_generator_stops_working_when_a_worker_comes_and_works_again_when_it_dies() {
     let fleet = Fleet::new(GeneratorWorks::Alone).await;
     // The worker is too slow for these messages: a generator that worked on would get some.
-    let fleet = fleet.with(|settings| settings.interval(Duration::from_millis(20)));
+    let fleet = fleet.every(20);
     let first = fleet.start(QUICK);
     fleet.until("work alone", |at| at.done > 20).await;
     let second = fleet.start(Takes(Duration::from_millis(50)));
@@ -230,10 +235,8 @@ async fn a_lone_generator_stops_working_when_a_worker_comes_and_works_again_when
 async fn the_lanes_of_an_idle_worker_that_becomes_a_lone_generator_leave_the_bell_at_once() {
     let fleet = Fleet::new(GeneratorWorks::Alone).await;
     // The new generator beats once per second: long enough to tell a beat from a publish.
-    let fleet = fleet.with(|settings| {
-        let settings = settings.lease_ttl(Duration::from_secs(60)).concurrency(3);
-        settings.interval(Duration::from_millis(50))
-    });
+    let fleet = fleet.with(|settings| settings.lease_ttl(Duration::from_secs(60)).concurrency(3));
+    let fleet = fleet.every(50);
     let first = fleet.start(QUICK);
     until("the first generates", || first.generates()).await;
     let second = fleet.start(QUICK);
@@ -250,7 +253,7 @@ async fn the_lanes_of_an_idle_worker_that_becomes_a_lone_generator_leave_the_bel
 #[tokio::test]
 async fn a_generator_that_always_works_does_so_beside_workers() {
     let fleet = Fleet::new(GeneratorWorks::Always).await;
-    let fleet = fleet.with(|settings| settings.interval(Duration::from_millis(2)));
+    let fleet = fleet.every(2);
     let copies = [fleet.start(QUICK), fleet.start(QUICK)];
     let work = || copies.iter().all(|copy| copy.handled() > 50);
     until("both work", work).await;
@@ -319,7 +322,7 @@ async fn a_generator_publishes_in_the_middle_of_a_batch_whose_handler_never_wait
     let batches = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::new(Mutex::new(BTreeMap::new()));
     let (packs, ended) = (Arc::clone(&published), Arc::clone(&batches));
-    let settings = fleet.settings.clone().interval(Duration::ZERO);
+    let settings = fleet.settings.clone();
     let settings = settings.max_pending(100_000);
     let node = settings
         .on_event(move |event| match *event {
@@ -329,7 +332,7 @@ async fn a_generator_publishes_in_the_middle_of_a_batch_whose_handler_never_wait
         })
         .build(
             fleet.target.clone(),
-            Numbers,
+            numbers(Duration::ZERO),
             Busy {
                 published,
                 seen: Arc::clone(&seen),
@@ -348,10 +351,8 @@ async fn a_generator_publishes_in_the_middle_of_a_batch_whose_handler_never_wait
 #[tokio::test]
 async fn a_working_generator_that_stops_resigns_before_its_handler_has_ended() {
     let fleet = Fleet::new(GeneratorWorks::Always).await;
-    let fleet = fleet.with(|settings| {
-        let settings = settings.lease_ttl(Duration::from_secs(60));
-        settings.interval(Duration::from_millis(20))
-    });
+    let fleet = fleet.with(|settings| settings.lease_ttl(Duration::from_secs(60)));
+    let fleet = fleet.every(20);
     let first = fleet.start(Takes(Duration::from_secs(3600)));
     fleet.until("a handler runs", |at| at.claimed > 0).await;
     let second = fleet.start(QUICK);
@@ -418,8 +419,9 @@ async fn a_lone_generator_tries_a_message_again_when_it_is_due_and_not_with_the_
     let fleet = fleet.with(|settings| {
         let settings = settings.lease_ttl(Duration::from_secs(60));
         let settings = settings.backoff(Backoff::new(WAIT, WAIT));
-        settings.interval(Duration::from_millis(70)).messages(15)
+        settings.messages(15)
     });
+    let fleet = fleet.every(70);
     let handler = FailsOnce::default();
     let copy = fleet.start(handler.clone());
     let snapshot = fleet.until("all ended", |at| at.done == 15).await;

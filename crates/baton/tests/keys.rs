@@ -7,25 +7,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Source, Target};
+use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Source, Target, interval};
 use baton_server::PrivateServer;
 use tokio::sync::oneshot;
 
 /// No condition takes longer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// A generator keeps 8 MiB of what it published, and publishes that again under new numbers.
+/// A generator keeps 8 MiB of what it published, and publishes that again. What comes before is lost.
 const TEXT_BYTES: usize = 64 << 10;
 const MESSAGES: usize = 400;
 
-/// Makes a text that no other message has.
-struct Unique(Arc<AtomicU64>);
-
-impl Source for Unique {
-    async fn generate(&mut self, _: u64, text: &mut Vec<u8>) {
-        let number = self.0.fetch_add(1, Ordering::Relaxed);
+/// Makes texts that no other message has.
+fn unique(made: Arc<AtomicU64>) -> impl Source {
+    interval(Duration::ZERO, move |_, text| {
+        let number = made.fetch_add(1, Ordering::Relaxed);
         text.extend_from_slice(format!("{number:08}").as_bytes());
         text.resize(TEXT_BYTES, b'x');
-    }
+    })
 }
 
 /// What the handlers got: the texts of each key and of each number.
@@ -75,13 +73,11 @@ impl Seen {
 async fn a_number_that_gets_another_text_gets_another_key() {
     let server = PrivateServer::builder().start().unwrap();
     let target = Target::parse(&server.url()).unwrap();
-    let settings = Node::builder(FleetName::new("keys").unwrap())
-        .interval(Duration::ZERO)
-        .max_pending(50);
+    let settings = Node::builder(FleetName::new("keys").unwrap()).max_pending(50);
     let (seen, made) = (Seen::default(), Arc::new(AtomicU64::new(0)));
     let mut nodes = Vec::new();
     for _ in 0..2 {
-        let source = Unique(Arc::clone(&made));
+        let source = unique(Arc::clone(&made));
         let node = settings.clone().build(target.clone(), source, seen.clone());
         let node = node.unwrap();
         let (stop, stopped) = oneshot::channel();

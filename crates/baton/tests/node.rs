@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use baton::inspect::Snapshot;
 use baton::{
     Effects, Event, FailedMessage, FleetName, Handler, HandlerError, Inspector, Message, Node,
-    NodeBuilder, Rejected, Source, Target,
+    NodeBuilder, Rejected, Source, Target, interval,
 };
 use baton_protocol::record;
 use baton_server::PrivateServer;
@@ -20,12 +20,10 @@ use tokio::sync::Notify;
 /// No condition takes longer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-struct Numbers;
-
-impl Source for Numbers {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
+fn numbers() -> impl Source {
+    interval(Duration::ZERO, |seq, text| {
         text.extend_from_slice(format!("message {seq}").as_bytes());
-    }
+    })
 }
 
 /// Runs two nodes with this handler until so many messages have ended; returns the snapshot then.
@@ -46,9 +44,7 @@ async fn run_fleet_with<H: Handler + Clone>(
 ) -> Snapshot {
     let target = Target::parse(&server.url()).unwrap();
     let fleet = FleetName::new("library").unwrap();
-    let settings = Node::builder(fleet.clone())
-        .interval(Duration::ZERO)
-        .messages(messages);
+    let settings = Node::builder(fleet.clone()).messages(messages);
     let settings = change(settings);
     let stop = Arc::new(Notify::new());
     let reported = Arc::new(AtomicU64::new(0));
@@ -60,7 +56,7 @@ async fn run_fleet_with<H: Handler + Clone>(
                     reported.fetch_add(last - first + 1, Ordering::Relaxed);
                 }
             });
-            let node = settings.build(target.clone(), Numbers, handler.clone());
+            let node = settings.build(target.clone(), numbers(), handler.clone());
             let node = node.unwrap();
             tokio::spawn(node.run(async move { stop.notified().await }))
         })

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use baton::inspect::{Meter, Snapshot};
 use baton::{
     Backoff, Effects, Event, FailedMessage, FleetName, Handler, HandlerError, Inspector, Message,
-    Node, NodeBuilder, Source, Target, Warning,
+    Node, NodeBuilder, Source, Target, Warning, interval,
 };
 use baton_protocol::record;
 use baton_server::PrivateServer;
@@ -25,12 +25,10 @@ const SHORT: Duration = Duration::from_millis(20);
 /// A backoff that ends after every test.
 const LONG: Duration = Duration::from_secs(600);
 
-struct Numbers;
-
-impl Source for Numbers {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
+fn numbers() -> impl Source {
+    interval(Duration::ZERO, |seq, text| {
         text.extend_from_slice(format!("message {seq}").as_bytes());
-    }
+    })
 }
 
 /// A handler that is a function of the message.
@@ -82,7 +80,6 @@ impl Fleet {
         let events = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&events);
         let settings = Node::builder(name.clone())
-            .interval(Duration::ZERO)
             .messages(messages)
             .backoff(Backoff::new(SHORT, SHORT))
             .on_event(move |event| seen.lock().unwrap().push(event.clone()));
@@ -140,7 +137,7 @@ impl Fleet {
 }
 
 fn start(settings: &NodeBuilder, target: &Target, handler: impl Handler) -> Running {
-    let node = settings.clone().build(target.clone(), Numbers, handler);
+    let node = settings.clone().build(target.clone(), numbers(), handler);
     let node = node.unwrap();
     let (stop, stopped) = oneshot::channel();
     let stopped = async { stopped.await.unwrap_or_default() };

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use baton::testing::{Result, TestFleet};
-use baton::{OwnedMessage, Rejected, Source, handler};
+use baton::{OwnedMessage, Rejected, Source, handler, interval};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -71,12 +71,10 @@ impl Subscriber for Collector {
     }
 }
 
-struct Numbers;
-
-impl Source for Numbers {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
+fn numbers() -> impl Source {
+    interval(Duration::ZERO, |seq, text| {
         text.extend_from_slice(seq.to_string().as_bytes());
-    }
+    })
 }
 
 #[tokio::test]
@@ -84,9 +82,9 @@ async fn each_message_has_a_span_with_its_outcome_and_its_handler_runs_in_it() -
     tracing::subscriber::set_global_default(Collector)?;
     let mut fleet = TestFleet::start(
         2,
-        |settings| settings.interval(Duration::ZERO).messages(3),
+        |settings| settings.messages(3),
         || {
-            let numbers = handler(|message: OwnedMessage| async move {
+            let handler = handler(|message: OwnedMessage| async move {
                 // Another thread or task may run in between.
                 tokio::task::yield_now().await;
                 tracing::info!(target: "spans", said = message.seq);
@@ -95,7 +93,7 @@ async fn each_message_has_a_span_with_its_outcome_and_its_handler_runs_in_it() -
                     _ => Ok(()),
                 }
             });
-            (Numbers, numbers)
+            (numbers(), handler)
         },
     )?;
     fleet.all_ended(3).await?;

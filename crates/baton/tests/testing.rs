@@ -7,38 +7,32 @@ use std::time::Duration;
 
 use baton::inspect::{NodeRole, Snapshot};
 use baton::testing::{Result, TestFleet};
-use baton::{Effects, Json, OwnedMessage, Rejected, Source, blocking, handler};
+use baton::{Effects, Json, OwnedMessage, Rejected, Source, blocking, handler, interval};
 use redis::Commands;
 
 /// An amount per message, and now and then a text that is none.
-struct Amounts;
-
-impl Source for Amounts {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
+fn amounts() -> impl Source {
+    interval(Duration::from_millis(1), |seq, text| {
         let amount = if seq.is_multiple_of(100) {
             "much".to_owned()
         } else {
             seq.to_string()
         };
         text.extend_from_slice(amount.as_bytes());
-    }
+    })
 }
 
 fn start(nodes: usize, messages: u64) -> Result<TestFleet> {
     TestFleet::start(
         nodes,
-        |settings| {
-            settings
-                .interval(Duration::from_millis(1))
-                .messages(messages)
-        },
+        |settings| settings.messages(messages),
         || {
             let sum = handler(|Json(amount): Json<i64>| async move {
                 let mut effects = Effects::default();
                 effects.incr_by("total", amount);
                 Ok(effects)
             });
-            (Amounts, sum)
+            (amounts(), sum)
         },
     )
 }
@@ -104,7 +98,7 @@ async fn a_condition_that_does_not_come_true_is_an_error_with_the_snapshot() -> 
 
 #[tokio::test]
 async fn settings_that_cannot_work_are_an_error() {
-    let parts = || (Amounts, handler(|_: OwnedMessage| async { Ok(()) }));
+    let parts = || (amounts(), handler(|_: OwnedMessage| async { Ok(()) }));
     let fleet = TestFleet::start(1, |settings| settings.concurrency(0), parts);
     assert!(
         fleet
@@ -127,12 +121,7 @@ async fn a_fleet_that_is_dropped_leaves_no_server_behind() -> Result<()> {
 async fn a_blocking_closure_of_many_lanes_works_on_a_node_with_one_thread() -> Result<()> {
     let mut fleet = TestFleet::start(
         2,
-        |settings| {
-            settings
-                .interval(Duration::ZERO)
-                .messages(200)
-                .concurrency(20)
-        },
+        |settings| settings.messages(200).concurrency(20),
         || {
             let waits = blocking(|message: OwnedMessage| {
                 std::thread::sleep(Duration::from_millis(20));
@@ -141,7 +130,7 @@ async fn a_blocking_closure_of_many_lanes_works_on_a_node_with_one_thread() -> R
                     false => Ok(()),
                 }
             });
-            (Amounts, waits)
+            (amounts(), waits)
         },
     )?;
     let snapshot = fleet.all_ended(200).await?;

@@ -1,6 +1,7 @@
 //! The command line: every command, every flag, and their help.
 
 mod connection;
+mod cron;
 mod failed;
 pub(crate) mod handler;
 mod help;
@@ -8,6 +9,7 @@ mod http;
 pub(crate) mod old_spellings;
 mod push;
 pub(crate) mod run;
+pub(crate) mod source;
 mod switch;
 
 use std::ffi::OsString;
@@ -19,6 +21,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use connection::ConnectionArgs;
+pub(crate) use cron::CronCommand;
 pub(crate) use failed::{ErrorsArgs, FilterArgs, GroupBy, SettleArgs, Since};
 pub(crate) use http::WebArgs;
 pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
@@ -92,6 +95,9 @@ pub(crate) enum Command {
     /// Also frees the lease of a dead generator. You never need it: the fleet does the same by
     /// itself a little later. It loses no message.
     Clean,
+    /// Explain a cron expression, as `run --cron` takes it
+    #[command(subcommand)]
+    Cron(CronCommand),
     /// Control the server that `baton run` starts if no Redis answers
     #[command(subcommand)]
     Server(ServerCommand),
@@ -282,7 +288,10 @@ mod tests {
         fn check(command: &clap::Command) {
             let read = command.get_arguments().filter_map(clap::Arg::get_env);
             for variable in read {
-                let is_theirs = baton_exec::VARIABLES.iter().any(|name| variable == *name);
+                let mut theirs = baton_exec::VARIABLES
+                    .iter()
+                    .chain(&baton_exec::SOURCE_VARIABLES);
+                let is_theirs = theirs.any(|name| variable == *name);
                 assert!(!is_theirs, "{}", variable.display());
             }
             command.get_subcommands().for_each(check);

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 mod clean;
 mod completions;
+mod cron;
 pub(crate) mod demo;
 mod errors;
 mod get_errors;
@@ -33,6 +34,7 @@ pub(crate) fn execute(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Top => top::run(connection),
         Command::Web(args) => web::run(connection, args),
         Command::Clean => clean::run(connection),
+        Command::Cron(command) => cron::run(command),
         Command::Server(command) => server::run(connection, command),
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(connection, args),

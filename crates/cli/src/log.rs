@@ -29,6 +29,8 @@ pub(crate) enum Entry<'a> {
     Event(&'a Event),
     /// The command that handles this message printed this line.
     Output { seq: u64, line: &'a [u8] },
+    /// The command that is the source printed this line.
+    SourceOutput(&'a [u8]),
     /// The log dropped this many lines here.
     Gap(u64),
 }
@@ -56,6 +58,11 @@ impl Log {
     /// Takes a line that the command of a message printed. It never waits for the output.
     pub(crate) fn tell_output(&self, seq: u64, line: &[u8]) {
         self.append(&Entry::Output { seq, line });
+    }
+
+    /// Takes a line that the source's command printed. It never waits for the output.
+    pub(crate) fn tell_source_output(&self, line: &[u8]) {
+        self.append(&Entry::SourceOutput(line));
     }
 
     fn append(&self, entry: &Entry<'_>) {
@@ -208,10 +215,14 @@ mod tests {
         ]
     }
 
-    /// All events, an output and a gap.
+    /// All events, outputs and a gap.
     pub(super) fn entries(events: &[Event]) -> impl Iterator<Item = Entry<'_>> {
         let line = "tab\tand grün".as_bytes();
-        let others = [Entry::Output { seq: 17, line }, Entry::Gap(12)];
+        let others = [
+            Entry::Output { seq: 17, line },
+            Entry::SourceOutput(line),
+            Entry::Gap(12),
+        ];
         events.iter().map(Entry::Event).chain(others)
     }
 

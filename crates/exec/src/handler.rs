@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use baton::{Effects, Handler, HandlerError, Message, Rejected};
-use signal_hook::low_level::signal_name;
 
-use crate::effects_file;
+use crate::effects_file::{NO_FOLDER, Unreadable};
 use crate::invocation::{Invocation, Went};
-use crate::leash::{Cause, Ended};
+use crate::leash::{Cause, Ended, Request};
 use crate::plan::Plan;
 use crate::supervisor_process::Supervisor;
+use crate::suspects::Suspects;
+use crate::variables;
 
 /// Exit codes with a meaning, from sysexits.h and from shells.
 const EX_DATAERR: i32 = 65;
@@ -88,6 +89,7 @@ impl Exec {
             exec: self,
             on_output: Box::new(on_output),
             invocations: AtomicU64::new(0),
+            suspects: Suspects::default(),
         }
     }
 }
@@ -101,17 +103,33 @@ pub struct ExecHandler {
     supervisor: Supervisor,
     on_output: Box<OnOutput>,
     invocations: AtomicU64,
+    suspects: Suspects,
 }
 
 impl ExecHandler {
     async fn invoke(&self, message: Message<'_>) -> io::Result<(Invocation, Went)> {
         let supervisor = self.supervisor.process()?;
-        let effects = self.invocations.fetch_add(1, Ordering::Relaxed);
-        let mut invocation = Invocation::start(supervisor, message, effects.to_string()).await?;
+        let number = self.invocations.fetch_add(1, Ordering::Relaxed);
+        let request = Request {
+            variables: variables::of(message, self.exec.timeout),
+            mark: variables::EFFECTS.to_owned(),
+            file: number.to_string(),
+        };
+        let mut invocation = Invocation::start(supervisor, message.text, request).await?;
         let went = invocation
             .end(|line| (self.on_output)(message.seq, line))
             .await?;
+        if matches!(went, Went::Ended(..)) {
+            self.suspects.clear(message);
+        }
         Ok((invocation, went))
+    }
+
+    fn unsupervised(&self, message: Message<'_>, reason: &str) -> HandlerError {
+        match self.suspects.add(message) {
+            true => HandlerError::unavailable(reason),
+            false => reason.into(),
+        }
     }
 }
 
@@ -126,10 +144,14 @@ impl Handler for ExecHandler {
             invoked.map_err(|error| self.exec.cannot_start(&error.to_string()))?;
         match went {
             Went::NotStarted(reason) => return Err(self.exec.cannot_start(&reason)),
-            Went::Unsupervised => return Err("the supervisor of its command died".into()),
+            Went::Unsupervised(reason) => return Err(self.unsupervised(message, reason)),
             Went::Ended(ended, stderr) => self.exec.judge(ended, &stderr)?,
         }
-        let lines = effects_file::read(&invocation.effects).map_err(Rejected::new)?;
+        let lines = invocation.read_effects().map_err(|why| match why {
+            Unreadable::NoFolder => HandlerError::unavailable(NO_FOLDER),
+            Unreadable::Missing(reason) => reason.into(),
+            Unreadable::Wrong(reason) => Rejected::new(reason).into(),
+        })?;
         *effects = Effects::parse_lines(&lines).map_err(Rejected::because)?;
         Ok(())
     }
@@ -156,13 +178,9 @@ impl Exec {
     }
 
     fn reason(&self, ended: Ended, stderr: &str) -> String {
-        let mut reason = match (ended.timed_out, ended.cause) {
-            (true, _) => format!("timed out after {:?}", self.timeout),
-            (_, Cause::Exit(code)) => format!("exit code {code}"),
-            (_, Cause::Signal(signal)) => match signal_name(signal) {
-                Some(name) => format!("killed by {name}"),
-                None => format!("killed by signal {signal}"),
-            },
+        let mut reason = match ended.timed_out {
+            true => format!("timed out after {:?}", self.timeout),
+            false => ended.cause.to_string(),
         };
         if !stderr.is_empty() {
             // Writing to a string cannot fail.

@@ -4,10 +4,11 @@
 //! node lets go of its end, because it has what it needs, because it stops or because it died, the
 //! supervisor kills what is left of the command.
 
-use std::io;
+use std::{fmt, io};
 
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use signal_hook::low_level::signal_name;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 
@@ -17,14 +18,12 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 /// What the node asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request {
-    /// The message's sequence number.
-    pub(crate) seq: u64,
-    /// Its idempotency key.
-    pub(crate) key: String,
-    /// Which attempt it is.
-    pub(crate) attempt: u64,
-    /// The name of its effects file.
-    pub(crate) effects: String,
+    /// What the command's environment has beside the node's.
+    pub(crate) variables: Vec<(String, String)>,
+    /// One more variable: the path of a file that no other command has.
+    pub(crate) mark: String,
+    /// The name of that file.
+    pub(crate) file: String,
 }
 
 /// What the supervisor reports.
@@ -32,6 +31,8 @@ pub(crate) struct Request {
 pub(crate) enum Report {
     /// The command did not start.
     Failed { reason: String },
+    /// Its time is over, and its group got SIGKILL. The system may still take its time.
+    Killed,
     /// Its first process has ended.
     Ended(Ended),
 }
@@ -51,6 +52,18 @@ pub(crate) enum Cause {
     Exit(i32),
     /// This signal killed it.
     Signal(i32),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => match signal_name(*signal) {
+                Some(name) => write!(f, "killed by {name}"),
+                None => write!(f, "killed by signal {signal}"),
+            },
+        }
+    }
 }
 
 /// A value as a line.
@@ -102,6 +115,13 @@ impl Leash {
         }
     }
 
+    /// Lets go of the command, so that the supervisor kills what is left of it. The leash still says
+    /// when that is done.
+    pub(crate) fn let_go(&self) {
+        // It fails if the other end is gone.
+        let _ = shutdown(&self.stream, Shutdown::Write);
+    }
+
     /// Whether the other end is gone already.
     pub(crate) fn is_gone(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -109,13 +129,14 @@ impl Leash {
     }
 
     /// Waits until the other end is gone. May be cancelled.
-    pub(crate) async fn gone(&mut self) {
+    pub(crate) async fn gone(&self) {
         let mut bytes = [0; 64];
-        while self
-            .stream
-            .read(&mut bytes)
-            .await
-            .is_ok_and(|count| count > 0)
-        {}
+        while self.stream.readable().await.is_ok() {
+            match self.stream.try_read(&mut bytes) {
+                Ok(0) => return,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
+                _ => {}
+            }
+        }
     }
 }

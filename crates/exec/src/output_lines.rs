@@ -9,8 +9,9 @@ pub(crate) const MAX_OUTPUT_BYTES: usize = 1 << 20;
 const REST: &str = "…";
 
 /// The lines of an output that comes in pieces.
-#[derive(Default)]
 pub(crate) struct OutputLines {
+    /// Max bytes that are taken.
+    max_bytes: usize,
     /// The beginning of a line whose end has not come.
     line: Vec<u8>,
     /// Whether a part of that line is left out.
@@ -21,10 +22,31 @@ pub(crate) struct OutputLines {
     left_out: u64,
 }
 
+impl Default for OutputLines {
+    fn default() -> Self {
+        Self::at_most(MAX_OUTPUT_BYTES)
+    }
+}
+
 impl OutputLines {
+    /// The lines of a command that runs on and on.
+    pub(crate) fn endless() -> Self {
+        Self::at_most(usize::MAX)
+    }
+
+    fn at_most(max_bytes: usize) -> Self {
+        Self {
+            max_bytes,
+            line: Vec::new(),
+            cut: false,
+            taken: 0,
+            left_out: 0,
+        }
+    }
+
     /// Takes a piece, and passes on the lines that it ends.
     pub(crate) fn push(&mut self, piece: &[u8], mut take: impl FnMut(&[u8])) {
-        let room = MAX_OUTPUT_BYTES - self.taken;
+        let room = self.max_bytes - self.taken;
         let (mut piece, rest) = piece.split_at(piece.len().min(room));
         self.taken += piece.len();
         self.left_out += rest.len() as u64;

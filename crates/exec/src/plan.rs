@@ -1,4 +1,4 @@
-//! What a supervisor does with every message: the command, its time, where its effects go.
+//! What a supervisor does with every request: the command, its time, where its file is.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ pub(crate) struct Plan {
     pub(crate) timeout: Duration,
     /// How long it may run on after SIGTERM.
     pub(crate) kill_after: Duration,
-    /// The folder of the effects files. The supervisor removes it at its end.
+    /// The folder of the commands' files. The supervisor removes it at its end.
     pub(crate) folder: PathBuf,
 }
 

@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -25,7 +25,6 @@ use crate::descriptors;
 use crate::exit_watch::ExitWatch;
 use crate::leash::{Ended, Leash, Report, Request};
 use crate::plan::Plan;
-use crate::variables;
 
 /// How often and at which pace the supervisor tries to remove its folder: a dying process may still
 /// create a file in it.
@@ -35,13 +34,20 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Runs the supervisor in this process, from start to end. Its stdin is the socket of its node.
 pub fn supervise() -> io::Result<()> {
+    // Else `ps` and `top` have the name of the link to this program, `exe`.
+    #[cfg(target_os = "linux")]
+    rustix::thread::set_name(c"baton-exec")?;
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         // Not ignored but caught, because commands would inherit that they are ignored.
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     let control = io::stdin().as_fd().try_clone_to_owned()?;
     let control = std::os::unix::net::UnixStream::from(control);
-    let plan = Arc::new(Plan::read(&control)?);
+    let plan = match Plan::read(&control) {
+        // The node died before it could say what to do.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+        plan => Arc::new(plan?),
+    };
     // A file system without locks has no cleaner that respects them either.
     let _locked = lock(&plan.folder).ok();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -98,12 +104,19 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
     let Ok(Some(request)) = leash.next::<Request>().await else {
         return;
     };
+    let file = plan.folder.join(&request.file);
+    run(&plan, &request, &file, [stdin, stdout, stderr], leash).await;
+    // It may be gone with its folder, and a source has none.
+    let _ = std::fs::remove_file(file);
+}
+
+/// Starts the command, and ends it when its time is over or its node lets go of it.
+async fn run(plan: &Plan, request: &Request, file: &Path, descriptors: [OwnedFd; 3], leash: Leash) {
     if leash.is_gone() {
         // The node died while its request waited here.
         return;
     }
-    let effects = plan.folder.join(&request.effects);
-    let mut group = match Group::start(&plan, &request, &effects, [stdin, stdout, stderr]) {
+    let mut group = match Group::start(plan, request, file, descriptors) {
         Ok(group) => group,
         Err(error) => {
             let reason = error.to_string();
@@ -111,7 +124,7 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
         }
     };
     tokio::select! {
-        ended = group.end_in_time(&plan) => {
+        ended = group.end_in_time(plan, &leash) => {
             if let Ok(ended) = ended {
                 leash.tell(&Report::Ended(ended));
                 // The node reads the rest of the output, and the effects.
@@ -121,8 +134,6 @@ async fn attend(plan: Arc<Plan>, [stdin, stdout, stderr, leash]: [OwnedFd; descr
         () = leash.gone() => {}
     }
     group.end().await;
-    // Most commands have no effects, and then there is no file.
-    let _ = std::fs::remove_file(effects);
 }
 
 /// The process group of a command. Dropping it kills all its processes.
@@ -138,15 +149,14 @@ impl Group {
     fn start(
         plan: &Plan,
         request: &Request,
-        effects: &Path,
+        file: &Path,
         [stdin, stdout, stderr]: [OwnedFd; 3],
     ) -> io::Result<Self> {
         let (program, arguments) = plan.words.split_first().ok_or(io::ErrorKind::NotFound)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let deadline = now.unwrap_or_default().saturating_add(plan.timeout);
         let child = Command::new(program)
             .args(arguments)
-            .envs(variables::of(request, deadline, effects))
+            .envs(request.variables.iter().map(|(name, value)| (name, value)))
+            .env(&request.mark, file)
             .stdin(stdin)
             .stdout(stdout)
             .stderr(stderr)
@@ -164,7 +174,7 @@ impl Group {
 
     /// Waits for the exit of the first process. After the timeout the group gets SIGTERM and, if that
     /// does not help, SIGKILL.
-    async fn end_in_time(&self, plan: &Plan) -> io::Result<Ended> {
+    async fn end_in_time(&self, plan: &Plan, leash: &Leash) -> io::Result<Ended> {
         let exited = |timed_out| async move {
             let cause = self.watch.exited().await?;
             Ok(Ended { cause, timed_out })
@@ -177,6 +187,7 @@ impl Group {
             ended = exited(true) => return ended,
             () = tokio::time::sleep(plan.kill_after) => self.signal(Signal::KILL),
         }
+        leash.tell(&Report::Killed);
         exited(true).await
     }
 

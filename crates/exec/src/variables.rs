@@ -1,12 +1,10 @@
 //! What the environment of a command has beside its node's.
 
-use std::ffi::OsString;
-use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::leash::Request;
+use baton::Message;
 
-/// The variables of every command. Its other variables are those of its node.
+/// The variables of every command that handles a message. Its other variables are those of its node.
 pub const VARIABLES: [&str; 5] = [
     "BATON_SEQ",
     "BATON_KEY",
@@ -14,21 +12,28 @@ pub const VARIABLES: [&str; 5] = [
     "BATON_DEADLINE_MS",
     EFFECTS,
 ];
+/// The variables of a command that is a source.
+pub const SOURCE_VARIABLES: [&str; 2] = [NEXT, RUN];
 /// The variable with the path of the effects file.
 pub(crate) const EFFECTS: &str = "BATON_EFFECTS";
+/// The variable with the number of the next message.
+pub(crate) const NEXT: &str = "BATON_NEXT";
+/// The variable with a name for this run of a source.
+pub(crate) const RUN: &str = "BATON_RUN";
 
-/// The variables of one command, whose time is over at `deadline` after 1970.
-pub(crate) fn of(
-    request: &Request,
-    deadline: Duration,
-    effects: &Path,
-) -> impl Iterator<Item = (&'static str, OsString)> {
+/// The variables of a command that handles this message within this time, but for the effects file.
+pub(crate) fn of(message: Message<'_>, timeout: Duration) -> Vec<(String, String)> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let deadline = now.unwrap_or_default().saturating_add(timeout);
     let values = [
-        request.seq.to_string().into(),
-        request.key.clone().into(),
-        request.attempt.to_string().into(),
-        deadline.as_millis().to_string().into(),
-        effects.as_os_str().to_owned(),
+        message.seq.to_string(),
+        message.key().to_string(),
+        message.attempt.to_string(),
+        deadline.as_millis().to_string(),
     ];
-    VARIABLES.into_iter().zip(values)
+    VARIABLES
+        .map(str::to_owned)
+        .into_iter()
+        .zip(values)
+        .collect()
 }

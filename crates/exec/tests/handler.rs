@@ -222,12 +222,57 @@ async fn effects_that_cannot_be_read_reject_the_message() {
         };
         assert!(found.starts_with(reason), "{found}");
     }
-    let fifo = handler(Exec::shell("mkfifo $BATON_EFFECTS"));
+    let fifo = handler(Exec::shell("rm $BATON_EFFECTS; mkfifo $BATON_EFFECTS"));
     let outcome = handle(&fifo, b"x").await;
     assert_eq!(
         outcome,
         Outcome::rejected("$BATON_EFFECTS is not a file any more")
     );
+}
+
+#[tokio::test]
+async fn no_message_is_done_while_its_effects_may_be_lost() {
+    // The first command removes the folder of all.
+    let script = r#"if [ $BATON_SEQ = 1 ]; then rm -r $(dirname $BATON_EFFECTS); fi
+        echo '["INCRBY","counted",1]' >> $BATON_EFFECTS; exit 0"#;
+    let handler = handler(Exec::shell(script));
+    let mut outcomes = Vec::new();
+    let mut expected = Effects::default();
+    expected.incr_by("counted", 1);
+    for seq in [0, 1, 2] {
+        let mut effects = Effects::default();
+        let next = baton::Message::new(seq, b"x");
+        let ended = baton::Handler::handle(&handler, next, &mut effects).await;
+        assert_eq!(effects == expected, ended.is_ok());
+        outcomes.push(Outcome::from(ended));
+    }
+    let gone = Outcome::unavailable("the folder of effects is gone");
+    assert_eq!(outcomes, [Outcome::Done, gone, Outcome::Done]);
+}
+
+#[tokio::test]
+async fn a_folder_of_effects_that_goes_away_between_two_commands_is_made_again() {
+    let heard = Heard::default();
+    let handler = heard.handler(Exec::shell("dirname $BATON_EFFECTS; ls $BATON_EFFECTS"));
+    assert_eq!(handle(&handler, b"x").await, Outcome::Done);
+    let folder = heard.lines()[0].strip_prefix("7: ").unwrap().to_owned();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let gone = "cannot start /bin/sh: the folder of effects is gone";
+    assert_eq!(handle(&handler, b"x").await, Outcome::unavailable(gone));
+    assert_eq!(handle(&handler, b"x").await, Outcome::Done);
+    let lines = heard.lines();
+    assert_eq!(lines.len(), 4, "the command ran twice: {lines:?}");
+    assert_ne!(lines[2], lines[0]);
+    drop(handler);
+    let folder = lines[2].strip_prefix("7: ").unwrap();
+    assert!(!std::path::Path::new(folder).exists());
+}
+
+#[tokio::test]
+async fn a_command_that_removes_its_effects_file_is_tried_again() {
+    let handler = handler(Exec::shell("rm $BATON_EFFECTS"));
+    let outcome = handle(&handler, b"x").await;
+    assert_eq!(outcome, Outcome::later("$BATON_EFFECTS was removed"));
 }
 
 #[tokio::test]
@@ -311,7 +356,7 @@ async fn a_supervisor_that_dies_takes_its_commands_along_and_is_replaced() {
         let outcome = handle(&handler, b"x").await;
         assert_eq!(
             outcome,
-            Outcome::later("the supervisor of its command died")
+            Outcome::unavailable("the supervisor of its command died")
         );
     };
     let killing = async {
@@ -327,6 +372,70 @@ async fn a_supervisor_that_dies_takes_its_commands_along_and_is_replaced() {
     baton::Handler::handle(&handler, next, &mut effects)
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_paused_supervisor_is_replaced_when_the_time_of_its_command_is_over() {
+    let heard = Heard::default();
+    let script = "if [ $BATON_SEQ = 7 ]; then echo $PPID; echo $$; sleep 1000; fi";
+    let exec = Exec::shell(script)
+        .timeout(Duration::from_millis(300))
+        .kill_after(Duration::from_millis(300));
+    let handler = heard.handler(exec);
+    let pausing = async {
+        wait_until("two lines", || heard.lines().len() == 2).await;
+        support::pause(heard.lines()[0].strip_prefix("7: ").unwrap());
+    };
+    let handling = tokio::time::timeout(Duration::from_secs(60), handle(&handler, b"x"));
+    let (outcome, ()) = tokio::join!(handling, pausing);
+    let outcome = outcome.expect("a paused supervisor stalls its node");
+    let reason = "the supervisor of its command did not answer and was killed";
+    assert_eq!(outcome, Outcome::unavailable(reason));
+    for line in heard.lines() {
+        assert!(!support::runs(line.strip_prefix("7: ").unwrap()), "{line}");
+    }
+    let next = baton::Message::new(8, b"x");
+    let ended = baton::Handler::handle(&handler, next, &mut Effects::default()).await;
+    assert_eq!(Outcome::from(ended), Outcome::Done);
+}
+
+#[tokio::test]
+async fn a_handler_that_ends_kills_a_paused_supervisor_with_its_commands() {
+    let heard = Heard::default();
+    let handler = heard.handler(Exec::shell("echo $PPID; echo $$; sleep 1000"));
+    {
+        let handling = std::pin::pin!(handle(&handler, b"x"));
+        tokio::select! {
+            _ = handling => panic!("it ended"),
+            () = wait_until("two lines", || heard.lines().len() == 2) => {}
+        }
+        support::pause(heard.lines()[0].strip_prefix("7: ").unwrap());
+    }
+    drop(handler);
+    for line in heard.lines() {
+        assert!(!support::runs(line.strip_prefix("7: ").unwrap()), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_kills_its_supervisor_again_costs_its_message_an_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let harmless = folder.path().join("harmless");
+    let script = format!("[ -e {} ] || kill -9 $PPID; sleep 1", harmless.display());
+    let handler = handler(Exec::shell(script));
+    let reason = "the supervisor of its command died";
+    let (first, again) = (Outcome::unavailable(reason), Outcome::later(reason));
+    assert_eq!(handle(&handler, b"x").await, first);
+    assert_eq!(handle(&handler, b"x").await, again);
+    assert_eq!(handle(&handler, b"x").await, again);
+    let neighbour = baton::Message::new(8, b"x");
+    let ended = baton::Handler::handle(&handler, neighbour, &mut Effects::default()).await;
+    assert_eq!(Outcome::from(ended), first);
+
+    std::fs::write(&harmless, "").unwrap();
+    assert_eq!(handle(&handler, b"x").await, Outcome::Done);
+    std::fs::remove_file(&harmless).unwrap();
+    assert_eq!(handle(&handler, b"x").await, first);
 }
 
 #[tokio::test]

@@ -97,6 +97,11 @@ pub enum LogEvent<'a> {
         /// The line.
         text: Cow<'a, str>,
     },
+    /// The command that is the node's source printed a line on its stderr.
+    SourceOutput {
+        /// The line.
+        text: Cow<'a, str>,
+    },
     /// A condition that an operator has to repair. The node logs it once until it is over.
     Warning {
         /// What is wrong.
@@ -166,6 +171,7 @@ impl LogEvent<'_> {
             Self::Dropped { .. } => "dropped",
             Self::Redis { .. } => "redis",
             Self::HandlerOutput { .. } => "handler_output",
+            Self::SourceOutput { .. } => "source_output",
             Self::Warning { .. } => "warning",
             Self::Snapshot { .. } => "snapshot",
             Self::Stopped => "stopped",
@@ -256,7 +262,9 @@ impl LogEvent<'_> {
                 line.serialize_entry("seq", seq)?;
                 line.serialize_entry("text", text)
             }
-            Self::Warning { text } => line.serialize_entry("text", text),
+            Self::SourceOutput { text } | Self::Warning { text } => {
+                line.serialize_entry("text", text)
+            }
             Self::Snapshot {
                 role,
                 published_per_s,

@@ -12,6 +12,9 @@ pub const MAX_TTL_MS: u64 = 3_600_000;
 /// Messages of the largest pack. A range of a larger one is none of ours.
 pub const MAX_PACK_MESSAGES: u64 = 1000;
 
+/// Bytes of the longest cursor of a source.
+pub const MAX_CURSOR_BYTES: usize = 64 << 10;
+
 /// Bytes of the largest pack that passes through the scripts. The generator and the workers send and
 /// read larger ones with plain commands: a script copies every text, but needs no round trip more.
 pub const SMALL_PACK_BYTES: usize = 1024;
@@ -30,9 +33,11 @@ pub const MAX_BEAT_MS: u64 = 2000;
 pub const BEAT_MS_PER_NODE: u64 = 2;
 /// A node that missed so many beats counts as dead.
 pub const SILENT_BEATS: u64 = 3;
+/// Nodes that never generate stand in line this much later than they joined: behind all others.
+pub const LINE_END_MS: u64 = 100_000_000_000_000;
 
 /// All of them, by the names that the scripts use.
-pub(crate) const NAMED: [(&str, u64); 9] = [
+pub(crate) const NAMED: [(&str, u64); 10] = [
     ("MAX_EXACT", MAX_EXACT),
     ("MAX_TTL_MS", MAX_TTL_MS),
     ("MAX_PACK_MESSAGES", MAX_PACK_MESSAGES),
@@ -42,4 +47,5 @@ pub(crate) const NAMED: [(&str, u64); 9] = [
     ("MAX_BEAT_MS", MAX_BEAT_MS),
     ("BEAT_MS_PER_NODE", BEAT_MS_PER_NODE),
     ("SILENT_BEATS", SILENT_BEATS),
+    ("LINE_END_MS", LINE_END_MS),
 ];

@@ -85,8 +85,6 @@ pub enum Setting {
     Target,
     /// The name of the fleet.
     Fleet,
-    /// The time between two messages.
-    Interval,
     /// How many messages the fleet publishes in all.
     Messages,
     /// How long a silent generator keeps the lease.
@@ -101,8 +99,8 @@ pub enum Setting {
     Attempts,
     /// How long a message waits for its next attempt.
     Backoff,
-    /// What becomes of missed ticks.
-    Missed,
+    /// Which roles a node takes.
+    Roles,
     /// How many messages may wait or be in workers' hands.
     MaxPending,
     /// How many failed messages the errors store may keep.

@@ -63,7 +63,7 @@ pub struct Keys {
     /// LIST of takeovers of the lease, newest first.
     pub takeovers: String,
     /// HASH: `node` and `epoch` that may publish, `last` sequence number, `cursor` of the
-    /// schedule, and `born`, a random name that this data keeps for ever.
+    /// source, and `born`, a random name that this data keeps for ever.
     pub fence: String,
     /// LIST of ranges that wait for a worker.
     pub queue: String,

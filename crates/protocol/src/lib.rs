@@ -23,17 +23,16 @@ mod target;
 pub mod text;
 
 pub use calls::{
-    Beat, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim,
-    ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes, PROTOCOL, Page,
-    Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal, Settle, Settled, Slot, Store,
-    Wanted, decode, exact,
+    Beat, BeatCall, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay,
+    ErrorsClaim, ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes,
+    PROTOCOL, Page, Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal, Settle, Settled,
+    Slot, Store, Wanted, decode, exact,
 };
-pub use encoding::cursor::Cursor;
 pub use encoding::effect_lines::EffectsError;
 pub use encoding::effects::Effects;
 pub use encoding::ledger::{Digest, Entry, Ledger};
 pub use encoding::note::Note;
-pub use encoding::pack::{OwnedPack, Pack, PackBuilder, Range, set_origin};
+pub use encoding::pack::{OwnedPack, Pack, PackBuilder, Range};
 pub use encoding::record::{self, FailedMessage, FailedPreview};
 pub use encoding::takeover::{Takeover, TakeoverCause};
 pub use error::{Error, Setting};

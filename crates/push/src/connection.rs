@@ -16,6 +16,8 @@ use crate::wire::Departure;
 
 /// Max bytes of a response's headers, and of the part of its body that hyper reads ahead.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Max headers of a response. This is hyper's own number: any other costs an allocation a response.
+const MAX_HEADERS: usize = 100;
 
 /// How long a connection may be busy with the last request after its response has ended. A server that
 /// answers early may never read the rest of the request.
@@ -81,6 +83,10 @@ impl Connection {
 
 /// The words of an error and of its causes.
 fn words(error: &hyper::Error) -> String {
+    if error.is_parse_too_large() {
+        let kib = MAX_HEAD_BYTES >> 10;
+        return format!("its head has more than {MAX_HEADERS} headers or {kib} KiB");
+    }
     let mut words = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::connection::Connection;
+use crate::tls_error;
 use crate::url::PushUrl;
 use crate::wire::{Departure, Wire};
 
@@ -54,8 +55,10 @@ fn untrusted(url: &PushUrl, error: &io::Error) -> HandlerError {
     let tls = error.get_ref().and_then(|error| error.downcast_ref());
     HandlerError::unavailable(match tls {
         Some(rustls::Error::InvalidCertificate(why)) => {
+            let why = tls_error::distrust(why);
             format!("the certificate of {place} is not trusted: {why}")
         }
-        _ => format!("no TLS with {place}: {error}"),
+        Some(other) => format!("no TLS with {place}: {}", tls_error::words(other)),
+        None => format!("no TLS with {place}: {error}"),
     })
 }

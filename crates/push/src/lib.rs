@@ -11,7 +11,8 @@
 //!
 //! From the top down: `push` sends a message and asks again on another connection if the first was
 //! closed before the request left; `response` says what an answer means; `pool` keeps idle
-//! connections; `dialer` makes new ones; `wire` knows whether a request has left this machine.
+//! connections; `dialer` makes new ones, and `verifier` says which services they trust; `wire` knows
+//! whether a request has left this machine.
 
 mod body;
 mod connection;
@@ -25,7 +26,9 @@ mod pool;
 mod push;
 mod response;
 mod roots;
+mod tls_error;
 mod url;
+mod verifier;
 mod wire;
 
 pub use error::PushError;

@@ -31,9 +31,10 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
 /// `Idempotency-Key` (the message's key, the same in every attempt), `Baton-Seq` (its number),
 /// `Baton-Attempt` (from 1 on) and `Baton-Deadline-Ms` (when the attempt ends, in ms since 1970).
 ///
-/// **The answer** decides: 2xx is done. 408, 425, 429 and 5xx: try again later, no earlier than
-/// `Retry-After` says. Every other status is a rejection; redirects are not followed. A 2xx body of
-/// the type `application/x-baton-effects` has effects, see [`Effects::parse_lines`].
+/// **The answer** decides: 2xx is done. 408, 425, 429 and everything from 500 on: try again later,
+/// no earlier than `Retry-After` says, which counts up to an hour. Every other status is a rejection;
+/// redirects are not followed. A 2xx body of the type `application/x-baton-effects` has effects, see
+/// [`Effects::parse_lines`].
 ///
 /// **No answer**: if the service cannot have seen the request (no connection, no trusted
 /// certificate), no attempt counts. If the connection breaks later or the time is over, the outcome
@@ -67,7 +68,8 @@ impl PushBuilder {
         Ok(self)
     }
 
-    /// Trusts the authorities in this PEM file instead of the system's.
+    /// Trusts the authorities in this PEM file instead of the system's, and a service whose own
+    /// certificate is in it. The URL must be `https://`.
     pub fn ca_pem(mut self, pem: &[u8]) -> Self {
         self.ca_pem = Some(pem.to_vec());
         self
@@ -82,9 +84,14 @@ impl PushBuilder {
 
     /// The handler.
     pub fn build(self) -> Result<Push, PushError> {
-        let tls = match self.url.tls_name {
-            Some(_) => Some(roots::client_config(self.ca_pem.as_deref())?),
-            None => None,
+        let tls = match (&self.url.tls_name, &self.ca_pem) {
+            (Some(_), ca_pem) => Some(roots::client_config(ca_pem.as_deref())?),
+            (None, None) => None,
+            // A user who names an authority expects TLS, and this URL has none.
+            (None, Some(_)) => {
+                let problem = "only an https:// URL needs CA certificates".to_owned();
+                return Err(PushError::Certificates(problem));
+            }
         };
         let mut headers = HeaderMap::new();
         headers.insert(HOST, self.url.authority.clone());

@@ -36,12 +36,12 @@ pub(crate) fn outcome(
             Problem::Final(problem) => Rejected::new(format!("{known}: {problem}")).into(),
             Problem::Unknown(problem) => format!("{known}: {problem}").into(),
         }),
-        408 | 425 | 429 | 500..=599 => Err(match retry_after(headers, SystemTime::now()) {
+        // No standard has a status from 600 on. A rejection for good would be the worse mistake.
+        408 | 425 | 429 | 500.. => Err(match retry_after(headers, SystemTime::now()) {
             Some(after) => HandlerError::retry_after(after, known),
             None => known.into(),
         }),
-        100..=499 => Err(Rejected::new(known).into()),
-        _ => Err(known.into()),
+        _ => Err(Rejected::new(known).into()),
     }
 }
 

@@ -15,6 +15,8 @@ pub enum Call {
         ttl: Ms,
         /// An epoch that the lease must exceed.
         above: u64,
+        /// Whether the node may generate.
+        candidate: bool,
     },
     /// A node leaves the fleet.
     Leave {
@@ -28,7 +30,7 @@ pub enum Call {
         /// Its epoch.
         epoch: u64,
     },
-    /// A generator publishes a pack.
+    /// A generator publishes a pack, or stores its cursor alone.
     Publish {
         /// The generator.
         node: Node,
@@ -36,7 +38,7 @@ pub enum Call {
         epoch: u64,
         /// Number of the first message.
         first: Seq,
-        /// The texts.
+        /// The texts; none if it stores the cursor alone.
         texts: Vec<Text>,
         /// Length of the encoded pack.
         bytes: u64,
@@ -44,7 +46,7 @@ pub enum Call {
         origin: Origin,
         /// How the pack reaches Redis.
         staging: Staging,
-        /// Where the schedule stands after it.
+        /// Where the source stands after it.
         cursor: u64,
         /// Max messages that have not ended.
         max_open: u64,
@@ -281,7 +283,7 @@ pub enum Reply {
     Sealed {
         /// The last number.
         last: Seq,
-        /// Where the schedule stands.
+        /// Where the source stands; 0 if no cursor is stored.
         cursor: u64,
     },
     /// To a seal or a publish: another generator has sealed.

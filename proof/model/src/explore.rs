@@ -19,6 +19,7 @@ mod lane;
 mod liveness;
 mod report;
 mod scenario;
+mod source;
 mod transition;
 
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ use lane::Lane;
 
 /// Time to live of leases and claims.
 const TTL: Ms = 1_000;
+/// The word of the generator that published the given packs.
+const GIVEN: Origin = 1;
 
 /// What a client knows of a call that it sent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -67,6 +70,8 @@ struct Client {
     drain_number: u64,
     /// How many packs it has numbered to stage them.
     stages: u64,
+    /// Whether its source gave up: it never generates again.
+    declines: bool,
 }
 
 /// A call on its way to Redis.
@@ -91,8 +96,6 @@ pub struct World {
     history: History,
     /// The text of every key that was ever published, also of those that a failover lost.
     keys: BTreeMap<(Origin, Seq), Text>,
-    /// Texts made so far.
-    made: Text,
     max_open: u64,
     want: u64,
     calls_die_with_node: bool,
@@ -119,7 +122,6 @@ impl World {
             replica: None,
             history: History::default(),
             keys: BTreeMap::new(),
-            made: 0,
             max_open: u64::MAX,
             want: scenario.want,
             calls_die_with_node: scenario.calls_die_with_node,
@@ -136,17 +138,18 @@ impl World {
                 node: publisher,
                 epoch: 0,
                 first,
-                texts: (world.made + 1..=world.made + count).collect(),
+                texts: (first..first + count)
+                    .map(|row| source::text(row, GIVEN))
+                    .collect(),
                 bytes: 0,
-                origin: 1,
+                origin: GIVEN,
                 staging: Staging::Inline,
-                cursor: first + count - 1,
+                cursor: source::cursor_after(first + count - 1),
                 max_open: u64::MAX,
                 audited: false,
             };
             world.redis.fence.node = Some(publisher);
             world.execute(&call, &[]);
-            world.made += count;
             first += count;
         }
         world.redis.fence.node = None;
@@ -209,16 +212,7 @@ impl World {
             return;
         }
         match call {
-            Call::Seal { node, epoch } => match reply {
-                Some(reply) => self.hear_seal(by, *epoch, reply),
-                None if self.nodes[by as usize].generator
-                    == (Generator::Sealing { epoch: *epoch }) =>
-                {
-                    let (node, epoch) = (*node, *epoch);
-                    self.send(by, Call::Seal { node, epoch }, Vec::new());
-                }
-                None => {}
-            },
+            Call::Seal { epoch, .. } => self.hear_seal(by, *epoch, reply),
             Call::Publish { .. } => self.hear_publish(by, call, reply),
             Call::Claim { .. } | Call::Commit { .. } | Call::GiveBack { .. } => {
                 self.hear_lane(by, call, reply);

@@ -10,8 +10,18 @@ pub enum Flaw {
     EpochOnlyFence,
     /// `publish` accepts any number above the last.
     NumbersWithHoles,
-    /// `publish` does not store where the schedule stands.
+    /// `publish` does not store where the source stands.
     CursorNotKept,
+    /// `publish` stores the cursor of a pack that it refuses.
+    CursorWithoutPack,
+    /// `publish` stores a cursor alone although messages behind it are accepted.
+    CursorGoesBack,
+    /// `seal` says that no cursor is stored.
+    SealForgetsCursor,
+    /// `beat` gives the lease to a node that may not generate.
+    DeclinerTakesLease,
+    /// `beat` renews the lease of a node that may not generate any more.
+    DeclinerKeepsLease,
     /// `claim` reads the head of the queue and leaves it there.
     ClaimLeavesQueue,
     /// `commit` does not compare the claim's number.
@@ -84,8 +94,12 @@ pub enum Flaw {
     RetryUnderNewNumber,
     /// A worker that gets no answer to its commit takes it for done.
     CommitUnheard,
-    /// A generator gives numbers that were lost to other texts, and the old word with them.
-    GapKeepsOrigin,
+    /// A generator that finds lost numbers goes on with what its source made after them.
+    GapRenumbers,
+    /// A generator opens a source that failed again where a pack left it that was confirmed late.
+    AcceptedGoesBack,
+    /// A generator opens its source again and keeps its word.
+    OpeningKeepsOrigin,
     /// A generator stages a pack under its first number, which it may give to other texts.
     StageByNumber,
 }
@@ -96,11 +110,16 @@ impl Flaw {
     pub const OF_BELLS: [Self; 2] = [Self::EmptyNotIdle, Self::RingTheDead];
 
     /// All others.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 47] = [
         Self::NoFence,
         Self::EpochOnlyFence,
         Self::NumbersWithHoles,
         Self::CursorNotKept,
+        Self::CursorWithoutPack,
+        Self::CursorGoesBack,
+        Self::SealForgetsCursor,
+        Self::DeclinerTakesLease,
+        Self::DeclinerKeepsLease,
         Self::ClaimLeavesQueue,
         Self::CommitAnyClaim,
         Self::CommitAnyRange,
@@ -135,7 +154,9 @@ impl Flaw {
         Self::KeepKeepsAll,
         Self::RetryUnderNewNumber,
         Self::CommitUnheard,
-        Self::GapKeepsOrigin,
+        Self::GapRenumbers,
+        Self::AcceptedGoesBack,
+        Self::OpeningKeepsOrigin,
         Self::StageByNumber,
     ];
 }

@@ -20,12 +20,29 @@ fn scenario(name: &'static str, faults: Faults) -> Scenario {
     }
 }
 
-/// Two nodes that generate two messages.
+/// Two nodes that generate the messages of two rows.
 fn generators(name: &'static str, faults: Faults) -> Scenario {
     Scenario {
         generators: 2,
-        texts: 2,
+        rows: 2,
         ..scenario(name, faults)
+    }
+}
+
+/// Two nodes that generate the messages of three rows, of which two may be open.
+fn takeovers(name: &'static str, faults: Faults) -> Scenario {
+    Scenario {
+        rows: 3,
+        max_open: 2,
+        ..generators(name, faults)
+    }
+}
+
+/// Two nodes that stage the packs of two rows.
+fn staged(name: &'static str, faults: Faults) -> Scenario {
+    Scenario {
+        stages_packs: true,
+        ..generators(name, faults)
     }
 }
 
@@ -69,6 +86,7 @@ fn killers(name: &'static str) -> Scenario {
 /// protocol, or a client of it, has changed.
 pub fn small() -> Vec<(Scenario, usize)> {
     let mut scenarios = of_generators();
+    scenarios.extend(of_staging());
     scenarios.extend(of_workers());
     scenarios.extend(of_drains());
     scenarios.extend(delays::with_faults());
@@ -82,6 +100,11 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         crashes: 1,
         lost_replies: 1,
         duplicates: 1,
+        ..NONE
+    };
+    let lapses = Faults {
+        crashes: 1,
+        lost_replies: 1,
         lease_lapses: 1,
         ..NONE
     };
@@ -101,47 +124,78 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         failovers: 1,
         ..NONE
     };
-    let takeover = Scenario {
-        texts: 3,
-        max_open: 2,
-        ..generators("takeover", takeover)
-    };
     let failover = Scenario {
         workers: 1,
         ..generators("failover", failover)
     };
+    let source_failures = Faults {
+        lost_replies: 1,
+        duplicates: 1,
+        source_failures: 1,
+        ..NONE
+    };
+    let source_failures = Scenario {
+        generators: 1,
+        rows: 3,
+        ..generators("source failures", source_failures)
+    };
+    let empty_batches = Faults {
+        crashes: 1,
+        lost_replies: 1,
+        duplicates: 1,
+        empty_batches: 1,
+        ..NONE
+    };
+    let empty_failover = Faults {
+        failovers: 1,
+        empty_batches: 1,
+        ..NONE
+    };
+    vec![
+        (takeovers("takeover", takeover), 40_921),
+        (takeovers("lapses", lapses), 129_881),
+        (generators("deaths", deaths), 105_054),
+        (generators("clocks", clocks), 152_346),
+        (failover, 314_830),
+        (source_failures, 2_664),
+        (generators("empty batches", empty_batches), 75_793),
+        (
+            generators("empty batches, failover", empty_failover),
+            87_500,
+        ),
+    ]
+}
+
+fn of_staging() -> Vec<(Scenario, usize)> {
     let staging = Faults {
         crashes: 1,
         lost_replies: 1,
-        lease_lapses: 1,
         splits: 1,
         expiries: 1,
         ..NONE
     };
-    let staging = Scenario {
-        stages_packs: true,
-        ..generators("staging", staging)
+    let lapses = Faults {
+        crashes: 0,
+        lease_lapses: 1,
+        ..staging
     };
-    let staging_lost = Faults {
+    let failover = Faults {
         failovers: 1,
         splits: 1,
         ..NONE
     };
-    let staging_lost = Scenario {
+    let failover = Scenario {
         generators: 1,
         workers: 1,
-        texts: 2,
+        rows: 2,
         max_open: 1,
         stages_packs: true,
-        ..scenario("staging, failover", staging_lost)
+        ..scenario("staging, failover", failover)
     };
     vec![
-        (takeover, 168_667),
-        (generators("deaths", deaths), 33_394),
-        (generators("clocks", clocks), 62_812),
-        (failover, 171_350),
-        (staging, 99_143),
-        (staging_lost, 68_671),
+        (staged("staging", staging), 32_915),
+        (staged("staging, lapses", lapses), 55_157),
+        (failover, 105_477),
     ]
 }
 
@@ -236,7 +290,7 @@ fn to_the_end() -> Vec<(Scenario, usize)> {
     let restart = Scenario {
         generators: 1,
         workers: 1,
-        texts: 2,
+        rows: 2,
         failing: true,
         ..scenario("restart, to the end", restart)
     };
@@ -253,7 +307,7 @@ fn to_the_end() -> Vec<(Scenario, usize)> {
     let staging = Scenario {
         generators: 1,
         workers: 1,
-        texts: 3,
+        rows: 3,
         max_open: 2,
         stages_packs: true,
         ..scenario("staging, to the end", staging)
@@ -261,15 +315,27 @@ fn to_the_end() -> Vec<(Scenario, usize)> {
     let wrong_clock = Scenario {
         generators: 1,
         workers: 1,
-        texts: 1,
+        rows: 1,
         ..scenario("clock set right, to the end", wrong_clock)
     };
+    let declining = Faults {
+        crashes: 1,
+        disconnects: 1,
+        declines: 1,
+        ..NONE
+    };
+    let declining = Scenario {
+        workers: 1,
+        rows: 1,
+        ..generators("declining, to the end", declining)
+    };
     [
+        (declining, 32_049),
         (work, 160_284),
-        (restart, 66_486),
-        (lapse, 27_595),
-        (staging, 40_151),
-        (wrong_clock, 87_209),
+        (restart, 79_758),
+        (lapse, 60_205),
+        (staging, 46_405),
+        (wrong_clock, 87_105),
     ]
     .map(|(scenario, states)| (with_liveness(scenario), states))
     .into()
@@ -285,9 +351,13 @@ fn with_liveness(scenario: Scenario) -> Scenario {
 /// The scenario in which a flaw must show, with that flaw.
 pub fn with(flaw: Flaw) -> Scenario {
     let name = match flaw {
-        Flaw::NoFence | Flaw::NumbersWithHoles | Flaw::CursorNotKept => "takeover",
+        Flaw::NoFence | Flaw::NumbersWithHoles => "takeover",
+        Flaw::CursorNotKept | Flaw::CursorWithoutPack | Flaw::SealForgetsCursor => "takeover",
+        Flaw::CursorGoesBack => "empty batches",
+        Flaw::AcceptedGoesBack => "source failures",
+        Flaw::DeclinerTakesLease | Flaw::DeclinerKeepsLease => "declining, to the end",
         Flaw::RetryUnderNewNumber => "takeover",
-        Flaw::EpochOnlyFence | Flaw::GapKeepsOrigin => "failover",
+        Flaw::EpochOnlyFence | Flaw::GapRenumbers | Flaw::OpeningKeepsOrigin => "failover",
         Flaw::StageByNumber => "staging, failover",
         Flaw::ClaimLeavesQueue | Flaw::CommitKeepsClaim | Flaw::ReclaimLeavesClaim => "work",
         Flaw::CommitForgets | Flaw::CommitUnheard => "work",
@@ -368,8 +438,28 @@ pub fn large() -> Vec<Scenario> {
         clock_jumps: 1,
         ..NONE
     };
+    let of_takeovers = Faults {
+        crashes: 1,
+        lost_replies: 1,
+        duplicates: 1,
+        lease_lapses: 1,
+        ..NONE
+    };
+    let of_staging = Faults {
+        crashes: 1,
+        lost_replies: 1,
+        lease_lapses: 1,
+        splits: 1,
+        expiries: 1,
+        ..NONE
+    };
     vec![
-        generators("many faults of generators", of_generators),
+        Scenario {
+            rows: 1,
+            ..generators("many faults of generators", of_generators)
+        },
+        takeovers("many faults of takeovers", of_takeovers),
+        staged("many faults of staging", of_staging),
         Scenario {
             failing: true,
             ..workers("many faults of workers", &[2], of_workers)
@@ -380,10 +470,7 @@ pub fn large() -> Vec<Scenario> {
         },
         drains("many faults of drains", 2, of_drains),
         drains("many faults of settles", 1, settles),
-        Scenario {
-            workers: 1,
-            ..generators("failover and other faults", failover)
-        },
+        generators("failover and other faults", failover),
         killers("poison, with late calls of the dead"),
         with_liveness(Scenario {
             workers: 1,

@@ -244,7 +244,7 @@ pub struct Fence {
     pub epoch: u64,
     /// The last number.
     pub last: Seq,
-    /// Where the schedule stands.
+    /// Where the source stands; 0 if no cursor is stored.
     pub cursor: u64,
     /// Whether this data has its name, which the first seal writes.
     pub born: bool,
@@ -298,7 +298,7 @@ pub struct State {
     pub lease: Lease,
     /// `nodes`: the run id of each node's last beat
     pub nodes: BTreeMap<Node, RunId>,
-    /// `joined`
+    /// `joined`: when each node joined; much later for nodes that never generate
     pub joined: BTreeMap<Node, Ms>,
     /// `seen`
     pub seen: BTreeMap<Node, Ms>,

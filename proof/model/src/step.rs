@@ -31,7 +31,17 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             run_id,
             ttl,
             above,
-        } => script.beat(*node, *run_id, *ttl, *above),
+            candidate,
+        } => {
+            let beat = beat::Beat {
+                node: *node,
+                run_id: *run_id,
+                ttl: *ttl,
+                above: *above,
+                candidate: *candidate,
+            };
+            script.beat(&beat)
+        }
         Call::Leave { node } => script.leave(*node),
         Call::Seal { node, epoch } => script.seal(*node, *epoch),
         Call::Publish {

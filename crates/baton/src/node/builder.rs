@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backoff::Backoff;
-use super::config::{Config, GeneratorWorks, Missed};
+use super::config::{Config, GeneratorWorks, Roles};
 use super::{Node, Observe};
 use crate::{Error, Event, FleetName, Handler, Source, Target};
 
@@ -15,7 +15,7 @@ use crate::{Error, Event, FleetName, Handler, Source, Target};
 /// # use baton::{FleetName, Node};
 /// # fn settings() -> Result<(), baton::Error> {
 /// let settings = Node::builder(FleetName::new("orders")?)
-///     .interval(Duration::from_millis(100))
+///     .timeout(Duration::from_secs(10))
 ///     .concurrency(16);
 /// settings.check()
 /// # }
@@ -34,12 +34,6 @@ impl NodeBuilder {
             config: Config::new(fleet),
             observe: Arc::new(|_| {}),
         }
-    }
-
-    /// Time between two messages; zero is full speed. Half a second unless set.
-    pub fn interval(mut self, interval: Duration) -> Self {
-        self.config.interval = interval;
-        self
     }
 
     /// The fleet stops generating when it has published this many in all. No limit unless set.
@@ -96,10 +90,9 @@ impl NodeBuilder {
         self
     }
 
-    /// What becomes of ticks that passed while no node generated. The generator makes up for the
-    /// last ten minutes unless set.
-    pub fn missed(mut self, missed: Missed) -> Self {
-        self.config.missed = missed;
+    /// Which roles this node takes. Both unless set. Nodes of one fleet may differ in it.
+    pub fn roles(mut self, roles: Roles) -> Self {
+        self.config.roles = roles;
         self
     }
 

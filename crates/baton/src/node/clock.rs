@@ -13,8 +13,9 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use baton_protocol::Cursor;
 use tokio::time::Instant;
+
+use crate::source::TickCursor;
 
 /// Bounds that lie further apart are a step. Less is drift, which a fast correction by NTP
 /// can bring to some tens of milliseconds from one beat to the next.
@@ -70,13 +71,13 @@ impl Clock {
 
     /// Where another generator's cursor lies in steady time; nothing if the schedule begins
     /// anew.
-    pub(crate) fn steady(&self, cursor: Cursor) -> Option<i64> {
+    pub(crate) fn steady(&self, cursor: TickCursor) -> Option<i64> {
         let own = self.own_ms(Instant::now());
         self.readings().steady(cursor, own)
     }
 
     /// A moment of steady time as a cursor for Redis.
-    pub(crate) fn cursor(&self, steady_ms: Option<i64>) -> Cursor {
+    pub(crate) fn cursor(&self, steady_ms: Option<i64>) -> TickCursor {
         let own = self.own_ms(Instant::now());
         self.readings().cursor(steady_ms, own)
     }
@@ -141,17 +142,17 @@ impl Readings {
         self.now_ms(own) - self.shift
     }
 
-    fn cursor(&self, steady_ms: Option<i64>, own: i64) -> Cursor {
+    fn cursor(&self, steady_ms: Option<i64>, own: i64) -> TickCursor {
         let Some(due) = steady_ms else {
-            return Cursor::default();
+            return TickCursor::default();
         };
-        Cursor {
+        TickCursor {
             due_ms: (due + self.shift).max(1) as u64,
             known_ms: self.now_ms(own).max(1) as u64,
         }
     }
 
-    fn steady(&self, cursor: Cursor, own: i64) -> Option<i64> {
+    fn steady(&self, cursor: TickCursor, own: i64) -> Option<i64> {
         let due = i64::try_from(cursor.due_ms).ok().filter(|due| *due > 0)?;
         let known = match cursor.known_ms {
             0 => due,

@@ -20,32 +20,9 @@ const MAX_CONCURRENCY: usize = 10_000;
 /// Time to live of a lease and of a claim, unless they are set.
 pub(crate) const LEASE_TTL: Duration = Duration::from_millis(1500);
 pub(crate) const CLAIM_TTL: Duration = Duration::from_secs(5);
-/// Most missed time that a generator makes up for, unless it is set.
-const CATCH_UP: Duration = Duration::from_secs(600);
-/// Longest time that a generator can be asked to make up for.
-const LONGEST_CATCH_UP: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Shortest time to keep failed messages. A shorter one has a mistaken unit.
 const SHORTEST_KEEP: Duration = Duration::from_secs(1);
-
-/// What becomes of ticks of the schedule that passed while no node generated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Missed {
-    /// The generator makes up for them at once.
-    CatchUp {
-        /// For those of so long a time; older ones are left out, and the generator says how many.
-        at_most: Duration,
-    },
-    /// They are left out.
-    Skip,
-}
-
-impl Default for Missed {
-    fn default() -> Self {
-        Self::CatchUp { at_most: CATCH_UP }
-    }
-}
 
 /// Whether a generator handles messages, too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,12 +49,23 @@ impl GeneratorWorks {
     }
 }
 
+/// Which roles a node takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Roles {
+    /// It generates while it holds the lease, and works otherwise.
+    #[default]
+    Both,
+    /// It never takes the lease.
+    OnlyWorks,
+    /// It handles no messages, and waits for the lease.
+    OnlyGenerates,
+}
+
 /// The settings of a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) fleet: FleetName,
-    /// Zero is full speed.
-    pub(crate) interval: Duration,
     pub(crate) messages: Option<u64>,
     pub(crate) lease_ttl: Duration,
     pub(crate) claim_ttl: Duration,
@@ -86,7 +74,7 @@ pub(crate) struct Config {
     pub(crate) attempts: u64,
     pub(crate) backoff: Backoff,
     pub(crate) generator_works: GeneratorWorks,
-    pub(crate) missed: Missed,
+    pub(crate) roles: Roles,
     pub(crate) max_pending: u64,
     pub(crate) max_errors: u64,
     /// None is for ever.
@@ -100,7 +88,6 @@ impl Config {
     pub(crate) fn new(fleet: FleetName) -> Self {
         Self {
             fleet,
-            interval: Duration::from_millis(500),
             messages: None,
             lease_ttl: LEASE_TTL,
             claim_ttl: CLAIM_TTL,
@@ -109,7 +96,7 @@ impl Config {
             attempts: 5,
             backoff: Backoff::default(),
             generator_works: GeneratorWorks::default(),
-            missed: Missed::default(),
+            roles: Roles::default(),
             max_pending: 1_000_000,
             max_errors: 1_000_000,
             keep_errors: None,
@@ -122,14 +109,6 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_ttl(Setting::LeaseTtl, "lease", self.lease_ttl)?;
         check_ttl(Setting::ClaimTtl, "claim", self.claim_ttl)?;
-        if self.interval > Duration::ZERO && self.interval < Duration::from_millis(1) {
-            let problem = "the interval is zero (full speed) or at least 1 ms";
-            return Err(Error::setting(Setting::Interval, problem));
-        }
-        if matches!(self.missed, Missed::CatchUp { at_most } if at_most > LONGEST_CATCH_UP) {
-            let problem = "a generator makes up for at most 366 days";
-            return Err(Error::setting(Setting::Missed, problem));
-        }
         if self.concurrency == 0 || self.concurrency > MAX_CONCURRENCY {
             let problem = format!("the concurrency must lie between 1 and {MAX_CONCURRENCY}");
             return Err(Error::setting(Setting::Concurrency, problem));
@@ -137,6 +116,10 @@ impl Config {
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
             let problem = "a handler needs a timeout above zero, or none";
             return Err(Error::setting(Setting::Timeout, problem));
+        }
+        if self.roles == Roles::OnlyGenerates && self.generator_works != GeneratorWorks::Never {
+            let problem = "a node that only generates cannot work as a generator";
+            return Err(Error::setting(Setting::Roles, problem));
         }
         check_count(Setting::Attempts, "attempts", self.attempts)?;
         self.backoff.check()?;

@@ -1,7 +1,7 @@
 //! What the parts of a running node share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use baton_protocol::Store;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::node::batch_size::NodeHandling;
 use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
-use crate::node::config::Config;
+use crate::node::config::{Config, Roles};
 use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
 use crate::node::warning::Warning;
@@ -76,7 +76,7 @@ impl Role {
 pub(crate) struct Context {
     pub(crate) store: Store,
     pub(crate) config: Config,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) witness: Witness,
     pub(crate) role: watch::Sender<Role>,
     /// Since when the node stops; none while it runs.
@@ -87,6 +87,8 @@ pub(crate) struct Context {
     pub(crate) lane_wake: Notify,
     /// The highest epoch that a reign of this node saw at the fence; its next lease must exceed it.
     pub(crate) above: AtomicU64,
+    /// Whether the source cannot go on on this node.
+    pub(crate) source_gave_up: AtomicBool,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
     pub(crate) refused: RefusedMessages,
@@ -100,6 +102,11 @@ impl Context {
     pub(crate) fn emit(&self, event: Event) {
         self.witness.remember(&event);
         (self.observe)(&event);
+    }
+
+    /// Whether this node may hold the lease.
+    pub(crate) fn may_generate(&self) -> bool {
+        self.config.roles != Roles::OnlyWorks && !self.source_gave_up.load(Ordering::Relaxed)
     }
 
     pub(crate) fn warn(&self, warning: Warning) {

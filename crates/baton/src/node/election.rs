@@ -39,7 +39,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use baton_protocol::{Beat, Reclaimed, crash};
+use baton_protocol::{Beat, BeatCall, Reclaimed, crash};
 use tokio::time::Instant;
 
 use crate::node::config::GeneratorWorks;
@@ -167,7 +167,9 @@ impl Election {
                 // One standby is enough; the second is the first as soon as that one dies.
                 self.reclaims = place == 1;
                 self.no_worker = NoWorker::default();
-                let announce = (self.announced.as_ref() != Some(&generator)).then_some(generator);
+                // An empty name: no node may generate, or none has the lease yet.
+                let is_new = self.announced.as_ref() != Some(&generator);
+                let announce = (is_new && !generator.is_empty()).then_some(generator);
                 if announce.is_some() {
                     self.announced.clone_from(&announce);
                 }
@@ -186,7 +188,12 @@ impl Election {
     async fn beat(&mut self, ctx: &Context, about: &str) -> Result<Duration, Error> {
         let above = ctx.above.load(Ordering::Relaxed);
         let sent = Instant::now();
-        let beat = ctx.store.beat(ctx.config.lease_ttl, about, above);
+        let beat = ctx.store.beat(BeatCall {
+            lease_ttl: ctx.config.lease_ttl,
+            about,
+            above,
+            is_candidate: ctx.may_generate(),
+        });
         let (beat, reclaimed) = match self.reclaims {
             true => tokio::join!(beat, reclaim(ctx)),
             false => (beat.await, Ok(Reclaimed::default())),

@@ -1,12 +1,14 @@
-//! The generator: it seals, then publishes tick by tick, or at full speed.
+//! The generator: it seals, asks its source for messages, and publishes them.
 //!
 //! Packs go out in order, a few at a time. The generator keeps a pack that Redis has not answered
 //! and sends it again unchanged, so that an *already* tells what became of it. It keeps a confirmed
 //! pack a little longer, so that a server that lost its last writes gets them again.
 //!
-//! Here is a reign: when it begins, what it sends and how it ends. `publish` reads the answers.
+//! Here is a reign: when it begins, what it sends and how it ends. `publish` reads the answers,
+//! `supply` gets messages from the source.
 
 mod publish;
+mod supply;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,26 +16,34 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use baton_protocol::{Cursor, Digest, PackBuilder, Publish, Seal, crash};
+use baton_protocol::{Publish, Seal, crash};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use tokio::time::Instant;
 
+use self::supply::Supply;
 use crate::node::context::{Context, Role};
 use crate::node::outbox::{Outbox, Prepared};
-use crate::node::schedule::Schedule;
+use crate::node::source_task::SourceTask;
 use crate::node::warning::Warning;
-use crate::{Error, Event, Missed, Source};
+use crate::{Error, Event, Source};
 
 /// Max packs under way at once.
 const WINDOW: usize = 8;
 /// Shortest time between two warnings of one kind.
 const WARN_EVERY: Duration = Duration::from_secs(10);
-/// How long a generator without a next tick waits before it looks at its schedule again.
-const IDLE_WAIT: Duration = Duration::from_secs(3600);
+/// How long a source has to release everything when its node stops.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Generates whenever this node holds the lease, until it stops.
-pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<(), Error> {
+pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, source: S) -> Result<(), Error> {
+    let mut source = SourceTask::start(source, Arc::clone(&ctx.clock));
+    let ended = reign_until_stopped(ctx, &mut source).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, source.end()).await;
+    ended
+}
+
+async fn reign_until_stopped(ctx: &Arc<Context>, source: &mut SourceTask) -> Result<(), Error> {
     loop {
         tokio::select! {
             biased;
@@ -43,12 +53,19 @@ pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, mut source: S) -> Result<
         let Some(epoch) = ctx.role.borrow().epoch() else {
             continue;
         };
-        let mut reign = Reign::new(ctx, &mut source, epoch);
+        let mut reign = Reign::new(ctx, source, epoch);
         let end = reign.run().await?;
-        reign.warn_left_out(true);
+        reign.supply.end(ctx);
         let sealed = reign.sealed;
         let (by, fenced) = match end {
             End::Stopped => return Ok(()),
+            End::SourceGaveUp => {
+                ctx.source_gave_up.store(true, Ordering::Relaxed);
+                ctx.beat_now.notify_one();
+                // The election gives up the lease with its next beat.
+                ctx.stopped().await;
+                return Ok(());
+            }
             End::Lapsed => (None, epoch),
             End::Fenced { node, epoch } => (Some(node).filter(|node| !node.is_empty()), epoch),
         };
@@ -81,20 +98,18 @@ enum End {
     Lapsed,
     /// Another generator has sealed.
     Fenced { node: String, epoch: u64 },
+    /// The source cannot go on: this node gives up the lease for good.
+    SourceGaveUp,
 }
 
 /// The time in which this node generates under one epoch.
-struct Reign<'a, S> {
+struct Reign<'a> {
     ctx: &'a Arc<Context>,
-    source: &'a mut S,
     epoch: u64,
     /// Whether the fence was raised.
     sealed: bool,
     outbox: Outbox,
-    schedule: Schedule,
-    /// Messages left out of the schedule since the last warning of that.
-    left_out: u64,
-    left_out_warned: Option<Instant>,
+    supply: Supply<'a>,
     /// When the generator last warned that Redis takes nothing.
     unavailable_warned: Option<Instant>,
     /// When the generator last warned that the queue is full.
@@ -103,31 +118,20 @@ struct Reign<'a, S> {
     full_since: Option<Instant>,
     /// The pause after the next answer that the queue is full.
     full_pause: Duration,
-    text: Vec<u8>,
-    builder: PackBuilder,
-    /// A random name: with it, a sequence number is a message's key. A number that gets other texts
-    /// after a loss of data gets another origin, too.
-    origin: String,
 }
 
-impl<'a, S: Source> Reign<'a, S> {
-    fn new(ctx: &'a Arc<Context>, source: &'a mut S, epoch: u64) -> Self {
+impl<'a> Reign<'a> {
+    fn new(ctx: &'a Arc<Context>, source: &'a mut SourceTask, epoch: u64) -> Self {
         Self {
             ctx,
-            source,
             epoch,
             sealed: false,
             outbox: Outbox::default(),
-            schedule: Schedule::new(ctx.config.interval, ctx.config.missed),
-            left_out: 0,
-            left_out_warned: None,
+            supply: Supply::new(source),
             unavailable_warned: None,
             full_warned: None,
             full_since: None,
             full_pause: publish::FULL_PAUSE.0,
-            text: Vec::new(),
-            builder: PackBuilder::default(),
-            origin: baton_protocol::new_name(),
         }
     }
 
@@ -142,14 +146,15 @@ impl<'a, S: Source> Reign<'a, S> {
                 return self.finish(under_way, end).await;
             }
             while under_way.len() < WINDOW {
-                let Some(prepared) = self.next_pack().await else {
+                let Some(prepared) = self.outbox.pop() else {
                     break;
                 };
                 let sending = publish::send(Arc::clone(self.ctx), self.epoch, prepared);
                 under_way.push_back(begin(sending).await);
             }
-            // With a full window nothing new is sent before an answer comes.
-            let due = self.next_due(under_way.len() < WINDOW);
+            let is_idle = under_way.is_empty();
+            let may_ask = under_way.len() < WINDOW;
+            let until = self.trusted_until();
             tokio::select! {
                 biased;
                 Some((prepared, answer)) = under_way.next() => {
@@ -161,7 +166,12 @@ impl<'a, S: Source> Reign<'a, S> {
                 }
                 () = self.ctx.role_is(|role| role.epoch() != Some(self.epoch)) => {}
                 () = self.ctx.stopped() => {}
-                () = tokio::time::sleep_until(due) => {}
+                made = self.supply.next(self.ctx, &self.outbox, may_ask, is_idle) => match made {
+                    Some(prepared) => self.outbox.add(prepared),
+                    None => return self.finish(under_way, End::SourceGaveUp).await,
+                },
+                // An idle reign still checks whether it is over.
+                () = tokio::time::sleep_until(until) => {}
             }
         }
     }
@@ -180,7 +190,8 @@ impl<'a, S: Source> Reign<'a, S> {
         self.outbox.requeue(again);
     }
 
-    /// Raises the fence: from here on Redis refuses what an older generator publishes.
+    /// Raises the fence: from here on Redis refuses what an older generator publishes. Opens the
+    /// source where the fleet stands.
     async fn seal(&mut self) -> Result<Option<End>, Error> {
         loop {
             if let Some(end) = self.over() {
@@ -190,8 +201,9 @@ impl<'a, S: Source> Reign<'a, S> {
             match self.ctx.store.seal(self.epoch).await {
                 Ok(Seal::Sealed { last, cursor }) => {
                     crash::point("after-seal");
-                    self.sealed = true;
-                    self.ctx.emit(Event::Generator { epoch: self.epoch });
+                    if !std::mem::replace(&mut self.sealed, true) {
+                        self.ctx.emit(Event::Generator { epoch: self.epoch });
+                    }
                     self.resume(last, cursor);
                     return Ok(None);
                 }
@@ -203,18 +215,11 @@ impl<'a, S: Source> Reign<'a, S> {
     }
 
     /// Goes on where the fleet stands.
-    fn resume(&mut self, last: u64, cursor: Option<Cursor>) {
-        let ctx = self.ctx;
+    fn resume(&mut self, last: u64, cursor: Vec<u8>) {
         // No message has been published since the seal.
-        ctx.compare_last(ctx.witness.confirmed(), last);
-        if cursor.is_none() {
-            ctx.warn(Warning::ForeignCursor {
-                key: ctx.store.keys().fence.clone(),
-            });
-        }
+        self.ctx.compare_last(self.ctx.witness.confirmed(), last);
         self.outbox = Outbox::after(last);
-        self.schedule
-            .resume(cursor.and_then(|cursor| ctx.clock.steady(cursor)));
+        self.supply.open(self.ctx, last + 1, cursor);
     }
 
     /// How this reign ends, if it is over.
@@ -238,100 +243,12 @@ impl<'a, S: Source> Reign<'a, S> {
         Ok(end)
     }
 
-    /// The next pack to send: one that Redis refused, or a new one if it is due.
-    async fn next_pack(&mut self) -> Option<Prepared> {
-        if let Some(prepared) = self.outbox.pop() {
-            return Some(prepared);
-        }
-        let wanted = self.due_messages().min(self.ctx.config.max_pending);
-        if wanted == 0 {
-            return None;
-        }
-        let builder = &mut self.builder;
-        let mut digest = self.ctx.config.audit.then(Digest::default);
-        while builder.count() < wanted && !builder.is_full() {
-            self.text.clear();
-            self.source
-                .generate(self.outbox.next + builder.count(), &mut self.text)
-                .await;
-            if let Some(digest) = &mut digest {
-                digest.add(builder.count(), &self.text);
-            }
-            builder.push(&self.text);
-        }
-        let count = builder.count();
-        let first = self.outbox.number(count);
-        self.schedule.advance(count);
-        if self.allowed() == 0 {
-            // A fleet whose limit an operator raises later has missed nothing until then.
-            self.schedule.begin_anew();
-        }
-        Some(Prepared {
-            first,
-            count,
-            cursor: self.ctx.clock.cursor(self.schedule.next()),
-            digest,
-            pack: self.builder.finish(self.ctx.clock.now_ms(), &self.origin),
-            stage: self.ctx.store.new_stage(),
-            is_staged: false,
-            text: (count == 1).then(|| self.text.clone()),
-            announced: false,
-            maybe_there: false,
-        })
-    }
-
-    /// How many more messages the fleet may publish.
-    fn allowed(&self) -> u64 {
-        match self.ctx.config.messages {
-            Some(total) => (total + 1).saturating_sub(self.outbox.next),
-            None => u64::MAX,
-        }
-    }
-
-    /// How many new messages are due now.
-    fn due_messages(&mut self) -> u64 {
-        let allowed = self.allowed();
-        if allowed == 0 {
-            return 0;
-        }
-        let due = self.schedule.due(self.ctx.clock.steady_ms());
-        self.left_out = self.left_out.saturating_add(due.left_out);
-        self.warn_left_out(false);
-        due.count.min(allowed)
-    }
-
-    /// Warns of what was left out: now and then, and when the reign ends.
-    fn warn_left_out(&mut self, at_end: bool) {
-        if self.left_out == 0 || (warned_lately(self.left_out_warned) && !at_end) {
-            return;
-        }
-        self.left_out_warned = Some(Instant::now());
-        let count = std::mem::take(&mut self.left_out);
-        let config = &self.ctx.config;
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let Missed::CatchUp { at_most } = config.missed else {
-            return;
-        };
-        self.ctx.warn(Warning::LeftOut {
-            count,
-            of_ms: millis(config.interval).saturating_mul(count),
-            at_most_ms: millis(at_most),
-        });
-    }
-
-    /// When new messages are due, unless an answer comes before. With no room in the window none
-    /// are.
-    fn next_due(&self, room: bool) -> Instant {
-        let wait = match self.schedule.wait(self.ctx.clock.steady_ms()) {
-            Some(wait) if room && self.allowed() > 0 => wait,
-            _ => IDLE_WAIT,
-        };
-        // An idle reign still checks whether it is over.
-        let until = match *self.ctx.role.borrow() {
+    /// Until when this node trusts its lease.
+    fn trusted_until(&self) -> Instant {
+        match *self.ctx.role.borrow() {
             Role::Generator { until, .. } => until,
             _ => Instant::now(),
-        };
-        (Instant::now() + wait).min(until)
+        }
     }
 
     /// Waits until a call may be repeated. Warns now and then of a server that answers and takes

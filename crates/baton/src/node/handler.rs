@@ -1,4 +1,4 @@
-//! What users bring: a source of messages and a handler for them.
+//! What a user brings to handle messages.
 
 use std::fmt;
 use std::future::Future;
@@ -54,15 +54,6 @@ impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.origin, self.seq)
     }
-}
-
-/// Makes messages. Only the generator asks its source. It must answer quickly and without blocking:
-/// while it makes a text, the node publishes nothing and does not stop.
-pub trait Source: Send + 'static {
-    /// Appends the text of message `seq` to `text`, which is empty. If this node loses the
-    /// lease before the message is accepted, another node's source is asked for the same
-    /// number: a number is accepted once.
-    fn generate(&mut self, seq: u64, text: &mut Vec<u8>) -> impl Future<Output = ()> + Send;
 }
 
 /// Handles messages. Runs on a worker, for up to `concurrency` messages at the same time. A closure

@@ -41,7 +41,8 @@ pub(crate) enum Remedy {
 }
 
 impl HandlerError {
-    /// The message is to be tried again, and no earlier than after this time.
+    /// The message is to be tried again, and no earlier than after this time, which counts
+    /// up to an hour.
     pub fn retry_after(after: Duration, reason: impl Into<String>) -> Self {
         Self {
             remedy: Remedy::Retry { after: Some(after) },

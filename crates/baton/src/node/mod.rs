@@ -4,7 +4,7 @@ pub(crate) mod backoff;
 mod batch_size;
 pub(crate) mod builder;
 mod claim_keeper;
-mod clock;
+pub(crate) mod clock;
 pub(crate) mod config;
 mod context;
 mod election;
@@ -17,14 +17,14 @@ pub(crate) mod meter;
 mod no_worker;
 mod outbox;
 mod pack_cache;
-mod schedule;
+mod source_task;
 pub(crate) mod warning;
 mod witness;
 mod worker;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use baton_protocol::{Backoff, LinkState, LoggedReasons, Store, crash};
@@ -35,7 +35,7 @@ use tokio::time::Instant;
 use crate::node::builder::NodeBuilder;
 use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
-use crate::node::config::Config;
+use crate::node::config::{Config, Roles};
 use crate::node::context::{Context, Role};
 use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
@@ -68,85 +68,6 @@ impl Node<(), ()> {
     /// Settings for a node of this fleet, all at their defaults.
     pub fn builder(fleet: FleetName) -> NodeBuilder {
         NodeBuilder::new(fleet)
-    }
-}
-
-impl<S, H> std::fmt::Debug for Node<S, H> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Node")
-            .field("name", &self.name)
-            .field("target", &self.target)
-            .field("config", &self.config)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<S: Source, H: Handler> Node<S, H> {
-    /// Its name: unique among all nodes of all times.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What it counts about itself; goes on counting while the node runs.
-    pub fn meter(&self) -> Arc<Meter> {
-        Arc::clone(&self.meter)
-    }
-
-    /// Runs until `stop` resolves. Then the node resigns, gives the handlers that run five seconds to
-    /// end, gives back the other messages, and leaves. While Redis is away it waits. Returns early
-    /// only with an error that does not pass by itself.
-    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
-        let mut stop = std::pin::pin!(stop);
-        let store = tokio::select! {
-            store = self.join() => store?,
-            () = &mut stop => {
-                (self.observe)(&Event::Stopped);
-                return Ok(());
-            }
-        };
-        let ctx = Arc::new(Context {
-            store,
-            config: self.config,
-            clock: Clock::new(),
-            witness: Witness::default(),
-            role: watch::Sender::new(Role::Unknown),
-            stop: watch::Sender::new(None),
-            beat_now: Notify::new(),
-            lane_wake: Notify::new(),
-            above: AtomicU64::new(0),
-            meter: self.meter,
-            packs: PackCache::default(),
-            refused: RefusedMessages::default(),
-            handling: Arc::default(),
-            held_claims: HeldClaims::default(),
-            observe: self.observe,
-        });
-
-        let Parts {
-            mut lanes,
-            mut duties,
-            mut services,
-        } = spawn_parts(&ctx, self.source, self.handler);
-        let ended = tokio::select! {
-            () = stop => Ok(()),
-            ended = first_error(&mut lanes) => ended,
-            ended = first_error(&mut duties) => ended,
-            ended = first_error(&mut services) => ended,
-        };
-        ctx.stop.send_replace(Some(Instant::now()));
-        let resigned = first_error(&mut duties).await;
-        // The fleet has its next generator while handlers of this one still run.
-        let generates = ctx.generates();
-        if generates {
-            leave(&ctx).await;
-        }
-        let finished = resigned.and(first_error(&mut lanes).await);
-        services.shutdown().await;
-        if !generates {
-            leave(&ctx).await;
-        }
-        ctx.emit(Event::Stopped);
-        ended.and(finished)
     }
 
     /// Connects, however long it takes, and makes sure that a fleet can live here.
@@ -182,6 +103,97 @@ impl<S: Source, H: Handler> Node<S, H> {
     }
 }
 
+impl<S, H> std::fmt::Debug for Node<S, H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("name", &self.name)
+            .field("target", &self.target)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Source, H: Handler> Node<S, H> {
+    /// Its name: unique among all nodes of all times.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it counts about itself; goes on counting while the node runs.
+    pub fn meter(&self) -> Arc<Meter> {
+        Arc::clone(&self.meter)
+    }
+
+    /// Runs until `stop` resolves. Then the node resigns, gives the handlers that run five seconds to
+    /// end, gives back the other messages, and leaves. While Redis is away it waits. Returns early
+    /// only with an error that does not pass by itself.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
+        let mut stop = std::pin::pin!(stop);
+        let (source, handler) = (self.source, self.handler);
+        // Only tasks share the handler between threads, and none the source.
+        let node = Node {
+            source: (),
+            handler: (),
+            target: self.target,
+            config: self.config,
+            name: self.name,
+            meter: self.meter,
+            observe: self.observe,
+        };
+        let store = tokio::select! {
+            store = node.join() => store?,
+            () = &mut stop => {
+                (node.observe)(&Event::Stopped);
+                return Ok(());
+            }
+        };
+        let ctx = Arc::new(Context {
+            store,
+            config: node.config,
+            clock: Arc::new(Clock::new()),
+            witness: Witness::default(),
+            role: watch::Sender::new(Role::Unknown),
+            stop: watch::Sender::new(None),
+            beat_now: Notify::new(),
+            lane_wake: Notify::new(),
+            above: AtomicU64::new(0),
+            source_gave_up: AtomicBool::new(false),
+            meter: node.meter,
+            packs: PackCache::default(),
+            refused: RefusedMessages::default(),
+            handling: Arc::default(),
+            held_claims: HeldClaims::default(),
+            observe: node.observe,
+        });
+
+        let Parts {
+            mut lanes,
+            mut duties,
+            mut services,
+        } = spawn_parts(&ctx, source, handler);
+        let ended = tokio::select! {
+            () = stop => Ok(()),
+            ended = first_error(&mut lanes), if !lanes.is_empty() => ended,
+            ended = first_error(&mut duties) => ended,
+            ended = first_error(&mut services) => ended,
+        };
+        ctx.stop.send_replace(Some(Instant::now()));
+        let resigned = first_error(&mut duties).await;
+        // The fleet has its next generator while handlers of this one still run.
+        let generates = ctx.generates();
+        if generates {
+            leave(&ctx).await;
+        }
+        let finished = resigned.and(first_error(&mut lanes).await);
+        services.shutdown().await;
+        if !generates {
+            leave(&ctx).await;
+        }
+        ctx.emit(Event::Stopped);
+        ended.and(finished)
+    }
+}
+
 /// Leaves the fleet; resigns if this node holds the lease.
 async fn leave(ctx: &Context) {
     crash::point("before-leave");
@@ -202,7 +214,8 @@ struct Parts {
 fn spawn_parts<S: Source, H: Handler>(ctx: &Arc<Context>, source: S, handler: H) -> Parts {
     let (mut lanes, mut duties, mut services) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let handler = Arc::new(handler);
-    for lane in 0..ctx.config.concurrency {
+    let works = ctx.config.roles != Roles::OnlyGenerates;
+    for lane in 0..if works { ctx.config.concurrency } else { 0 } {
         let (ctx, handler) = (Arc::clone(ctx), Arc::clone(&handler));
         lanes.spawn(Lane::new(ctx, handler, lane).run());
     }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use baton_protocol::{Cursor, Digest};
+use baton_protocol::Digest;
 use tokio::time::Instant;
 
 /// How much of the confirmed packs is kept, and for how long.
@@ -17,7 +17,10 @@ const KEPT: (usize, Duration) = (8 << 20, Duration::from_secs(3));
 pub(crate) struct Prepared {
     pub(crate) first: u64,
     pub(crate) count: u64,
-    pub(crate) cursor: Cursor,
+    /// Where the source stands after it, as Redis stores it.
+    pub(crate) cursor: Vec<u8>,
+    /// Whether its messages were due at certain times.
+    pub(crate) is_scheduled: bool,
     pub(crate) digest: Option<Digest>,
     pub(crate) pack: Vec<u8>,
     /// This node's number of these bytes.
@@ -32,7 +35,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// The number of its last message.
+    /// The number of its last message; of the one before it, if it has none.
     pub(crate) fn last(&self) -> u64 {
         self.first + self.count - 1
     }
@@ -70,19 +73,27 @@ impl Outbox {
         self.confirmed
     }
 
-    /// The next pack that has to be sent again.
+    /// Whether all that was made is sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unsent.is_empty()
+    }
+
+    /// Whether the pack that waits was due at a certain time.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.unsent.front().is_some_and(|pack| pack.is_scheduled)
+    }
+
+    /// The next pack to send.
     pub(crate) fn pop(&mut self) -> Option<Prepared> {
         let prepared = self.unsent.pop_front()?;
         self.sent = self.sent.max(prepared.last());
         Some(prepared)
     }
 
-    /// Takes the next numbers for a new pack, which is sent at once.
-    pub(crate) fn number(&mut self, count: u64) -> u64 {
-        let first = self.next;
-        self.next += count;
-        self.sent = self.sent.max(self.next - 1);
-        first
+    /// Takes a new pack, which has the next numbers.
+    pub(crate) fn add(&mut self, prepared: Prepared) {
+        self.next = prepared.last() + 1;
+        self.unsent.push_back(prepared);
     }
 
     /// Whether Redis has this very pack when it answers that all numbers up to `last` are taken.
@@ -90,6 +101,12 @@ impl Outbox {
     /// never sent.
     pub(crate) fn is_there(&self, prepared: &Prepared, last: u64) -> bool {
         prepared.maybe_there && last <= self.sent
+    }
+
+    /// Whether no pack behind this one is confirmed. After a lost answer a pack is confirmed later
+    /// than those behind it.
+    pub(crate) fn is_newest(&self, prepared: &Prepared) -> bool {
+        prepared.last() >= self.confirmed
     }
 
     /// Keeps a confirmed pack for a moment.
@@ -114,43 +131,18 @@ impl Outbox {
         self.unsent = again;
     }
 
-    /// The server's last number is lower than ours: it lost writes that it had confirmed.
-    /// Sends again what is still kept, and numbers anew what comes after a real hole. Calls
-    /// `renew` for each pack that gets other numbers. Returns that hole.
-    pub(crate) fn close_gap(
-        &mut self,
-        last: u64,
-        renew: impl FnMut(&mut Prepared),
-    ) -> Option<(u64, u64)> {
+    /// The server's last number is lower than ours: it lost writes that it had confirmed. Sends
+    /// again what is still kept, if that follows the server's last number. Else returns the numbers
+    /// that are lost.
+    pub(crate) fn close_gap(&mut self, last: u64) -> Option<(u64, u64)> {
         let kept = std::mem::take(&mut self.kept).into_iter();
         self.kept_bytes = 0;
         let again = kept.map(|(_, prepared)| prepared);
         self.requeue(again.filter(|prepared| prepared.first > last).collect());
         let oldest = self.unsent.front().map_or(self.next, |oldest| oldest.first);
+        let hole = (oldest > last + 1).then_some((last + 1, self.confirmed));
         self.confirmed = last;
-        self.number_anew(renew);
-        (oldest > last + 1).then_some((last + 1, oldest - 1))
-    }
-
-    /// This generator did not write the server's last number: goes on after it with all that was
-    /// not accepted. Calls `renew` for each pack that gets other numbers.
-    pub(crate) fn go_on_after(&mut self, last: u64, renew: impl FnMut(&mut Prepared)) {
-        self.confirmed = self.confirmed.max(last);
-        self.sent = self.sent.max(last);
-        self.number_anew(renew);
-    }
-
-    /// Gives the numbers after the last confirmed one to what waits.
-    fn number_anew(&mut self, mut renew: impl FnMut(&mut Prepared)) {
-        self.next = self.confirmed + 1;
-        for prepared in &mut self.unsent {
-            if prepared.first != self.next {
-                prepared.first = self.next;
-                prepared.maybe_there = false;
-                renew(prepared);
-            }
-            self.next += prepared.count;
-        }
+        hole
     }
 }
 
@@ -158,11 +150,13 @@ impl Outbox {
 mod tests {
     use super::*;
 
-    fn made(outbox: &mut Outbox, count: u64) -> Prepared {
-        Prepared {
-            first: outbox.number(count),
+    /// A new pack, which was sent.
+    fn sent(outbox: &mut Outbox, count: u64) -> Prepared {
+        outbox.add(Prepared {
+            first: outbox.next,
             count,
-            cursor: Cursor::default(),
+            cursor: Vec::new(),
+            is_scheduled: false,
             digest: None,
             stage: 1,
             is_staged: false,
@@ -170,7 +164,8 @@ mod tests {
             text: None,
             announced: false,
             maybe_there: false,
-        }
+        });
+        outbox.pop().unwrap()
     }
 
     fn numbers(outbox: &Outbox) -> Vec<(u64, u64)> {
@@ -181,50 +176,40 @@ mod tests {
     #[test]
     fn only_what_was_sent_before_can_be_there_and_only_up_to_our_own_numbers() {
         let mut outbox = Outbox::after(4);
-        let mut pack = made(&mut outbox, 2);
+        let mut pack = sent(&mut outbox, 2);
         assert!(!outbox.is_there(&pack, 6), "sent for the first time");
         pack.maybe_there = true;
         assert!(outbox.is_there(&pack, 6));
         assert!(!outbox.is_there(&pack, 7), "#7 was never sent");
-        let _next = made(&mut outbox, 1);
+        let _next = sent(&mut outbox, 1);
         assert!(outbox.is_there(&pack, 7));
     }
 
     #[test]
-    fn after_a_foreign_number_all_that_was_not_accepted_gets_new_ones() {
-        let mut outbox = Outbox::after(0);
-        let packs = [2, 1, 3].map(|count| made(&mut outbox, count));
-        outbox.requeue(packs.into());
-        outbox.go_on_after(1_000, |_| {});
-        assert_eq!(numbers(&outbox), [(1001, 1002), (1003, 1003), (1004, 1006)]);
-        assert_eq!(outbox.next, 1_007);
-    }
-
-    #[test]
-    fn a_pack_that_was_accepted_after_a_foreign_number_is_not_overtaken() {
+    fn a_pack_that_is_confirmed_late_is_not_the_newest() {
         let mut outbox = Outbox::after(4);
-        let [a, b, c] = [1, 1, 1].map(|count| made(&mut outbox, count));
-        // The last number was set to 6: of #5, #6 and #7 only #7 fits.
-        outbox.confirm(c);
-        outbox.requeue([a, b].into());
-        outbox.go_on_after(6, |_| {});
-        assert_eq!(numbers(&outbox), [(8, 8), (9, 9)]);
+        let [a, b] = [2, 2].map(|count| sent(&mut outbox, count));
+        assert!(outbox.is_newest(&b));
+        outbox.confirm(b);
+        assert!(!outbox.is_newest(&a));
+        outbox.confirm(a);
+        let cursor_alone = sent(&mut outbox, 0);
+        assert!(outbox.is_newest(&cursor_alone));
     }
 
     #[test]
-    fn a_hole_is_named_and_what_is_kept_fills_the_rest() {
+    fn what_is_kept_closes_a_gap_and_a_hole_is_named() {
         let mut outbox = Outbox::after(10);
-        let [a, b] = [2, 2].map(|count| made(&mut outbox, count));
+        let [a, b] = [2, 2].map(|count| sent(&mut outbox, count));
         outbox.confirm(a);
         outbox.requeue([b].into());
-        assert_eq!(outbox.close_gap(8, |_| {}), Some((9, 10)));
-        assert_eq!(numbers(&outbox), [(9, 10), (11, 12)]);
+        assert_eq!(outbox.close_gap(10), None);
+        assert_eq!(numbers(&outbox), [(11, 12), (13, 14)]);
 
         let mut outbox = Outbox::after(10);
-        let [a, b] = [2, 2].map(|count| made(&mut outbox, count));
+        let [a, b] = [2, 2].map(|count| sent(&mut outbox, count));
         outbox.confirm(a);
         outbox.requeue([b].into());
-        assert_eq!(outbox.close_gap(10, |_| {}), None);
-        assert_eq!(numbers(&outbox), [(11, 12), (13, 14)]);
+        assert_eq!(outbox.close_gap(8), Some((9, 12)));
     }
 }

@@ -40,7 +40,7 @@ pub enum Warning {
         /// The last message of the fleet, as far as this node knows.
         last: u64,
     },
-    /// Another program wrote the schedule's position: the schedule begins anew.
+    /// Another source, or another program, wrote the source's cursor: the source begins anew.
     ForeignCursor {
         /// The key that has it.
         key: String,
@@ -58,6 +58,16 @@ pub enum Warning {
         of_ms: u64,
         /// How much time the generator makes up for, in ms.
         at_most_ms: u64,
+    },
+    /// The source cannot make messages for now.
+    SourceFailed {
+        /// Why, in the source's words.
+        reason: String,
+    },
+    /// The source cannot make messages on this node: the node resigns and generates no more.
+    SourceGaveUp {
+        /// Why, in the source's words.
+        reason: String,
     },
     /// The handler cannot work, whatever the message: the worker gives messages back and pauses.
     HandlerUnavailable {
@@ -104,7 +114,7 @@ impl fmt::Display for Warning {
             ),
             Self::ForeignCursor { key } => write!(
                 f,
-                "the field cursor of {key} is no time: the schedule begins anew"
+                "the field cursor of {key} is of another source: this one begins anew"
             ),
             Self::ClockSet { by_ms } => {
                 let by = duration(by_ms.unsigned_abs());
@@ -123,6 +133,13 @@ impl fmt::Display for Warning {
                 "left out {count} missed messages of {}: no more than {} are made up for",
                 duration(*of_ms),
                 duration(*at_most_ms)
+            ),
+            Self::SourceFailed { reason } => {
+                write!(f, "the source failed: {reason}; it is opened again")
+            }
+            Self::SourceGaveUp { reason } => write!(
+                f,
+                "the source cannot go on: {reason}; this node generates no more"
             ),
             Self::HandlerUnavailable { reason } => write!(
                 f,

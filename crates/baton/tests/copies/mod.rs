@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use baton::inspect::{Limits, Meter, View, Watch};
 use baton::{
-    Effects, FleetName, Handler, HandlerError, Message, Node, NodeBuilder, Rejected, Source, Target,
+    Effects, FleetName, Handler, HandlerError, Message, Node, NodeBuilder, Rejected, Source,
+    Target, interval,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -32,9 +33,7 @@ impl Fleet {
         let name = FleetName::new("watched").unwrap();
         Self {
             target: Target::parse(url).unwrap(),
-            settings: Node::builder(name.clone())
-                .interval(Duration::from_millis(5))
-                .lease_ttl(LEASE_TTL),
+            settings: Node::builder(name.clone()).lease_ttl(LEASE_TTL),
             claim_ttl: Duration::from_secs(5),
             name,
         }
@@ -58,7 +57,7 @@ impl Fleet {
     pub(crate) fn start(&self, handler: impl Handler) -> Copy {
         let settings = self.settings.clone();
         let node = settings
-            .build(self.target.clone(), Numbers, handler)
+            .build(self.target.clone(), numbers(), handler)
             .unwrap();
         let (stop, stopped) = oneshot::channel();
         Copy {
@@ -95,12 +94,10 @@ impl Copy {
     }
 }
 
-struct Numbers;
-
-impl Source for Numbers {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
+fn numbers() -> impl Source {
+    interval(Duration::from_millis(5), |seq, text| {
         text.extend_from_slice(seq.to_string().as_bytes());
-    }
+    })
 }
 
 /// Rejects every tenth message.

@@ -42,7 +42,7 @@ pub(crate) struct HandlerArgs {
     pub(crate) kill_after: Duration,
 }
 
-fn command() -> impl TypedValueParser<Value = OsString> {
+pub(super) fn command() -> impl TypedValueParser<Value = OsString> {
     OsStringValueParser::new().try_map(|command| match command.as_encoded_bytes().trim_ascii() {
         [] => Err("write a command"),
         _ => Ok(command),

@@ -65,10 +65,16 @@ Examples:
       Full speed, until the fleet has published a million messages in total.
   baton run --exec 'jq -r .email | xargs ./greet' --concurrency 8 --timeout 30s
       Handle each message with a command of yours: its text is the command's stdin.
+  baton run --cron 'report=0 10 * * MON-FRI Europe/Vienna' --cron 'cleanup=@hourly'
+      A message at each tick, neither lost nor doubled when a copy dies.
   baton run -- python3 handle.py --verbose
       The same without a shell.
   baton run --push http://127.0.0.1:8080/job --concurrency 8 --timeout 30s
       Handle each message with a service of yours: a POST, the text is its body.
+  baton run --source 'tail -n +\"$BATON_NEXT\" orders.csv' --exec ./order.sh
+      Messages of your own: each line of a file is one, whatever is killed.
+  baton run --source ./poll.sh --source-format json --exec ./handle.sh
+      The same with cursors: an object a line, such as {\"text\":\"…\",\"cursor\":\"…\"}.
   BATON_INTERVAL=1s baton run
       The same flag from the environment.
 
@@ -80,18 +86,42 @@ A command of yours says by its exit code what becomes of the message: 0 done, 65
 end of its stderr; its stdout goes to the log. It knows BATON_SEQ, BATON_KEY (for effects elsewhere that
 must happen once), BATON_ATTEMPT, BATON_DEADLINE_MS and BATON_EFFECTS, a file for effects in Redis, such
 as the line [\"INCRBY\",\"counted\",1].
-With --push the status says what becomes of the message: 2xx done; 408, 425, 429 and 5xx try again
-later (Retry-After counts); any other is a rejection for good, and redirects are not followed. The
-service knows the headers Idempotency-Key (for effects elsewhere that must happen once), Baton-Seq,
-Baton-Attempt and Baton-Deadline-Ms. A 2xx body of the type application/x-baton-effects has effects
-in Redis, such as the line [\"INCRBY\",\"counted\",1].
+With --push the status says what becomes of the message: 2xx done; 408, 425, 429 and all from 500 on
+try again later (Retry-After counts, up to an hour); any other is a rejection for good, and redirects
+are not followed. The service knows the headers Idempotency-Key (for effects elsewhere that must happen
+once), Baton-Seq, Baton-Attempt and Baton-Deadline-Ms. A 2xx body of the type application/x-baton-effects
+has effects in Redis, such as the line [\"INCRBY\",\"counted\",1].
+
+A source runs on the generator alone and ends with it. Exit code 0 means that there are no more
+messages. After any other end it starts again, after a pause from 0.1 to 30 s, behind the last message
+that Redis has. Its stderr goes to the log. With --source-format lines it knows BATON_NEXT, the number
+of the next message. With json its stdin begins with {\"baton\":1,\"next\":1042,\"cursor\":\"…\"}: it
+continues behind its own cursor, and reads {\"accepted\":\"…\"} when Redis has one. A cursor covers its
+message and all before it, and a message waits for a cursor: give each message one, or each group of
+up to 1,000 messages that belong together.
 
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
 delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last), reclaimed (count,
-nodes), dropped (count of failed messages), redis (state, reason), handler_output (seq, text), warning
-(text), snapshot (role, published_per_s, processed_per_s, pending, claimed, delayed, errors) and
+nodes), dropped (count of failed messages), redis (state, reason), handler_output (seq, text),
+source_output (text), warning (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, delayed, errors) and
 stopped. Where the output took no more and lines were dropped, log_gap (lines) counts them.";
+
+/// Below `baton cron next --help`.
+pub(crate) const CRON_NEXT: &str = "\
+Examples:
+  baton cron next 5 '*/15 * * * *'
+  baton cron next 3 '30 2 * * * Europe/Vienna'
+
+An expression has the fields minute, hour, day of the month, month and weekday, with seconds in front
+if there are six; or it is @hourly, @daily, @weekly, @monthly or @yearly. A field is *, a value, a
+range (1-5), a step (*/15), or a list of them; months and weekdays have names, too (MON-FRI). L is the
+last day of the month, FRI#2 the second Friday, FRI#L the last. A day that both fields of days name is
+due by either.
+
+Where clocks change: one time a day that does not exist is due at the end of the gap, and one that
+exists twice is due the first time. Of several times a day, those that do not exist are left out, and
+those that exist twice are due twice.";
 
 /// Below `baton getErrors --help`.
 pub(crate) const GET_ERRORS: &str = "\

@@ -30,7 +30,7 @@ pub(crate) struct PushArgs {
         requires = "push"
     )]
     pub(crate) push_header_file: Option<PathBuf>,
-    /// PEM file with the CA that --push trusts [default: those of this system]
+    /// PEM file with the CA, or the service's own certificate, that --push trusts [default: those of this system]
     #[arg(long, value_name = "FILE", env = "BATON_PUSH_CA", requires = "push")]
     pub(crate) push_ca: Option<PathBuf>,
 }

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton::{Backoff, FleetName, Missed, Node, NodeBuilder};
+use baton::{Backoff, FleetName, Interval, Missed, Node, NodeBuilder, Roles};
 use clap::ValueEnum;
 
+use super::cron::CronArgs;
 use super::handler::HandlerArgs;
 use super::http::http_addr;
+use super::source::SourceArgs;
 
 /// Longest pretended work, retention and interval: a longer one has a mistaken unit.
 const LONGEST_WORK: Duration = Duration::from_secs(24 * 3600);
@@ -21,6 +23,12 @@ pub(crate) struct RunArgs {
     /// What handles the messages.
     #[command(flatten)]
     pub(crate) handler: HandlerArgs,
+    /// What generates them by a crontab.
+    #[command(flatten)]
+    pub(crate) cron: CronArgs,
+    /// What makes the messages.
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// Time between two messages; 0 is full speed
     #[arg(long, value_name = "TIME", env = "BATON_INTERVAL", default_value = "500ms",
           value_parser = interval)]
@@ -52,6 +60,12 @@ pub(crate) struct RunArgs {
         default_value = "never"
     )]
     pub(crate) generator_works: GeneratorWorks,
+    /// Never take the lease: this copy only works
+    #[arg(long, env = "BATON_NEVER_GENERATE", conflicts_with = "only_generate")]
+    pub(crate) never_generate: bool,
+    /// Never handle messages: this copy generates, or waits for the lease
+    #[arg(long, env = "BATON_ONLY_GENERATE")]
+    pub(crate) only_generate: bool,
     /// Pretended handling time of every message
     #[arg(long, value_name = "TIME", env = "BATON_WORK", default_value = "0ms",
           value_parser = work)]
@@ -71,7 +85,8 @@ pub(crate) struct RunArgs {
           value_parser = backoff)]
     pub(crate) backoff: Backoff,
     /// Messages that were due while no node generated: catch-up makes those of the last 10
-    /// minutes, catch-up:TIME those of the last TIME, skip makes none
+    /// minutes, catch-up:TIME those of the last TIME, last the last one (of each cron entry), skip
+    /// none. A message of cron that is at most 5 s late is made in any case
     #[arg(long, value_name = "HOW", env = "BATON_MISSED", default_value = "catch-up",
           value_parser = missed)]
     pub(crate) missed: Missed,
@@ -129,7 +144,6 @@ impl RunArgs {
     /// The settings of the node.
     pub(crate) fn settings(&self, fleet: FleetName) -> NodeBuilder {
         Node::builder(fleet)
-            .interval(self.interval)
             .messages(self.messages)
             .lease_ttl(self.lease_ttl)
             .claim_ttl(self.claim_ttl)
@@ -137,17 +151,37 @@ impl RunArgs {
             .attempts(self.attempts)
             .backoff(self.backoff)
             .generator_works(self.generator_works.into())
-            .missed(self.missed)
+            .roles(self.roles())
             .max_pending(self.max_pending)
             .max_errors(self.max_errors)
             .keep_errors(self.keep_errors)
             .allow_eviction(self.allow_eviction)
     }
+
+    fn roles(&self) -> Roles {
+        match (self.never_generate, self.only_generate) {
+            (true, _) => Roles::OnlyWorks,
+            (_, true) => Roles::OnlyGenerates,
+            _ => Roles::Both,
+        }
+    }
+
+    /// The task's source: a text every interval. `append` makes it.
+    pub(crate) fn texts(
+        &self,
+        mut append: impl FnMut(&mut Vec<u8>) + Send + 'static,
+    ) -> Interval<impl FnMut(u64, &mut Vec<u8>) + Send + 'static> {
+        let texts = move |_, text: &mut Vec<u8>| append(text);
+        baton::interval(self.interval, texts).missed(self.missed)
+    }
 }
 
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text, LONGEST_INTERVAL)?;
-    checked(interval, |settings| settings.interval(interval))
+    if interval > Duration::ZERO && interval < Duration::from_millis(1) {
+        return Err("the interval is zero (full speed) or at least 1 ms".to_owned());
+    }
+    Ok(interval)
 }
 
 fn lease_ttl(text: &str) -> Result<Duration, String> {
@@ -189,15 +223,15 @@ fn backoff(text: &str) -> Result<Backoff, String> {
 }
 
 fn missed(text: &str) -> Result<Missed, String> {
-    let missed = match text.split_once(':') {
-        None if text == "catch-up" => Missed::default(),
-        None if text == "skip" => Missed::Skip,
-        Some(("catch-up", time)) => Missed::CatchUp {
-            at_most: duration(time, Duration::MAX)?,
-        },
-        _ => return Err("write catch-up, catch-up:TIME (such as catch-up:30m) or skip".to_owned()),
-    };
-    checked(missed, |settings| settings.missed(missed))
+    match text.split_once(':') {
+        None if text == "catch-up" => Ok(Missed::default()),
+        None if text == "skip" => Ok(Missed::Skip),
+        None if text == "last" => Ok(Missed::Last),
+        Some(("catch-up", time)) => Ok(Missed::CatchUp {
+            at_most: duration(time, LONGEST_INTERVAL)?,
+        }),
+        _ => Err("write catch-up, catch-up:TIME (such as catch-up:30m), last or skip".to_owned()),
+    }
 }
 
 fn max_pending(text: &str) -> Result<u64, String> {
@@ -303,6 +337,7 @@ mod tests {
         assert_eq!(missed("catch-up:30m"), Ok(minutes(30)));
         assert_eq!(missed("catch-up:0"), Ok(minutes(0)));
         assert_eq!(missed("skip"), Ok(Missed::Skip));
+        assert_eq!(missed("last"), Ok(Missed::Last));
         for bad in [
             "",
             "never",

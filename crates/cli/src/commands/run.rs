@@ -15,7 +15,7 @@ use crate::args::{ConnectionArgs, RunArgs};
 use crate::log::Log;
 use crate::shutdown::Shutdown;
 use crate::usage_error::UsageError;
-use crate::workload::{NodeHandler, RandomText};
+use crate::workload::{NodeHandler, NodeSource, RandomText};
 use crate::{runtime, target, watch};
 
 /// How long a node that ends waits for the reader of its stderr.
@@ -24,6 +24,7 @@ pub(crate) const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 /// Runs a node until a shutdown is requested.
 pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let settings = settings(connection, args)?;
+    let cron = args.cron.source(args.missed)?;
     let push = args.handler.push.handler(args.handler.timeout)?;
     let target = target::for_node(connection)?;
     let place = format!("fleet {} on {target}", connection.fleet);
@@ -33,9 +34,12 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let name = Arc::new(OnceLock::new());
     let log = Log::start(args.log, shutdown.clone(), Arc::clone(&name));
     let log = Arc::new(log.context("cannot start the thread of the log")?);
-    let source = RandomText::new();
+    let texts = RandomText::new();
     #[cfg(feature = "chaos")]
-    let source = crate::workload::HostileText::mixed_into(source);
+    let texts = crate::workload::HostileText::mixed_into(texts);
+    let mut texts = texts;
+    let texts = args.texts(move |text| texts.append(text));
+    let source = NodeSource::new(args, texts, cron, &log);
     let events = Arc::clone(&log);
     let observe = move |event: &Event| events.tell(event);
     let handler = NodeHandler::new(args, push, &log);

@@ -31,6 +31,11 @@ fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
                 text: String::from_utf8_lossy(line),
             };
         }
+        Entry::SourceOutput(line) => {
+            return LogEvent::SourceOutput {
+                text: String::from_utf8_lossy(line),
+            };
+        }
         Entry::Gap(lines) => return LogEvent::LogGap { lines: *lines },
     };
     match event {
@@ -171,6 +176,7 @@ mod tests {
                 ),
                 r#"stopped","node":"n0de"}"#,
                 r#"handler_output","node":"n0de","seq":17,"text":"tab\tand grün"}"#,
+                r#"source_output","node":"n0de","text":"tab\tand grün"}"#,
                 r#"log_gap","node":"n0de","lines":12}"#,
             ]
         );

@@ -22,6 +22,9 @@ pub(crate) fn write(to: &mut Vec<u8>, at: SystemTime, node: &str, entry: &Entry<
         Entry::Output { seq, line } => {
             writeln!(to, "{at} {node:10}  #{seq} printed: {}", Escaped(line))
         }
+        Entry::SourceOutput(line) => {
+            writeln!(to, "{at} {node:10}  source printed: {}", Escaped(line))
+        }
         Entry::Gap(lines) => writeln!(
             to,
             "{at} {node:10}  log gap: {lines} lines were dropped, the output took no more"
@@ -220,6 +223,7 @@ mod tests {
                 "generator: 2.0 published/s, 0.0 processed/s; pending 3, claimed 1, delayed 2, errors 6",
                 "stopped",
                 r"#17 printed: tab\tand grün",
+                r"source printed: tab\tand grün",
                 "log gap: 12 lines were dropped, the output took no more",
             ]
         );

@@ -1,7 +1,5 @@
 //! A source for tests that mixes hostile texts into the random ones.
 
-use baton::Source;
-
 use super::RandomText;
 
 /// One text in so many is hostile.
@@ -20,10 +18,9 @@ impl HostileText {
         let hostile = if is_on { hostile_texts() } else { Vec::new() };
         Self { random, hostile }
     }
-}
 
-impl Source for HostileText {
-    async fn generate(&mut self, _seq: u64, text: &mut Vec<u8>) {
+    /// Appends one text.
+    pub(crate) fn append(&mut self, text: &mut Vec<u8>) {
         let at = rand::random_range(0..self.hostile.len().max(1) * HOSTILE_ONE_IN);
         match self.hostile.get(at) {
             Some(hostile) => text.extend_from_slice(hostile),
@@ -55,8 +52,8 @@ fn hostile_texts() -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn one_text_in_eight_is_hostile_and_each_comes() {
+    #[test]
+    fn one_text_in_eight_is_hostile_and_each_comes() {
         let mut source = HostileText {
             random: RandomText::new(),
             hostile: hostile_texts(),
@@ -64,9 +61,9 @@ mod tests {
         let kinds = source.hostile.len();
         let mut counts = vec![0; kinds];
         let mut text = Vec::new();
-        for seq in 0..8_000 {
+        for _ in 0..8_000 {
             text.clear();
-            source.generate(seq, &mut text).await;
+            source.append(&mut text);
             if let Some(kind) = source.hostile.iter().position(|hostile| *hostile == text) {
                 counts[kind] += 1;
             }

@@ -60,7 +60,7 @@ impl Handler for NodeHandler {
 }
 
 /// The command line of the supervisor: this very program, even if its file was replaced meanwhile.
-fn supervisor() -> Command {
+pub(super) fn supervisor() -> Command {
     let program = match std::env::current_exe() {
         Ok(path) if !cfg!(target_os = "linux") => path.into_os_string(),
         _ => OsString::from("/proc/self/exe"),

@@ -1,6 +1,5 @@
 //! A source of random readable texts.
 
-use baton::Source;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
@@ -88,12 +87,6 @@ impl RandomText {
             random >>= 8;
             count += 1;
         }
-    }
-}
-
-impl Source for RandomText {
-    async fn generate(&mut self, _seq: u64, text: &mut Vec<u8>) {
-        self.append(text);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton::{FleetName, Inspector, Target};
-use baton_protocol::{Claim, ClaimCall, Slot, Store};
+use baton_protocol::{BeatCall, Claim, ClaimCall, Slot, Store};
 
 use crate::seeder::{texts, with_failures};
 use crate::support::{on, server};
@@ -26,7 +26,15 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
     let living = runtime.block_on(async {
         let (living, dying) = (open("living").await, open("dying").await);
         for store in [&living, &dying] {
-            let _ = store.beat(ttl, "{}", 0).await.unwrap();
+            let _ = store
+                .beat(BeatCall {
+                    lease_ttl: ttl,
+                    about: "{}",
+                    above: 0,
+                    is_candidate: true,
+                })
+                .await
+                .unwrap();
             let slot = &Slot::new(store.node(), 0);
             let (number, want) = (1, 2);
             let claim = store

@@ -132,3 +132,14 @@ fn the_map_of_the_architecture_has_every_folder() {
         }
     }
 }
+
+#[test]
+fn the_program_in_the_readme_is_an_example_that_compiles() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let readme = read("README.md");
+    let (_, program) = readme.split_once("```rust\n").unwrap();
+    let (program, _) = program.split_once("```\n").unwrap();
+    let example = read("crates/baton/examples/readme.rs");
+    let (_, example) = example.split_once("\n\n").unwrap();
+    assert_eq!(program, example);
+}

@@ -170,6 +170,25 @@ fn a_file_that_cannot_be_used_is_refused_and_not_printed() {
     }
 }
 
+#[test]
+fn authorities_for_a_url_without_tls_are_refused() {
+    let authority = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    std::fs::write(&file, authority.cert.pem()).unwrap();
+    let file = file.to_str().unwrap();
+    let push = ["run", "--push", "http://localhost/"];
+    let typed = baton(&[&push[..], &["--push-ca", file]].concat());
+    let mut set = baton(&push);
+    set.env("BATON_PUSH_CA", file);
+    for command in [typed, set] {
+        let ended = run(command);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        let words = "only an https:// URL needs CA certificates";
+        ended.complains(&format!("--push-ca {file}: {words}"));
+    }
+}
+
 /// What the effects of the service counted.
 fn counted(server: &PrivateServer) -> u64 {
     let counted: Option<u64> = redis::cmd("GET")

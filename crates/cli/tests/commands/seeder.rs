@@ -75,7 +75,7 @@ impl Seeder {
             epoch: 1,
             first: self.next,
             count,
-            cursor: baton_protocol::Cursor::default(),
+            cursor: b"",
             max_pending: u64::MAX >> 12,
             digest: None,
             pack: &pack,

@@ -7,6 +7,7 @@ mod shared;
 
 mod ahead;
 mod crash;
+mod cron;
 mod election;
 mod exec;
 mod fake_clock;
@@ -19,5 +20,7 @@ mod redis_refuses;
 mod redis_trouble;
 mod retention;
 mod schedule;
+mod source;
+mod source_trouble;
 mod stop;
 mod support;

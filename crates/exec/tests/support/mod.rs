@@ -106,8 +106,16 @@ pub(crate) fn peak_memory_kib() -> u64 {
 }
 
 pub(crate) fn kill9(pid: &str) {
+    signal(pid, Signal::KILL);
+}
+
+pub(crate) fn pause(pid: &str) {
+    signal(pid, Signal::STOP);
+}
+
+fn signal(pid: &str, signal: Signal) {
     let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
-    kill_process(pid, Signal::KILL).unwrap();
+    kill_process(pid, signal).unwrap();
 }
 
 pub(crate) async fn wait_until(what: &str, condition: impl Fn() -> bool) {

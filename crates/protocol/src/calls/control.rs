@@ -50,10 +50,22 @@ impl Beat {
     }
 }
 
+/// What a node says with a beat.
+#[derive(Debug, Clone, Copy)]
+pub struct BeatCall<'a> {
+    /// Time to live of the lease.
+    pub lease_ttl: Duration,
+    /// A JSON object that `baton status` prints.
+    pub about: &'a str,
+    /// An epoch that the lease must exceed.
+    pub above: u64,
+    /// Whether the node may generate.
+    pub is_candidate: bool,
+}
+
 impl Store {
-    /// Announces this node, and renews the lease or takes it. `about` is a JSON object that
-    /// `baton status` prints; the epoch of the lease must exceed `above`.
-    pub async fn beat(&self, lease_ttl: Duration, about: &str, above: u64) -> Result<Beat, Error> {
+    /// Announces this node, and renews the lease, takes it or gives it up.
+    pub async fn beat(&self, call: BeatCall<'_>) -> Result<Beat, Error> {
         let keys = &self.keys;
         let answer = self
             .eval_on_presence(
@@ -69,13 +81,14 @@ impl Store {
                 &[
                     self.node.as_bytes(),
                     self.link.run_id().as_bytes(),
-                    lease_ttl.as_millis().to_string().as_bytes(),
+                    call.lease_ttl.as_millis().to_string().as_bytes(),
                     PROTOCOL.as_bytes(),
                     keys.presence.as_bytes(),
                     keys.calls.as_bytes(),
-                    about.as_bytes(),
-                    above.to_string().as_bytes(),
+                    call.about.as_bytes(),
+                    call.above.to_string().as_bytes(),
                     FIRST_STANDBY_BEAT.as_millis().to_string().as_bytes(),
+                    if call.is_candidate { b"1" } else { b"0" },
                 ],
             )
             .await?;

@@ -17,7 +17,7 @@ use crate::encoding::pack::Range;
 use crate::error::says_not_executed;
 use crate::keys::FleetName;
 use crate::server_info::ServerInfo;
-use crate::{Cursor, Error, FailedPreview, record, scripts};
+use crate::{Error, FailedPreview, record, scripts};
 
 pub use crate::encoding::takeover::parse as takeover;
 pub use crate::error::classify as error;
@@ -77,9 +77,7 @@ pub fn seal(answer: &Value) -> Result<Seal, Error> {
     match worded(call, answer)? {
         (b"sealed", [last, cursor]) => Ok(Seal::Sealed {
             last: number(call, last)?,
-            cursor: str::from_utf8(bytes(call, cursor)?)
-                .ok()
-                .and_then(Cursor::parse),
+            cursor: bytes(call, cursor)?.to_vec(),
         }),
         (b"fenced", [node, epoch]) => Ok(Seal::Fenced {
             node: string(call, node)?,

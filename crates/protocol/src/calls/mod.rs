@@ -20,7 +20,7 @@ mod transaction;
 pub use answer::exact;
 pub use bell::BellTurn;
 pub use claim::{Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, Extend, GiveBack, Slot};
-pub use control::Beat;
+pub use control::{Beat, BeatCall};
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};
 pub use fleet_state::{Census, FleetState, Lease, Roster, RosterEntry};

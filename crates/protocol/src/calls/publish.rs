@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::{Store, decode, digest_arg};
-use crate::bounds::{MAX_PACK_MESSAGES, SMALL_PACK_BYTES, STAGED_TTL_S};
-use crate::{Cursor, Digest, Error, scripts};
+use crate::bounds::{MAX_CURSOR_BYTES, MAX_PACK_MESSAGES, SMALL_PACK_BYTES, STAGED_TTL_S};
+use crate::{Digest, Error, scripts};
 
 /// The answer to a seal.
 #[must_use]
@@ -14,8 +14,8 @@ pub enum Seal {
     Sealed {
         /// The fleet's last sequence number.
         last: u64,
-        /// Where the schedule stands; none if the stored text is no cursor.
-        cursor: Option<Cursor>,
+        /// Where the source stands: what the publish of that number stored. Empty if it has none.
+        cursor: Vec<u8>,
     },
     /// A generator of a higher epoch, or another node of the same epoch, sealed before.
     Fenced {
@@ -44,10 +44,10 @@ pub struct PublishCall<'a> {
     pub epoch: u64,
     /// Sequence number of the first message.
     pub first: u64,
-    /// How many messages the pack has.
+    /// How many messages the pack has. Without any, the call stores only the cursor.
     pub count: u64,
-    /// Where the schedule stands after this pack.
-    pub cursor: Cursor,
+    /// Where the source stands after this pack: any bytes, for a successor.
+    pub cursor: &'a [u8],
     /// Backpressure: max messages that have not ended.
     pub max_pending: u64,
     /// Digest of its texts, if the fleet is audited.
@@ -125,9 +125,13 @@ impl Store {
     /// same connection: its texts do not pass through the script, which would copy them.
     pub async fn publish(&self, call: PublishCall<'_>) -> Result<Publish, Error> {
         let count = call.count;
-        if !(1..=MAX_PACK_MESSAGES).contains(&count) {
+        if count > MAX_PACK_MESSAGES {
             // The scripts would take its range for a foreign entry.
-            let problem = format!("a pack has 1 to {MAX_PACK_MESSAGES} messages, not {count}");
+            let problem = format!("a pack has at most {MAX_PACK_MESSAGES} messages, not {count}");
+            return Err(Error::Refused(problem));
+        }
+        if call.cursor.len() > MAX_CURSOR_BYTES {
+            let problem = format!("a cursor has at most {MAX_CURSOR_BYTES} bytes");
             return Err(Error::Refused(problem));
         }
         let publish = |verb: &str, text: &str| self.publish_words(verb, text, call);
@@ -195,7 +199,7 @@ impl Store {
                 call.first.to_string().as_bytes(),
                 (call.first + call.count - 1).to_string().as_bytes(),
                 call.count.to_string().as_bytes(),
-                call.cursor.to_string().as_bytes(),
+                call.cursor,
                 call.max_pending.to_string().as_bytes(),
                 bytes,
                 digest_arg(call.digest).as_bytes(),

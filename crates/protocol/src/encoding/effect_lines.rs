@@ -62,7 +62,7 @@ impl Effects {
 fn parse_line(line: &[u8], effects: &mut Effects) -> Result<(), String> {
     let Words(words) = serde_json::from_slice(line).map_err(|error| {
         // The parser's line is always 1 here: its words alone help.
-        let words = error.to_string();
+        let words = error.to_string().replace(r" (\u0000-\u001F)", "");
         let problem = words.split(" at line 1").next().unwrap_or(&words);
         // They may quote the line, which may be long.
         let problem = Shortened {
@@ -211,6 +211,7 @@ mod tests {
             (r"INCRBY a 1", "not a command such as"),
             (r#"["INCRBY","a",1"#, "EOF while parsing"),
             (r#"["INCRBY","a",1] x"#, "trailing characters"),
+            ("[\"SET\",\"a\",\"\u{1}\"]", ": control character found"),
             (r#"{"INCRBY":1}"#, "an array of texts and whole numbers"),
             (r"[]", "an empty command"),
             (r#"["INCRBY","a",1.5]"#, "a text or a whole number"),

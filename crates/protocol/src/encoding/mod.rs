@@ -1,6 +1,5 @@
 //! The bytes and texts that Redis stores, as types.
 
-pub(crate) mod cursor;
 pub(crate) mod effect_lines;
 pub(crate) mod effects;
 pub(crate) mod ledger;

@@ -1,7 +1,7 @@
 //! Packs and ranges: how Redis stores messages.
 //!
 //! A pack is a msgpack array `[time in ms, [text, …], origin]`, which Lua's `cmsgpack` and every other
-//! language can read. Its origin is a random name that a generator draws for its reign: with the
+//! language can read. Its origin is a random name that a generator draws when it opens its source: with the
 //! sequence number it is a message's key. A pack is written once and stays in place until its last message has ended. A
 //! [`Range`] of it moves through queue and claims.
 
@@ -123,13 +123,6 @@ impl PackBuilder {
         write_text(&mut pack, origin.as_bytes());
         self.count = 0;
         pack
-    }
-}
-
-/// Gives a finished pack another origin of the same length.
-pub fn set_origin(pack: &mut [u8], origin: &str) {
-    if let Some(at) = pack.len().checked_sub(origin.len()) {
-        pack[at..].copy_from_slice(origin.as_bytes());
     }
 }
 
@@ -308,15 +301,6 @@ mod tests {
                 origin: "k3v9x0a7qm",
             }
         );
-    }
-
-    #[test]
-    fn a_pack_with_another_origin_is_the_same_otherwise() {
-        let mut bytes = pack_of(&[b"hello", b""]);
-        set_origin(&mut bytes, "0123456789");
-        let pack = Pack::parse(&bytes).unwrap();
-        assert_eq!(pack.origin, "0123456789");
-        assert_eq!(pack.texts, [&b"hello"[..], b""]);
     }
 
     #[test]

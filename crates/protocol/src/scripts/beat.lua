@@ -3,7 +3,8 @@
 -- KEYS
 --   1 generator  hash, the lease: node, epoch, until (ms), run, since (ms)
 --   2 nodes      hash: node -> run_id, a space, what the node says about itself
---   3 joined     zset: node -> when it joined (ms); the line of standbys
+--   3 joined     zset: node -> when it joined (ms); the line of standbys. Nodes that never generate
+--                have LINE_END_MS added: they stand behind all others
 --   4 seen       zset: node -> its last beat (ms)
 --   5 meta       hash: protocol
 --   6 takeovers  list: how the lease changed hands, newest first
@@ -17,14 +18,16 @@
 --   7 about          what the node says about itself; opaque, for people
 --   8 above          an epoch that the lease must exceed; 0 for any
 --   9 first_beat_ms  after what time a first standby beats again
+--   10 candidate     '1' if the node may generate, else '0'
 -- Returns
 --   {'generator', epoch, next_ms, now, standbys}    the node has the lease. Standbys is how many
 --                                                   of the first standbys there are: 0, 1 or 2
---   {'worker', holder, epoch, next_ms, now, place}  another node has it. Place 1 and 2 are the
---                                                   first standbys, 0 is any other node
+--   {'worker', holder, epoch, next_ms, now, place}  another node has it, or none: ''. Place 1 and 2
+--                                                   are the first standbys, 0 is any other node
 --   {'protocol', version}                           the fleet uses another protocol version
 -- Invariants
 --   The lease has one holder. The epoch only grows, and a new holder has a new epoch.
+--   Only a candidate takes the lease. A holder that is no candidate any more gives it up.
 --   A node that becomes a first standby by this beat is called: it beats at once. The first node
 --   that joins a generator calls that generator.
 --   Each new epoch adds a line to `takeovers`, "epoch node since gap how from". The gap is how
@@ -36,11 +39,12 @@
 --     expired   its holder is silent but not known to be dead; the gap began with the holder's
 --               last beat
 --     raised    the holder itself needed a higher epoch
--- Constants from bounds.rs: MAX_EXACT, MAX_TTL_MS, MAX_BEAT_MS, BEAT_MS_PER_NODE, SILENT_BEATS.
+-- Constants from bounds.rs: MAX_EXACT, MAX_TTL_MS, MAX_BEAT_MS, BEAT_MS_PER_NODE, SILENT_BEATS,
+-- LINE_END_MS.
 local generator, nodes, joined, seen, meta, takeovers = unpack(KEYS)
 local node, run_id, ttl_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local protocol, prefix, call_prefix, about = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-local above, first_beat_ms = tonumber(ARGV[8]), tonumber(ARGV[9])
+local above, first_beat_ms, candidate = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10] == '1'
 local FIRST_STANDBYS = 2
 -- Nodes at the front of the line that a beat examines.
 local FRONT_NODES = 8
@@ -74,12 +78,13 @@ local gone = absent(prefix, run_id, watched)
 gone[node] = nil
 
 -- Who has the lease after this beat, which nodes are dead, and who is a first standby.
-local takes = holder ~= node
+local takes = candidate and holder ~= node
   and (holder == '' or is_past(lease_until, now) or gone[holder])
-local new_holder = takes and node or holder
+local resigns = holder == node and not candidate
+local new_holder = takes and node or (resigns and '' or holder)
 local beat_ms = math.max(math.min(ttl_ms, MAX_BEAT_MS), fleet_size * BEAT_MS_PER_NODE)
 local silent_ms = SILENT_BEATS * beat_ms
-local dead, standbys, place, line_moves = {}, {}, nil, takes
+local dead, standbys, place, line_moves = {}, {}, nil, takes or resigns
 for i, name in ipairs(front) do
   if name ~= node and (gone[name] or is_past(tonumber(beats[i + 1] or '0') + silent_ms, now)) then
     dead[#dead + 1] = name
@@ -90,7 +95,8 @@ for i, name in ipairs(front) do
   end
 end
 -- A node that joins with this beat goes to the end of the line.
-local joins = not redis.call('ZSCORE', joined, node)
+local stands = redis.call('ZSCORE', joined, node)
+local joins = not stands
 if joins and #standbys < FIRST_STANDBYS and fleet_size < FRONT_NODES then
   place = #standbys + 1
 end
@@ -114,7 +120,10 @@ end
 redis.call('ZREM', seen, node)
 redis.call('ZADD', seen, now, node)
 redis.call('HSET', nodes, node, run_id .. ' ' .. about)
-if joins then redis.call('ZADD', joined, now, node) end
+if joins then redis.call('ZADD', joined, candidate and now or now + LINE_END_MS, node) end
+if stands and not candidate and tonumber(stands) < LINE_END_MS then
+  redis.call('ZADD', joined, stands + LINE_END_MS, node)
+end
 if not version then redis.call('HSET', meta, 'protocol', protocol) end
 for _, name in ipairs(dead) do redis.call('ZREM', joined, name) end
 
@@ -138,8 +147,12 @@ if line_moves then
 end
 if new_holder ~= node then
   if joins and place == 1 then redis.call('PUBLISH', call_prefix .. holder, '') end
+  if resigns then
+    redis.call('HDEL', generator, 'node', 'until', 'run', 'since')
+    redis.call('HSET', generator, 'since', now)
+  end
   local next_ms = place and first_beat_ms or beat_ms
-  return {'worker', holder, string.format('%.0f', epoch), next_ms, now, place or 0}
+  return {'worker', new_holder, string.format('%.0f', epoch), next_ms, now, place or 0}
 end
 if takes or epoch <= above then
   epoch = math.max(epoch, above) + 1

@@ -14,22 +14,25 @@
 --   2 epoch     of its lease
 --   3 first     sequence number of the pack's first message
 --   4 last      sequence number of its last message
---   5 count     of its messages
---   6 cursor    where the schedule stands afterwards; opaque
+--   5 count     of its messages; 0 if the call stores only the cursor
+--   6 cursor    where the source stands after these messages; opaque
 --   7 max_open  backpressure: how many messages may have not ended: wait, be claimed or delayed
 --   8 bytes     the pack; opaque. '' if it is staged
 --   9 digest    of the texts, for the ledger; '' if the fleet keeps none
 --   10 presence prefix of the presence channels
 -- Returns
---   {'ok'}                   the pack is written
---   {'already', last}        the fleet has these numbers. This call wrote them earlier, if the
---                            caller sent it before and knows `last` as its own
---   {'gap', last}            the fleet's last number is not first - 1
+--   {'ok'}                   the pack is written, or the cursor alone
+--   {'already', last}        the fleet has these numbers; of a cursor alone, later ones. This call
+--                            wrote them earlier, if the caller sent it before and knows `last` as
+--                            its own
+--   {'gap', last}            the fleet's last number is lower than first - 1, or within the pack
 --   {'fenced', node, epoch}  another generator has sealed
 --   {'full', open}           backpressure: `open` messages have not ended
 --   {'missing'}              there is no staged pack: the generator sends it again
 -- Invariants
 --   Sequence numbers have no gap. Only the node and epoch of the fence publish.
+--   The fence's cursor is that of the pack that ends with its last number, or a later one before
+--   which the source had no messages.
 --   A full server refuses all of a pack: its staging, or here the first write of a small one.
 --   A staged pack expires unless this script takes it. No other generator writes its key.
 local fence, queue, pack, staged, stats, idle, bell, ledger = unpack(KEYS)
@@ -41,6 +44,13 @@ if fenced[1] ~= node or fenced[2] ~= epoch then
   return {'fenced', fenced[1] or '', fenced[2] or '0'}
 end
 local fleet_last = checked_count(fence, 'last', fenced[3])
+if count == '0' then
+  -- The generator has published messages after this cursor, and theirs is newer.
+  if tonumber(last) < fleet_last then return {'already', fenced[3]} end
+  if tonumber(last) > fleet_last then return {'gap', fenced[3] or '0'} end
+  redis.call('HSET', fence, 'cursor', cursor)
+  return {'ok'}
+end
 if tonumber(last) <= fleet_last then return {'already', fenced[3]} end
 if tonumber(first) ~= fleet_last + 1 then return {'gap', fenced[3] or '0'} end
 local counters = redis.call('HMGET', stats, 'done', 'failed', 'retried')

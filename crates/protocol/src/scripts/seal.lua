@@ -11,7 +11,8 @@
 --   3 born   a random word: the name of this data if it has none yet
 --   4 presence  prefix of the presence channels
 -- Returns
---   {'sealed', last, cursor}  the fleet's last sequence number, and where its schedule stands
+--   {'sealed', last, cursor}  the fleet's last sequence number, and where its source stands:
+--                            the cursor of the pack that ends with that number; '' if it has none
 --   {'fenced', node, epoch}   a newer generator, or another of the same epoch, has sealed
 -- Invariants
 --   The fence only rises. Of two nodes with one epoch, one passes. `born` is written once in the
@@ -35,4 +36,4 @@ redis.call('HSET', fence, 'node', node, 'epoch', epoch, 'born', fenced[5] or bor
 redis.call('ZREM', idle, node)
 -- The node slept until now and may have taken a token.
 if waiting > 0 then ring(idle, bell, presence) end
-return {'sealed', fenced[3] or '0', fenced[4] or '0'}
+return {'sealed', fenced[3] or '0', fenced[4] or ''}

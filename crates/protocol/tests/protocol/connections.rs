@@ -6,7 +6,9 @@ use baton::{Inspector, Target};
 use baton_protocol::{Claim, Commit, ErrorsClaim, LinkState, Publish, Store};
 use baton_server::PrivateServer;
 
-use crate::support::{Fleet, LONG, Lane, beat, eventually, failed, pack_of, publish_call, start};
+use crate::support::{
+    Fleet, LONG, Lane, beat, beat_call, eventually, failed, pack_of, publish_call, start,
+};
 
 type Heard = Arc<Mutex<Vec<LinkState>>>;
 
@@ -93,7 +95,7 @@ async fn a_node_that_loses_its_presence_connection_replaces_both() {
     cut(&fleet, "pubsub").await;
     let lost = LinkState::Lost("the connection was closed".to_owned());
     eventually("a pair that has proven itself", async || {
-        let beaten = store.beat(LONG, "{}", 0).await;
+        let beaten = store.beat(beat_call(LONG, 0)).await;
         beaten.is_ok() && *heard.lock().unwrap() == [lost.clone(), LinkState::Regained]
     })
     .await;

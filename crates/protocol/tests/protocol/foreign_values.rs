@@ -3,7 +3,7 @@
 use baton::Error;
 use baton_protocol::Commit;
 
-use crate::support::{Fleet, Lane, commit_call, failed, publish};
+use crate::support::{Fleet, Lane, beat_call, commit_call, failed, publish};
 
 /// A fleet with a lease, a claim, and a waiting message whose pack has lost another one.
 struct Spoilt {
@@ -132,7 +132,7 @@ async fn a_seal_names_the_number_that_it_cannot_count_with() {
 #[tokio::test]
 async fn a_beat_names_the_number_that_it_cannot_count_with() {
     for field in ["epoch", "until", "since"] {
-        let beat = async |spoilt: &Spoilt| spoilt.g.beat(crate::support::LONG, "{}", 0).await;
+        let beat = async |spoilt: &Spoilt| spoilt.g.beat(beat_call(crate::support::LONG, 0)).await;
         refuses(|fleet| &fleet.keys.generator, field, beat).await;
     }
 }
@@ -143,7 +143,7 @@ async fn an_epoch_of_2_to_the_53_is_named_and_never_exceeded() {
     let key = &spoilt.fleet.keys.generator;
     spoilt.set(key, "epoch", "9007199254740991").await;
     let before = spoilt.fleet.dump().await;
-    let beat = spoilt.g.beat(crate::support::LONG, "{}", 0).await;
+    let beat = spoilt.g.beat(beat_call(crate::support::LONG, 0)).await;
     let error = beat.unwrap_err().to_string();
     assert!(error.contains(&format!("{key} epoch")), "{error}");
     assert_eq!(spoilt.fleet.dump().await, before);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton::Error;
 use baton_protocol::{Beat, PROTOCOL, Seal};
 
-use crate::support::{EXPIRED, Fleet, LONG, beat};
+use crate::support::{EXPIRED, Fleet, LONG, beat, beat_call};
 
 /// The epoch of a node that must hold the lease.
 fn epoch(beat: &Beat) -> u64 {
@@ -29,7 +29,10 @@ fn holder(beat: &Beat) -> (&str, u64) {
 async fn the_first_beat_takes_the_lease_with_epoch_one() {
     let fleet = Fleet::new().await;
     let a = fleet.node("a").await;
-    let beat = a.beat(Duration::from_millis(1500), "{}", 0).await.unwrap();
+    let beat = a
+        .beat(beat_call(Duration::from_millis(1500), 0))
+        .await
+        .unwrap();
     let Beat::Generator {
         epoch: 1,
         next,
@@ -78,7 +81,7 @@ async fn the_second_node_is_a_worker() {
 async fn the_holder_renews_and_keeps_its_epoch() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
-    assert_eq!(epoch(&a.beat(EXPIRED, "{}", 0).await.unwrap()), 1);
+    assert_eq!(epoch(&a.beat(beat_call(EXPIRED, 0)).await.unwrap()), 1);
     let first = b.roster().await.unwrap().lease;
     assert_eq!(epoch(&beat(&a).await), 1);
     let second = b.roster().await.unwrap().lease;
@@ -91,7 +94,7 @@ async fn the_holder_renews_and_keeps_its_epoch() {
 async fn an_expired_lease_is_taken_with_the_next_epoch() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
-    assert_eq!(epoch(&a.beat(EXPIRED, "{}", 0).await.unwrap()), 1);
+    assert_eq!(epoch(&a.beat(beat_call(EXPIRED, 0)).await.unwrap()), 1);
     assert_eq!(epoch(&beat(&b).await), 2);
     assert_eq!(holder(&beat(&a).await), ("b", 2));
     assert_eq!(
@@ -144,7 +147,7 @@ async fn the_epoch_never_shrinks() {
     let mut last = 0;
     for _ in 0..3 {
         for node in [&a, &b] {
-            let taken = epoch(&node.beat(EXPIRED, "{}", 0).await.unwrap());
+            let taken = epoch(&node.beat(beat_call(EXPIRED, 0)).await.unwrap());
             assert_eq!(taken, last + 1);
             last = taken;
         }
@@ -161,11 +164,14 @@ async fn a_lease_that_redis_lost_is_raised_above_the_fence() {
     let Seal::Fenced { epoch: fence, .. } = b.seal(1).await.unwrap() else {
         panic!("sealed below the fence");
     };
-    assert_eq!(epoch(&b.beat(LONG, "{}", fence).await.unwrap()), 8);
-    assert_eq!(epoch(&b.beat(LONG, "{}", fence).await.unwrap()), 8);
+    assert_eq!(epoch(&b.beat(beat_call(LONG, fence)).await.unwrap()), 8);
+    assert_eq!(epoch(&b.beat(beat_call(LONG, fence)).await.unwrap()), 8);
     assert!(matches!(b.seal(8).await.unwrap(), Seal::Sealed { .. }));
     // Another node's lease is not raised.
-    assert_eq!(holder(&a.beat(LONG, "{}", 20).await.unwrap()), ("b", 8));
+    assert_eq!(
+        holder(&a.beat(beat_call(LONG, 20)).await.unwrap()),
+        ("b", 8)
+    );
 }
 
 #[tokio::test]
@@ -175,7 +181,7 @@ async fn a_fleet_of_another_protocol_is_refused_and_not_changed() {
     fleet
         .write(&["HSET", &fleet.keys.meta, "protocol", "0"])
         .await;
-    let error = a.beat(LONG, "{}", 0).await.unwrap_err();
+    let error = a.beat(beat_call(LONG, 0)).await.unwrap_err();
     assert!(
         matches!(&error, Error::Protocol { theirs, ours, .. } if theirs == "0" && *ours == PROTOCOL),
         "{error:?}"

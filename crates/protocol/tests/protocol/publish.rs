@@ -196,3 +196,39 @@ async fn a_value_that_is_no_whole_number_is_named_and_nothing_is_written() {
     }
     assert_eq!(publish(&g, 4, 1).await, Publish::Ok);
 }
+
+#[tokio::test]
+async fn a_cursor_alone_is_stored_behind_the_fence_and_only_after_the_last_number() {
+    let fleet = Fleet::new().await;
+    let g = fleet.generator().await;
+    assert_eq!(publish(&g, 1, 3).await, Publish::Ok);
+    let cursor = |first| PublishCall {
+        cursor: b"later",
+        ..publish_call(first, 0, b"")
+    };
+    // The cursor of the three messages is newer than one before them.
+    let older = Publish::Already { last: 3 };
+    let ahead = Publish::Gap { last: 3 };
+    for (first, expected) in [(1, older.clone()), (3, older), (5, ahead)] {
+        let before = fleet.dump().await;
+        let answer = g.publish(cursor(first)).await.unwrap();
+        assert_eq!(answer, expected, "{first}");
+        assert_eq!(fleet.dump().await, before);
+    }
+    // Sent twice, because an answer was lost.
+    for _ in 0..2 {
+        assert_eq!(g.publish(cursor(4)).await.unwrap(), Publish::Ok);
+    }
+    assert_eq!(
+        fleet.dump().await,
+        [
+            "fence: {cursor=later, epoch=1, last=3, node=g}",
+            "packs: {1=[m1 m2 m3]}",
+            "queue: [1 3 1 3 0]",
+        ]
+    );
+    let b = fleet.node("b").await;
+    let _ = b.seal(2).await.unwrap();
+    let answer = g.publish(cursor(4)).await.unwrap();
+    assert!(matches!(answer, Publish::Fenced { .. }), "{answer:?}");
+}

@@ -2,9 +2,9 @@
 
 use baton::inspect::{NodeRole, TakeoverCause};
 use baton::{Error, Inspector};
-use baton_protocol::{Commit, Failure, Publish, Seal, Settle, Settled};
+use baton_protocol::{BeatCall, Commit, Failure, Publish, Seal, Settle, Settled};
 
-use crate::support::{Fleet, LONG, beat, failed, publish, settle_all, start};
+use crate::support::{Fleet, LONG, beat, beat_call, failed, publish, settle_all, start};
 
 #[tokio::test]
 async fn a_snapshot_of_an_empty_server_is_empty_and_balanced() {
@@ -24,7 +24,13 @@ async fn a_snapshot_has_nodes_messages_takeovers_and_failures() {
     let fleet = Fleet::new().await;
     let (g, w) = (fleet.node("g").await, fleet.lane("w").await);
     let about = r#"{"host":"h","pid":7,"version":"1.2.3","published":6}"#;
-    let _ = g.beat(LONG, about, 0).await.unwrap();
+    let _ = g
+        .beat(BeatCall {
+            about,
+            ..beat_call(LONG, 0)
+        })
+        .await
+        .unwrap();
     assert!(matches!(g.seal(1).await.unwrap(), Seal::Sealed { .. }));
     assert_eq!(publish(&g, 1, 6).await, Publish::Ok);
     let _ = beat(&w.store).await;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use baton_protocol::{Beat, Store};
+use baton_protocol::{Beat, BeatCall, Store};
 
-use crate::support::{Fleet, LONG, beat};
+use crate::support::{Fleet, LONG, beat, beat_call};
 
 async fn first_in_line(store: &Store) -> bool {
     match beat(store).await {
@@ -64,7 +64,7 @@ async fn the_first_standbys_beat_often_and_the_others_as_often_as_the_lease_need
     for node in &nodes {
         let ttl = Duration::from_millis(1500);
         let (Beat::Generator { next, .. } | Beat::Worker { next, .. }) =
-            node.beat(ttl, "{}", 0).await.unwrap();
+            node.beat(beat_call(ttl, 0)).await.unwrap();
         pauses.push(next.as_millis());
     }
     assert_eq!(pauses, [500, 50, 50, 1500]);
@@ -120,13 +120,13 @@ async fn a_silent_standby_loses_its_place_though_it_is_connected() {
         .write(&["ZADD", &fleet.keys.seen, &minute_ago, "b"])
         .await;
     let ttl = Duration::from_millis(1500);
-    let Beat::Worker { place, .. } = nodes[3].beat(ttl, "{}", 0).await.unwrap() else {
+    let Beat::Worker { place, .. } = nodes[3].beat(beat_call(ttl, 0)).await.unwrap() else {
         panic!("d is the generator");
     };
     assert_eq!(place, 2);
     assert_eq!(fleet.only("joined").await, ["joined: {a=1, c=3, d=4}"]);
     // Its next beat puts it at the end of the line.
-    let _ = nodes[1].beat(ttl, "{}", 0).await.unwrap();
+    let _ = nodes[1].beat(beat_call(ttl, 0)).await.unwrap();
     assert_eq!(
         fleet.only("joined").await,
         ["joined: {a=1, b=TIME, c=3, d=4}"]
@@ -182,7 +182,13 @@ async fn the_roster_has_the_nodes_and_the_lease() {
     assert_eq!(empty.nodes, []);
 
     let b = fleet.node("b").await;
-    let _ = a.beat(LONG, r#"{"host":"x y"}"#, 0).await.unwrap();
+    let _ = a
+        .beat(BeatCall {
+            about: r#"{"host":"x y"}"#,
+            ..beat_call(LONG, 0)
+        })
+        .await
+        .unwrap();
     let _ = beat(&b).await;
     drop(b);
     fleet.wait_absent("b").await;
@@ -200,4 +206,58 @@ async fn the_roster_has_the_nodes_and_the_lease() {
         nodes,
         [("a", r#"{"host":"x y"}"#, true), ("b", "{}", false)]
     );
+}
+
+/// The beat of a node that never generates.
+fn declines() -> BeatCall<'static> {
+    BeatCall {
+        is_candidate: false,
+        ..beat_call(LONG, 0)
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_never_generates_takes_no_lease_and_stands_behind_all_others() {
+    let fleet = Fleet::new().await;
+    // Its name is the first: of nodes that join in the same millisecond it is first in line.
+    let (worker, a, b) = (
+        fleet.node("0").await,
+        fleet.node("a").await,
+        fleet.node("b").await,
+    );
+    let Beat::Worker {
+        generator, epoch, ..
+    } = worker.beat(declines()).await.unwrap()
+    else {
+        panic!("a node that declines has the lease");
+    };
+    assert_eq!((generator.as_str(), epoch), ("", 0));
+    let Beat::Generator { standbys, .. } = a.beat(beat_call(LONG, 0)).await.unwrap() else {
+        panic!("a free lease is not taken");
+    };
+    assert_eq!(standbys, 1, "a worker beside the generator");
+    let place = |beat: Beat| match beat {
+        Beat::Worker { place, .. } => place,
+        Beat::Generator { .. } => panic!("two generators"),
+    };
+    let _ = b.beat(beat_call(LONG, 0)).await.unwrap();
+    assert_eq!(place(b.beat(beat_call(LONG, 0)).await.unwrap()), 1);
+    assert_eq!(place(worker.beat(declines()).await.unwrap()), 2);
+}
+
+#[tokio::test]
+async fn a_holder_that_declines_gives_up_its_lease_and_calls_the_next() {
+    let fleet = Fleet::new().await;
+    let (a, b) = (fleet.node("a").await, fleet.node("b").await);
+    let _ = a.beat(beat_call(LONG, 0)).await.unwrap();
+    let _ = b.beat(beat_call(LONG, 0)).await.unwrap();
+    let Beat::Worker { generator, .. } = a.beat(declines()).await.unwrap() else {
+        panic!("a node that declines keeps the lease");
+    };
+    assert_eq!(generator, "");
+    tokio::time::timeout(LONG, b.wait_called()).await.unwrap();
+    assert!(matches!(
+        b.beat(beat_call(LONG, 0)).await.unwrap(),
+        Beat::Generator { epoch: 2, .. }
+    ));
 }

@@ -4,7 +4,7 @@ use baton::Inspector;
 use baton::inspect::{Takeover, TakeoverCause};
 use baton_protocol::{Seal, Store};
 
-use crate::support::{EXPIRED, Fleet, LONG, beat};
+use crate::support::{EXPIRED, Fleet, LONG, beat, beat_call};
 
 /// Longer than any test, in ms.
 const SLACK_MS: u64 = 60_000;
@@ -98,7 +98,7 @@ async fn after_a_death_the_gap_counts_from_the_last_beat_of_any_node() {
 async fn after_a_silence_the_gap_counts_from_the_holder_s_last_beat() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
-    let _ = a.beat(EXPIRED, "{}", 0).await.unwrap();
+    let _ = a.beat(beat_call(EXPIRED, 0)).await.unwrap();
     silent_for(&fleet, "a", 400_000).await;
     silent_for(&fleet, "b", 200_000).await;
     let _ = beat(&b).await;
@@ -113,7 +113,7 @@ async fn a_holder_that_needs_a_higher_epoch_takes_over_from_itself() {
     let a = fleet.node("a").await;
     assert!(matches!(a.seal(7).await.unwrap(), Seal::Sealed { .. }));
     let _ = beat(&a).await;
-    let _ = a.beat(LONG, "{}", 7).await.unwrap();
+    let _ = a.beat(beat_call(LONG, 7)).await.unwrap();
     assert_eq!(newest(&a).await, ("8 a raised from a".to_owned(), 0));
     assert_eq!(takeovers(&a).await.len(), 2);
 }
@@ -122,7 +122,7 @@ async fn a_holder_that_needs_a_higher_epoch_takes_over_from_itself() {
 async fn a_clock_that_was_set_back_makes_no_negative_gap() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
-    let _ = a.beat(EXPIRED, "{}", 0).await.unwrap();
+    let _ = a.beat(beat_call(EXPIRED, 0)).await.unwrap();
     fleet
         .write(&["ZADD", &fleet.keys.seen, "9999999999999", "a"])
         .await;
@@ -135,7 +135,7 @@ async fn only_the_newest_hundred_takeovers_are_kept() {
     let fleet = Fleet::new().await;
     let nodes = [fleet.node("a").await, fleet.node("b").await];
     for epoch in 0..103 {
-        let _ = nodes[epoch % 2].beat(EXPIRED, "{}", 0).await.unwrap();
+        let _ = nodes[epoch % 2].beat(beat_call(EXPIRED, 0)).await.unwrap();
     }
     let kept = takeovers(&nodes[0]).await;
     let epochs: Vec<u64> = kept.iter().map(|takeover| takeover.epoch).collect();

@@ -7,7 +7,8 @@ use baton_protocol::{
 };
 
 use crate::support::{
-    EXPIRED, Fleet, LONG, Lane, beat, commit_call, failed, pack, publish, publish_call, settle_all,
+    EXPIRED, Fleet, LONG, Lane, beat, beat_call, commit_call, failed, pack, publish, publish_call,
+    settle_all,
 };
 
 /// A fleet in which every call would change something.
@@ -69,7 +70,7 @@ async fn refuses(keys: &str, call: impl AsyncFn(&Busy) -> Result<(), Error>) {
 async fn beat_refuses_a_spoilt_key_and_writes_nothing() {
     let keys = "generator nodes joined seen meta takeovers";
     refuses(keys, async |busy| {
-        busy.w.store.beat(LONG, "{}", 0).await.map(drop)
+        busy.w.store.beat(beat_call(LONG, 0)).await.map(drop)
     })
     .await;
 }
@@ -81,7 +82,7 @@ async fn the_first_beat_of_a_fleet_refuses_a_spoilt_key_and_writes_nothing() {
         let a = fleet.node("a").await;
         let key = format!("baton:{{{}}}:{name}", fleet.name);
         fleet.write(&["SET", &key, "not ours"]).await;
-        let answer = a.beat(LONG, "{}", 0).await;
+        let answer = a.beat(beat_call(LONG, 0)).await;
         let untouched = format!("{name}: 'not ours'");
         assert_eq!(fleet.dump().await, [untouched.as_str()], "{answer:?}");
         let why = answer.unwrap_err().to_string();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use baton::{Error, FleetName, Target};
 use baton_protocol::{
-    Beat, Cursor, Failure, Keys, PackBuilder, Publish, PublishCall, Seal, Settle, Settled, Store,
+    Beat, BeatCall, Failure, Keys, PackBuilder, Publish, PublishCall, Seal, Settle, Settled, Store,
 };
 use baton_server::PrivateServer;
 use redis::aio::MultiplexedConnection;
@@ -91,7 +91,7 @@ impl Fleet {
         let store = self.node("g").await;
         let sealed = Seal::Sealed {
             last: 0,
-            cursor: Cursor::parse("0"),
+            cursor: Vec::new(),
         };
         assert_eq!(store.seal(1).await.unwrap(), sealed);
         store
@@ -260,10 +260,8 @@ pub(crate) fn publish_call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'
         epoch: 1,
         first,
         count,
-        cursor: Cursor {
-            due_ms: first * 10,
-            known_ms: 0,
-        },
+        // A test makes few of them.
+        cursor: (first * 10).to_string().leak().as_bytes(),
         max_pending: 1_000_000,
         digest: None,
         pack,
@@ -281,7 +279,7 @@ pub(crate) async fn publish(generator: &Store, first: u64, count: u64) -> Publis
 
 /// A beat with a lease that is longer than any test.
 pub(crate) async fn beat(store: &Store) -> Beat {
-    store.beat(LONG, "{}", 0).await.unwrap()
+    store.beat(beat_call(LONG, 0)).await.unwrap()
 }
 
 /// Drops or retries all these records, call by call.
@@ -296,4 +294,14 @@ pub(crate) async fn settle_all(
         settled.extend(store.errors_settle_some(settle, rest).await?);
     }
     Ok(settled)
+}
+
+/// The beat of a node that may generate.
+pub(crate) fn beat_call(lease_ttl: Duration, above: u64) -> BeatCall<'static> {
+    BeatCall {
+        lease_ttl,
+        about: "{}",
+        above,
+        is_candidate: true,
+    }
 }

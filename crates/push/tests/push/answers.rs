@@ -22,6 +22,12 @@ async fn a_status_decides() {
             response("429 Slow", "Retry-After: 7\r\n", ""),
             "later, at the service's time: HTTP 429 Too Many Requests",
         ),
+        // No standard has these. A mistake of the service should not cost the message.
+        (response("600 Odd", "", "?"), "later: HTTP 600: ?"),
+        (
+            response("999 Odd", "Retry-After: 7\r\n", ""),
+            "later, at the service's time: HTTP 999",
+        ),
         (
             response("422 No", "", "no such customer"),
             "rejected: HTTP 422 Unprocessable Entity: no such customer",

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::service::{Answer, Service, handle_one};
+use crate::service::{Answer, Service, handle_one, response};
 
 const SHORT: Duration = Duration::from_millis(200);
+const TOO_LARGE: &str = "later: no answer: its head has more than 100 headers or 64 KiB";
 const ENDLESS: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n";
 
 /// How the first message ends if the service answers so and an attempt takes at most 200 ms. Checks
@@ -96,7 +97,7 @@ async fn headers_of_10_mb_are_refused() {
         let header = format!("X-Long: {}\r\n", "x".repeat(1000)).into_bytes();
         Answer::SendForEver(b"HTTP/1.1 200 OK\r\n".to_vec(), header, Duration::ZERO)
     };
-    assert!(outcome_of(endless).await.contains("head is too large"));
+    assert_eq!(outcome_of(endless).await, TOO_LARGE);
     let one = || {
         let header = format!(
             "HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n",
@@ -104,7 +105,17 @@ async fn headers_of_10_mb_are_refused() {
         );
         Answer::SendAndClose(header.into_bytes())
     };
-    assert!(outcome_of(one).await.contains("head is too large"));
+    assert_eq!(outcome_of(one).await, TOO_LARGE);
+}
+
+#[tokio::test]
+async fn a_response_may_have_100_headers() {
+    // The length of the body is one more.
+    for (headers, expected) in [(99, "done"), (100, TOO_LARGE)] {
+        let answer = response("200 OK", &"X-Many: 1\r\n".repeat(headers), "");
+        let answer = move || Answer::SendAndClose(answer.clone().into_bytes());
+        assert_eq!(outcome_of(answer).await, expected);
+    }
 }
 
 #[tokio::test]

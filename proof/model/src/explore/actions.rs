@@ -32,7 +32,7 @@ pub enum Action {
     Expire,
     /// A node beats; whether it gets the answer.
     Beat(Node, bool),
-    /// A generator makes a pack of so many texts.
+    /// A generator makes a pack of so many rows; of none, it stores the cursor alone.
     Generate(Node, u64),
     /// A generator sends a pack again.
     Resend(Node),
@@ -40,6 +40,10 @@ pub enum Action {
     ForgetConfirmed(Node),
     /// A generator's lease lapses on its own clock.
     Lapse(Node),
+    /// A generator's source fails, and is opened again.
+    Reopen(Node),
+    /// A node's source gives up: the node never generates again.
+    Decline(Node),
     /// A worker claims.
     Claim(Node),
     /// A worker commits its whole claim.
@@ -167,7 +171,14 @@ impl World {
                 actions.push(Action::Beat(node, false));
             }
         }
-        let generator = &self.nodes[node as usize].generator;
+        let Client {
+            generator,
+            declines,
+            ..
+        } = &self.nodes[node as usize];
+        if self.faults.declines > 0 && !declines {
+            actions.push(Action::Decline(node));
+        }
         if *generator != Generator::Standby && self.faults.lease_lapses > 0 {
             actions.push(Action::Lapse(node));
         }
@@ -178,8 +189,14 @@ impl World {
             actions.push(Action::Resend(node));
         }
         if publishing.has_room() {
-            let left = scenario.texts.saturating_sub(self.made);
+            let left = scenario.rows.saturating_sub(publishing.rows());
             actions.extend((1..=left.min(2)).map(|count| Action::Generate(node, count)));
+            if self.faults.empty_batches > 0 && publishing.may_go_further() {
+                actions.push(Action::Generate(node, 0));
+            }
+        }
+        if publishing.is_idle() && self.faults.source_failures > 0 {
+            actions.push(Action::Reopen(node));
         }
         if publishing.has_confirmed() && self.faults.failovers > 0 {
             actions.push(Action::ForgetConfirmed(node));
@@ -321,6 +338,7 @@ impl World {
             run_id: self.redis.run_id,
             ttl: TTL,
             above: self.nodes[node as usize].above,
+            candidate: !self.nodes[node as usize].declines,
         }
     }
 

@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use super::actions::Action;
-use super::{Events, Scenario, World};
+use super::{Events, Scenario, World, source};
 use crate::state::{Body, Pack, Range, Seq};
 
 /// A scenario, ready to be explored.
@@ -37,8 +37,8 @@ impl Model for Explored {
             Property::always("every step and every answer is true", |_, world: &World| {
                 world.history.violation.is_none()
             }),
-            Property::always("a text is published once", |_, world: &World| {
-                world.texts_once()
+            Property::always("message n is row n of the source", |_, world: &World| {
+                world.is_row_by_row()
             }),
             Property::always(
                 "no older generator publishes after a newer one",
@@ -64,9 +64,13 @@ impl Model for Explored {
                 "attempts are counted, and noted until the message ends",
                 |_, world: &World| world.attempts_known(),
             ),
-            Property::always("the schedule is kept", |_, world: &World| {
-                world.on_schedule()
-            }),
+            Property::always(
+                "the cursor belongs to the pack that ends with the last number",
+                |_, world: &World| {
+                    let fence = &world.redis.fence;
+                    source::rows_before(fence.cursor) == fence.last
+                },
+            ),
         ];
         if self.0.check_liveness {
             properties.push(Property::always(
@@ -89,7 +93,7 @@ impl Explored {
         let loses = faults.failovers > 0;
         let kills = works && faults.crashes > 2 && faults.long_waits > 0;
         let expires = works && (faults.crashes + faults.disconnects + faults.clock_jumps > 0);
-        let has_pairs = scenario.texts > 1 && scenario.max_open > 1;
+        let has_pairs = scenario.rows > 1 && scenario.max_open > 1;
         let splits = works && (has_pairs || scenario.given.iter().any(|size| *size > 1));
         let mut seen = Vec::new();
         macro_rules! sometimes {
@@ -109,13 +113,16 @@ impl Explored {
             "already",
             ALREADY
         );
-        sometimes!(generates && (loses || scenario.texts > 2), "gap", GAP);
-        sometimes!(expires, "lost", LOST);
+        sometimes!(generates && (loses || scenario.rows > 2), "gap", GAP);
+        sometimes!(generates && loses, "opened again", REOPENED);
         sometimes!(
-            generates && scenario.max_open < scenario.texts,
-            "full",
-            FULL
+            faults.empty_batches > 0,
+            "a cursor is stored alone",
+            CURSOR_ALONE
         );
+        sometimes!(faults.declines > 0, "the lease is given up", GIVEN_UP);
+        sometimes!(expires, "lost", LOST);
+        sometimes!(generates && scenario.max_open < scenario.rows, "full", FULL);
         sometimes!(
             faults.splits + faults.expiries > 0,
             "a staged pack is missing",
@@ -171,10 +178,10 @@ impl World {
                 .all(|(count, message)| *count + u8::from(message.end.is_some()) == 1)
     }
 
-    fn texts_once(&self) -> bool {
-        let mut texts: Vec<_> = self.history.messages.iter().map(|m| m.text).collect();
-        texts.sort_unstable();
-        texts.windows(2).all(|pair| pair[0] != pair[1])
+    /// No row is lost, and none has two numbers, also after a failover that forgets.
+    fn is_row_by_row(&self) -> bool {
+        let rows = self.history.messages.iter().map(|m| source::row_of(m.text));
+        rows.eq(1..=self.history.messages.len() as Seq)
     }
 
     fn fence_held(&self) -> bool {
@@ -272,11 +279,5 @@ impl World {
         let tried = tried.filter_map(|(seq, message)| Some((seq, message.note?)));
         let notes = self.redis.notes.iter().map(|(seq, note)| (*seq, *note));
         self.redis.open().all(is_counted) && notes.eq(tried)
-    }
-
-    /// One tick per message, unless a failover lost messages.
-    fn on_schedule(&self) -> bool {
-        let fence = &self.redis.fence;
-        fence.cursor >= fence.last && (self.redis.run_id > 1 || fence.cursor == fence.last)
     }
 }

@@ -38,6 +38,9 @@ impl Events {
     pub(super) const FAILED_LAST: Self = Self(1 << 22);
     pub(super) const POISON_LATER: Self = Self(1 << 23);
     pub(super) const SHRUNK: Self = Self(1 << 24);
+    pub(super) const REOPENED: Self = Self(1 << 25);
+    pub(super) const CURSOR_ALONE: Self = Self(1 << 26);
+    pub(super) const GIVEN_UP: Self = Self(1 << 27);
 
     pub(super) fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -69,6 +72,15 @@ impl World {
             (_, Reply::Already | Reply::AlreadyPublished { .. }) => Events::ALREADY,
             (_, Reply::Gap { .. }) => Events::GAP,
             (_, Reply::Missing) => Events::UNSTAGED,
+            (Call::Publish { texts, .. }, Reply::Published) if texts.is_empty() => {
+                Events::CURSOR_ALONE
+            }
+            (
+                Call::Beat {
+                    candidate: false, ..
+                },
+                Reply::Worker { holder: None, .. },
+            ) => Events::GIVEN_UP,
             (Call::Commit { .. }, Reply::Lost) => Events::LOST,
             (_, Reply::Full { .. }) => Events::FULL,
             (_, Reply::Claimed { range, .. }) if range.size() < range.count => Events::SPLIT,

@@ -1,6 +1,6 @@
 //! A generator as a client of the scripts: crates/baton/src/node/generator.rs, without its clock.
 
-use super::{CallState, Events, World};
+use super::{CallState, Events, World, source};
 use crate::call::{Call, Reply, Staging};
 use crate::flaw::Flaw;
 use crate::state::{Node, Origin, Seq, Text};
@@ -8,9 +8,10 @@ use crate::state::{Node, Origin, Seq, Text};
 /// Packs under way at once.
 const WINDOW: usize = 2;
 
-/// The word that a generator draws. A real one is random.
-fn origin(node: Node, epoch: u64, draws: u64) -> Origin {
-    epoch * 10_000 + draws * 100 + Origin::from(node) + 2
+/// The word that a generator draws when it opens its source, so many times under this epoch before.
+/// A real one is random.
+fn word(node: Node, epoch: u64, openings: u64) -> Origin {
+    epoch * 10_000 + openings * 100 + Origin::from(node) + 2
 }
 
 /// What a node knows of its right to generate.
@@ -19,8 +20,8 @@ pub(super) enum Generator {
     /// It does not hold the lease.
     #[default]
     Standby,
-    /// It holds the lease, and raises the fence.
-    Sealing { epoch: u64 },
+    /// It holds the lease, and raises the fence. It has opened its source so many times.
+    Sealing { epoch: u64, openings: u64 },
     /// It has raised the fence, and publishes.
     Publishing(Publishing),
 }
@@ -36,6 +37,8 @@ pub(super) struct Prepared {
     stage: Option<u64>,
     /// Whether Redis has them staged: it answered, and did not accept the pack.
     is_staged: bool,
+    /// Whether Redis may have it under its numbers: the answer was lost.
+    maybe_there: bool,
 }
 
 impl Prepared {
@@ -54,26 +57,50 @@ enum Answer {
     Accepted,
     Full,
     Missing,
-    Gap { last: Seq },
-    Fenced { epoch: u64 },
+    Gap {
+        last: Seq,
+    },
+    /// The last number is one that this generator did not write.
+    Foreign,
+    Fenced {
+        epoch: u64,
+    },
 }
 
 /// What a generator has to publish under one epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Publishing {
     epoch: u64,
-    /// How often it has drawn a new word under this epoch.
-    draws: u64,
+    /// How often it opened its source under this epoch before.
+    openings: u64,
     next: Seq,
+    /// Where its source stands.
     cursor: u64,
     /// Packs to send, or to send again.
     unsent: Vec<Prepared>,
     in_flight: Vec<(Prepared, CallState<Answer>)>,
     /// Confirmed packs, which a failover may lose.
     confirmed: Vec<Prepared>,
+    /// The highest number that Redis confirmed, and the cursor that it has then.
+    accepted: (Seq, u64),
 }
 
 impl Publishing {
+    /// How many rows its source has made.
+    pub(super) fn rows(&self) -> u64 {
+        source::rows_before(self.cursor)
+    }
+
+    /// Whether a cursor alone would tell Redis something new.
+    pub(super) fn may_go_further(&self) -> bool {
+        source::cursor_further(self.cursor) != self.cursor
+    }
+
+    /// Whether Redis has confirmed all that it made.
+    pub(super) fn is_idle(&self) -> bool {
+        self.unsent.is_empty() && self.in_flight.is_empty()
+    }
+
     /// Whether it may make a new pack.
     pub(super) fn has_room(&self) -> bool {
         self.unsent.is_empty() && self.in_flight.len() < WINDOW
@@ -104,32 +131,53 @@ impl Publishing {
         }
     }
 
-    /// The server's last number is lower than ours. Sends the confirmed packs behind it again, and
-    /// renumbers if some are missing. A number that may have had another text gets a new word, so that
-    /// no two texts have one key.
-    fn close_gap(&mut self, node: Node, last: Seq, stages: &mut u64, flaw: Option<Flaw>) {
-        let confirmed = std::mem::take(&mut self.confirmed);
-        let mut again: Vec<Prepared> = confirmed.into_iter().filter(|p| p.first > last).collect();
-        again.append(&mut self.unsent);
-        let before = self.next;
-        let count = |prepared: &Prepared| prepared.texts.len() as u64;
-        self.next = last + 1 + again.iter().map(count).sum::<u64>();
-        let draws = self.next != before && flaw != Some(Flaw::GapKeepsOrigin);
-        self.draws += u64::from(draws);
-        let origin = origin(node, self.epoch, self.draws);
-        let mut next = last + 1;
-        for prepared in &mut again {
-            if prepared.first != next {
-                (prepared.first, prepared.origin) = (next, origin);
-                prepared.is_staged = false;
-                if prepared.stage.is_some() && flaw != Some(Flaw::StageByNumber) {
-                    *stages += 1;
-                    prepared.stage = Some(*stages);
-                }
+    /// Reads the answer to the publish of a pack; none if it is lost.
+    fn read(&self, prepared: &Prepared, reply: Option<&Reply>) -> CallState<Answer> {
+        let Some(reply) = reply else {
+            return CallState::ReplyLost;
+        };
+        CallState::Answered(match reply {
+            Reply::Published => Answer::Accepted,
+            // Every number before the next one was sent.
+            Reply::AlreadyPublished { last } if prepared.maybe_there && *last < self.next => {
+                Answer::Accepted
             }
-            next += count(prepared);
+            Reply::AlreadyPublished { .. } => Answer::Foreign,
+            Reply::Gap { last } if *last >= prepared.first => Answer::Foreign,
+            Reply::Gap { last } => Answer::Gap { last: *last },
+            Reply::Fenced { epoch, .. } => Answer::Fenced { epoch: *epoch },
+            Reply::Missing => Answer::Missing,
+            _ => Answer::Full,
+        })
+    }
+
+    fn confirm(&mut self, mut prepared: Prepared, flaw: Option<Flaw>) {
+        (prepared.is_staged, prepared.maybe_there) = (false, true);
+        let last = prepared.first + prepared.texts.len() as u64 - 1;
+        // A pack whose answer was lost may be confirmed after those behind it.
+        if last >= self.accepted.0 || flaw == Some(Flaw::AcceptedGoesBack) {
+            self.accepted = (last, prepared.cursor);
         }
+        self.confirmed.push(prepared);
+    }
+
+    /// The server's last number is lower than ours. Sends the confirmed packs behind it again. Returns
+    /// whether they follow that number; else the source must make again what is lost.
+    fn close_gap(&mut self, last: Seq, flaw: Option<Flaw>) -> bool {
+        let mut again = std::mem::take(&mut self.confirmed);
+        again.retain(|prepared| prepared.first > last);
+        again.append(&mut self.unsent);
         self.unsent = again;
+        self.accepted.0 = last;
+        if flaw == Some(Flaw::GapRenumbers) {
+            self.next = last + 1;
+            for prepared in &mut self.unsent {
+                prepared.first = self.next;
+                self.next += prepared.texts.len() as u64;
+            }
+        }
+        let oldest = self.unsent.first().map_or(self.next, |oldest| oldest.first);
+        oldest == last + 1
     }
 }
 
@@ -139,7 +187,7 @@ impl World {
         let client = &self.nodes[node as usize];
         match &client.generator {
             Generator::Standby => client.above,
-            Generator::Sealing { epoch } => *epoch,
+            Generator::Sealing { epoch, .. } => *epoch,
             Generator::Publishing(publishing) => publishing.epoch,
         }
     }
@@ -160,9 +208,20 @@ impl World {
         }
         self.step_down(node, 0);
         if let Reply::Generator { epoch, .. } = *reply {
-            self.nodes[node as usize].generator = Generator::Sealing { epoch };
-            self.send(node, Call::Seal { node, epoch }, Vec::new());
+            self.seal(node, epoch, 0);
         }
+    }
+
+    /// Raises the fence, to open the source behind the last number.
+    fn seal(&mut self, node: Node, epoch: u64, openings: u64) {
+        self.nodes[node as usize].generator = Generator::Sealing { epoch, openings };
+        self.send(node, Call::Seal { node, epoch }, Vec::new());
+    }
+
+    /// The source of a node cannot go on: the node never generates again.
+    pub(super) fn decline(&mut self, node: Node) {
+        self.step_down(node, 0);
+        self.nodes[node as usize].declines = true;
     }
 
     /// A generator steps down. Its next lease must have a higher epoch than its own and `fenced`.
@@ -170,31 +229,39 @@ impl World {
         let node = &mut self.nodes[node as usize];
         let epoch = match std::mem::take(&mut node.generator) {
             Generator::Standby => 0,
-            Generator::Sealing { epoch } => epoch,
+            Generator::Sealing { epoch, .. } => epoch,
             Generator::Publishing(publishing) => publishing.epoch,
         };
         node.above = node.above.max(epoch).max(fenced);
     }
 
-    /// A node gets the answer to its seal.
-    pub(super) fn hear_seal(&mut self, node: Node, sealed: u64, reply: &Reply) {
-        if self.nodes[node as usize].generator != (Generator::Sealing { epoch: sealed }) {
+    /// A node gets the answer to its seal; none if the answer is lost.
+    pub(super) fn hear_seal(&mut self, node: Node, sealed: u64, reply: Option<&Reply>) {
+        let Generator::Sealing { epoch, openings } = self.nodes[node as usize].generator else {
+            return;
+        };
+        if epoch != sealed {
             return;
         }
+        let Some(reply) = reply else {
+            return self.seal(node, epoch, openings);
+        };
         match reply {
             Reply::Sealed { last, cursor } => {
-                self.events |= Events::SEALED;
-                if *last > 0 {
-                    self.events |= Events::TAKEOVER;
-                }
+                self.events |= match (openings, last) {
+                    (0, 0) => Events::SEALED,
+                    (0, _) => Events::TAKEOVER,
+                    _ => Events::REOPENED,
+                };
                 self.nodes[node as usize].generator = Generator::Publishing(Publishing {
-                    epoch: sealed,
-                    draws: 0,
+                    epoch,
+                    openings,
                     next: last + 1,
                     cursor: *cursor,
                     unsent: Vec::new(),
                     in_flight: Vec::new(),
                     confirmed: Vec::new(),
+                    accepted: (*last, *cursor),
                 });
             }
             Reply::Fenced { epoch, .. } => {
@@ -205,20 +272,28 @@ impl World {
         }
     }
 
-    /// Makes and sends a pack of new texts.
+    /// Makes and sends a pack of the next rows; without rows, where the source stands now.
     pub(super) fn generate(&mut self, node: Node, count: u64) {
-        let texts: Vec<Text> = (self.made + 1..=self.made + count).collect();
         let client = &mut self.nodes[node as usize];
         let Generator::Publishing(publishing) = &mut client.generator else {
             return;
         };
-        self.made += count;
         let first = publishing.next;
         publishing.next += count;
-        publishing.cursor += count;
+        let before = source::rows_before(publishing.cursor);
+        publishing.cursor = match count {
+            0 => source::cursor_further(publishing.cursor),
+            _ => source::cursor_after(before + count),
+        };
         let cursor = publishing.cursor;
-        let origin = origin(node, publishing.epoch, publishing.draws);
-        let stage = self.stages_packs.then(|| {
+        let opening = word(node, publishing.epoch, publishing.openings);
+        let origin = match self.flaw {
+            Some(Flaw::OpeningKeepsOrigin) => word(node, publishing.epoch, 0),
+            _ => opening,
+        };
+        let rows = before + 1..=before + count;
+        let texts: Vec<Text> = rows.map(|row| source::text(row, opening)).collect();
+        let stage = (self.stages_packs && count > 0).then(|| {
             client.stages += 1;
             match self.flaw {
                 Some(Flaw::StageByNumber) => first,
@@ -232,6 +307,7 @@ impl World {
             cursor,
             stage,
             is_staged: false,
+            maybe_there: false,
         };
         self.send_pack(node, prepared);
     }
@@ -255,6 +331,14 @@ impl World {
         self.send(node, call, Vec::new());
     }
 
+    /// The source has failed. The generator opens it again where Redis stands.
+    pub(super) fn reopen(&mut self, node: Node) {
+        if let Generator::Publishing(publishing) = &mut self.nodes[node as usize].generator {
+            publishing.openings += 1;
+            publishing.cursor = publishing.accepted.1;
+        }
+    }
+
     /// Forgets the pack that was confirmed first.
     pub(super) fn forget_confirmed(&mut self, node: Node) {
         if let Generator::Publishing(publishing) = &mut self.nodes[node as usize].generator {
@@ -270,23 +354,12 @@ impl World {
         let Generator::Publishing(publishing) = &mut self.nodes[node as usize].generator else {
             return;
         };
-        let answer = match reply {
-            Some(Reply::Published | Reply::AlreadyPublished { .. }) => {
-                CallState::Answered(Answer::Accepted)
-            }
-            Some(Reply::Gap { last }) => CallState::Answered(Answer::Gap { last: *last }),
-            Some(Reply::Fenced { epoch, .. }) => {
-                CallState::Answered(Answer::Fenced { epoch: *epoch })
-            }
-            Some(Reply::Missing) => CallState::Answered(Answer::Missing),
-            Some(_) => CallState::Answered(Answer::Full),
-            None => CallState::ReplyLost,
-        };
-        let is_it = |(prepared, state): &&mut (Prepared, CallState<Answer>)| {
+        let is_it = |(prepared, state): &(Prepared, CallState<Answer>)| {
             *state == CallState::InFlight && prepared.first == *first && prepared.texts == *texts
         };
-        if let Some((_, state)) = publishing.in_flight.iter_mut().find(is_it) {
-            *state = answer;
+        if let Some(at) = publishing.in_flight.iter().position(is_it) {
+            let answer = publishing.read(&publishing.in_flight[at].0, reply);
+            publishing.in_flight[at].1 = answer;
             self.conclude_publishes(node);
         }
     }
@@ -304,9 +377,8 @@ impl World {
             .first()
             .is_some_and(|(_, state)| *state == accepted)
         {
-            let (mut prepared, _) = publishing.in_flight.remove(0);
-            prepared.is_staged = false;
-            publishing.confirmed.push(prepared);
+            let (prepared, _) = publishing.in_flight.remove(0);
+            publishing.confirm(prepared, flaw);
         }
         if publishing.in_flight.is_empty()
             || publishing
@@ -320,10 +392,10 @@ impl World {
         let mut again = Vec::new();
         for (mut prepared, state) in std::mem::take(&mut publishing.in_flight) {
             if state == accepted {
-                prepared.is_staged = false;
-                publishing.confirmed.push(prepared);
+                publishing.confirm(prepared, flaw);
                 continue;
             }
+            prepared.maybe_there |= state == CallState::ReplyLost;
             prepared.is_staged = prepared.stage.is_some()
                 && matches!(
                     state,
@@ -338,8 +410,10 @@ impl World {
         again.append(&mut publishing.unsent);
         publishing.unsent = again;
         match trouble {
-            CallState::Answered(Answer::Gap { last }) => {
-                publishing.close_gap(node, last, &mut client.stages, flaw);
+            CallState::Answered(Answer::Gap { last }) if publishing.close_gap(last, flaw) => {}
+            CallState::Answered(Answer::Gap { .. } | Answer::Foreign) => {
+                let (epoch, openings) = (publishing.epoch, publishing.openings + 1);
+                self.seal(node, epoch, openings);
             }
             CallState::Answered(Answer::Fenced { epoch }) => self.step_down(node, epoch),
             _ => {}

@@ -72,6 +72,8 @@ pub enum Violation {
     WrongReason,
     /// A message failed as poison, but too few of its suspects are dead.
     BlamedTheLiving,
+    /// A node that may not generate has the lease after its beat.
+    HeldByDecliner,
 }
 
 /// All messages, and the first violation.
@@ -109,6 +111,14 @@ impl History {
         texts: &[Text],
     ) {
         match (call, reply) {
+            (
+                Call::Beat {
+                    node,
+                    candidate: false,
+                    ..
+                },
+                _,
+            ) if after.lease.node == Some(*node) => self.note(Violation::HeldByDecliner),
             (Call::Publish { .. }, Reply::Published | Reply::AlreadyPublished { .. }) => {
                 self.witness_publish(before, call, reply);
             }

@@ -61,10 +61,14 @@ impl World {
             })
     }
 
-    /// Whether a living node holds the lease, if the scenario has generators.
+    /// Whether a living node that may generate holds the lease, if the scenario has generators.
     fn has_generator(&self, scenario: &Scenario) -> bool {
         let holder = self.redis.lease.node;
-        scenario.generators == 0 || holder.is_some_and(|node| !self.nodes[node as usize].dead)
+        let is_fit = |node: Node| {
+            let client = &self.nodes[node as usize];
+            !client.dead && !client.declines
+        };
+        scenario.generators == 0 || holder.is_some_and(is_fit)
     }
 
     fn work_on(&mut self, node: Node) {

@@ -23,8 +23,8 @@ pub struct Scenario {
     pub drains: u8,
     /// Sizes of the packs that are in the queue at the beginning.
     pub given: Vec<u64>,
-    /// How many texts the generators make in all, in packs of one or two.
-    pub texts: u64,
+    /// How many rows the source has. A generator packs one or two of them.
+    pub rows: u64,
     /// Max messages that have not ended.
     pub max_open: u64,
     /// Max messages that a worker claims.
@@ -66,6 +66,12 @@ pub struct Faults {
     pub failovers: u8,
     /// A generator's lease lapses on its own clock, though no node took it.
     pub lease_lapses: u8,
+    /// A source fails, and is opened again.
+    pub source_failures: u8,
+    /// The source of a node gives up: the node never generates again.
+    pub declines: u8,
+    /// A source finds no row, and only its cursor is stored.
+    pub empty_batches: u8,
     /// A pack and its publish do not arrive together: the server refuses to stage the pack, or the
     /// publish comes later.
     pub splits: u8,
@@ -92,6 +98,9 @@ impl Faults {
         restarts: 0,
         failovers: 0,
         lease_lapses: 0,
+        source_failures: 0,
+        declines: 0,
+        empty_batches: 0,
         splits: 0,
         expiries: 0,
         give_backs: 0,

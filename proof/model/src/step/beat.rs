@@ -2,6 +2,7 @@
 
 use super::{MAX_TTL_MS, Script};
 use crate::call::Reply;
+use crate::flaw::Flaw;
 use crate::state::{How, Ms, Node, RunId, Takeover};
 
 /// Standbys that beat often.
@@ -16,20 +17,41 @@ const FORGET_MS: Ms = 600_000;
 const FORGET_AT_ONCE: usize = 8;
 /// Takeovers that are kept.
 const MAX_TAKEOVERS: usize = 100;
+/// Nodes that never generate join so much later than they do: behind all others.
+const LINE_END_MS: Ms = 100_000_000_000_000;
+
+/// The arguments of a beat.
+pub(super) struct Beat {
+    pub(super) node: Node,
+    pub(super) run_id: RunId,
+    pub(super) ttl: Ms,
+    pub(super) above: u64,
+    pub(super) candidate: bool,
+}
 
 impl Script<'_> {
-    pub(super) fn beat(&mut self, node: Node, run_id: RunId, ttl: Ms, above: u64) -> Reply {
+    pub(super) fn beat(&mut self, call: &Beat) -> Reply {
+        let Beat {
+            node, run_id, ttl, ..
+        } = *call;
         let now = self.now;
         let lease = self.state.lease.clone();
         let slow = ttl.min(SLOW_MS).max(self.state.joined.len() as Ms * 2);
         let line = self.head_of_line();
         let gone = self.gone_nodes(node, run_id, &line);
-        let takes = match lease.node {
+        let is_free = match lease.node {
             Some(holder) if holder == node => false,
             Some(holder) => self.is_past(lease.until) || gone.contains(&holder),
             None => true,
         };
-        let generator = if takes { Some(node) } else { lease.node };
+        let takes = is_free && (call.candidate || self.has(Flaw::DeclinerTakesLease));
+        let is_holder = lease.node == Some(node);
+        let resigns = is_holder && !call.candidate && !self.has(Flaw::DeclinerKeepsLease);
+        let generator = match (takes, resigns) {
+            (true, _) => Some(node),
+            (_, true) => None,
+            _ => lease.node,
+        };
         let seen = |name: &Node| self.state.seen.get(name).copied().unwrap_or(0);
         let is_dead = |name: &Node| {
             *name != node && (gone.contains(name) || self.is_past(seen(name) + 3 * slow))
@@ -43,7 +65,10 @@ impl Script<'_> {
 
         self.state.seen.insert(node, now);
         self.state.nodes.insert(node, run_id);
-        self.state.joined.entry(node).or_insert(now);
+        let joined = self.state.joined.entry(node).or_insert(now);
+        if !call.candidate && *joined < LINE_END_MS {
+            *joined += LINE_END_MS;
+        }
         for name in dead {
             self.state.joined.remove(&name);
         }
@@ -51,17 +76,20 @@ impl Script<'_> {
         self.forget_seen(|at| at >= now + MAX_TTL_MS);
 
         if generator != Some(node) {
+            if resigns {
+                self.end_lease();
+            }
             return Reply::Worker {
-                holder: lease.node,
+                holder: generator,
                 epoch: lease.epoch,
                 next: if place > 0 { FAST_MS } else { slow },
                 now,
                 place: place as u64,
             };
         }
-        if takes || lease.epoch <= above {
+        if takes || lease.epoch <= call.above {
             let gap = (now - last_alive.unwrap_or(now)).max(0);
-            self.take_over(node, above, how, gap);
+            self.take_over(node, call.above, how, gap);
         }
         let lease = &mut self.state.lease;
         lease.node = Some(node);

@@ -19,7 +19,7 @@ impl Script<'_> {
     }
 
     /// The lease is free; its epoch stays.
-    fn end_lease(&mut self) {
+    pub(super) fn end_lease(&mut self) {
         let lease = &mut self.state.lease;
         *lease = Lease {
             epoch: lease.epoch,
@@ -40,6 +40,7 @@ impl Script<'_> {
     pub(super) fn seal(&mut self, node: Node, epoch: u64) -> Reply {
         let waits = !self.state.queue.is_empty();
         let same_node = self.state.fence.node == Some(node) || self.has(Flaw::EpochOnlyFence);
+        let forgets = self.has(Flaw::SealForgetsCursor);
         let fence = &mut self.state.fence;
         if fence.epoch > epoch || (fence.epoch == epoch && !same_node) {
             return Reply::Fenced {
@@ -52,7 +53,7 @@ impl Script<'_> {
         fence.born = true;
         let reply = Reply::Sealed {
             last: fence.last,
-            cursor: fence.cursor,
+            cursor: if forgets { 0 } else { fence.cursor },
         };
         self.state.idle.remove(&node);
         if waits {

@@ -1,5 +1,7 @@
 //! Publish, extend, commit and give back.
 
+use std::cmp::Ordering;
+
 use super::Script;
 use crate::call::{Delay, Effect, Reply, Staging};
 use crate::flaw::Flaw;
@@ -46,7 +48,14 @@ impl Script<'_> {
             self.state.staged.insert((call.node, stage), pack.clone());
         }
         if let Some(refusal) = self.refuse_publish(call) {
+            if matches!(refusal, Reply::Full { .. }) && self.has(Flaw::CursorWithoutPack) {
+                self.state.fence.cursor = call.cursor;
+            }
             return refusal;
+        }
+        if call.texts.is_empty() {
+            self.state.fence.cursor = call.cursor;
+            return Reply::Published;
         }
         let pack = match call.staging {
             Staging::Inline => Some(pack),
@@ -93,6 +102,15 @@ impl Script<'_> {
                 node: fence.node,
                 epoch: fence.epoch,
             });
+        }
+        if count == 0 {
+            let last = fence.last;
+            return match call.first.cmp(&(last + 1)) {
+                Ordering::Less if self.has(Flaw::CursorGoesBack) => None,
+                Ordering::Less => Some(Reply::AlreadyPublished { last }),
+                Ordering::Equal => None,
+                Ordering::Greater => Some(Reply::Gap { last }),
+            };
         }
         if call.first + count - 1 <= fence.last {
             return Some(Reply::AlreadyPublished { last: fence.last });

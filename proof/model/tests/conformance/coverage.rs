@@ -7,9 +7,11 @@ use baton_model::call::{Call, Reply};
 use baton_model::state::{Entry, Ms, State};
 
 /// Every answer that every script can give, and some of them for a rare reason.
-const ALL: [&str; 61] = [
+const ALL: [&str; 64] = [
     "Beat Generator",
     "Beat Worker",
+    "Beat Worker that declines a free lease",
+    "Beat Worker that gave up the lease",
     "Census Counted",
     "Claim Claimed",
     "Claim Claimed with 1 suspect",
@@ -56,6 +58,7 @@ const ALL: [&str; 61] = [
     "Publish Gap",
     "Publish Missing",
     "Publish Published",
+    "Publish Published of a cursor alone",
     "Publish Published of a pack staged before",
     "Reclaim Reclaimed",
     "Reclaim Reclaimed something",
@@ -109,6 +112,13 @@ impl Coverage {
                 if !sent && pack.is_some() {
                     note(" without its pack");
                 }
+            }
+            Reply::Worker { holder: None, .. } => match before.lease.node {
+                Some(_) => note(" that gave up the lease"),
+                None => note(" that declines a free lease"),
+            },
+            Reply::Published if before.fence.last == after.fence.last => {
+                note(" of a cursor alone");
             }
             Reply::Published if before.staged.len() > after.staged.len() => {
                 note(" of a pack staged before");

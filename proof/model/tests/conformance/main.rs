@@ -46,10 +46,12 @@ const MAX_STALLS: u64 = 10;
 /// How often an endless test prints its progress.
 const PROGRESS: Duration = Duration::from_secs(5);
 /// Flaws of nodes, not of scripts: no call can show them.
-const NODE_FLAWS: [Flaw; 4] = [
+const NODE_FLAWS: [Flaw; 6] = [
     Flaw::RetryUnderNewNumber,
     Flaw::CommitUnheard,
-    Flaw::GapKeepsOrigin,
+    Flaw::GapRenumbers,
+    Flaw::AcceptedGoesBack,
+    Flaw::OpeningKeepsOrigin,
     Flaw::StageByNumber,
 ];
 

@@ -6,7 +6,7 @@ use baton::Effects;
 use baton_model::call::{self, Call, Effect, Reply, Staging};
 use baton_model::state::{Ms, Node};
 use baton_protocol::{
-    Beat, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Cursor, Delay, ErrorsClaim,
+    Beat, BeatCall, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim,
     ErrorsCommit, Extend, Failure, GiveBack, Publish, PublishCall, Reclaimed, Seal, Settle,
     Settled, Store, Wanted,
 };
@@ -24,8 +24,20 @@ impl RealFleet {
         let ttl = |ms: Ms| Duration::from_millis(ms as u64);
         Ok(match call {
             Call::Beat {
-                ttl: lease, above, ..
-            } => beat(store.beat(ttl(*lease), ABOUT, *above).await?)?,
+                ttl: lease,
+                above,
+                candidate,
+                ..
+            } => beat(
+                store
+                    .beat(BeatCall {
+                        lease_ttl: ttl(*lease),
+                        about: ABOUT,
+                        above: *above,
+                        is_candidate: *candidate,
+                    })
+                    .await?,
+            )?,
             Call::Leave { .. } => Reply::Left {
                 resigned: store.leave().await?,
             },
@@ -38,7 +50,7 @@ impl RealFleet {
             Call::Seal { epoch, .. } => match store.seal(*epoch).await? {
                 Seal::Sealed { last, cursor } => Reply::Sealed {
                     last,
-                    cursor: cursor.map_or(0, |cursor| cursor.due_ms),
+                    cursor: cursor_of(&cursor)?,
                 },
                 Seal::Fenced { node, epoch } => fenced(&node, epoch)?,
             },
@@ -175,6 +187,15 @@ fn strange(what: impl std::fmt::Debug) -> SequenceError {
     SequenceError::Mismatch(format!("the server answered {what:?}"))
 }
 
+/// The model's cursors are numbers; 0 is none.
+fn cursor_of(stored: &[u8]) -> Result<u64, SequenceError> {
+    match str::from_utf8(stored) {
+        Ok("") => Ok(0),
+        Ok(digits) => digits.parse().map_err(|_| strange(stored)),
+        Err(_) => Err(strange(stored)),
+    }
+}
+
 fn node_of(name: &str) -> Result<Node, SequenceError> {
     encoding::read_node(name).ok_or_else(|| strange(name))
 }
@@ -242,16 +263,14 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
         Staging::Now(stage) => (stage, false),
         Staging::Before(stage) => (stage, true),
     };
+    let stored = cursor.to_string();
     let what = PublishCall {
         stage,
         is_staged,
         epoch: *epoch,
         first: *first,
         count,
-        cursor: Cursor {
-            due_ms: *cursor,
-            known_ms: 0,
-        },
+        cursor: stored.as_bytes(),
         max_pending: *max_open,
         digest: audited.then(|| encoding::digest(*first, *first + count - 1)),
         pack: &encoding::pack(texts, *origin),

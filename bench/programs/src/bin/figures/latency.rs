@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Source, Target};
+use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Target, interval};
 use baton_bench::ServerProbe;
 use baton_figures::runtime;
 use baton_server::PrivateServer;
@@ -28,13 +28,6 @@ struct Stopwatch(Arc<Mutex<Times>>);
 impl Stopwatch {
     fn lock(&self) -> std::sync::MutexGuard<'_, Times> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Source for Stopwatch {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
-        text.extend_from_slice(&[b'x'; 64]);
-        self.lock().made.insert(seq, Instant::now());
     }
 }
 
@@ -72,9 +65,13 @@ fn measure(server: &PrivateServer, rounds: Rounds, report: &mut Report) -> Resul
         .map(|_| {
             let (url, watch, mut stop) = (server.url(), watch.clone(), stop.subscribe());
             std::thread::spawn(move || -> Result<()> {
-                let node = Node::builder(FleetName::new("latency")?)
-                    .interval(Duration::from_millis(5))
-                    .build(Target::parse(&url)?, watch.clone(), watch)?;
+                let made = watch.clone();
+                let source = interval(Duration::from_millis(5), move |seq, text| {
+                    text.extend_from_slice(&[b'x'; 64]);
+                    made.lock().made.insert(seq, Instant::now());
+                });
+                let node = Node::builder(FleetName::new("latency")?);
+                let node = node.build(Target::parse(&url)?, source, watch)?;
                 runtime()?.block_on(node.run(async move {
                     let _ = stop.wait_for(|stop| *stop).await;
                 }))?;

@@ -79,7 +79,7 @@ impl Line {
                 epoch: EPOCH,
                 first: self.last + 1,
                 count: self.count,
-                cursor: baton_protocol::Cursor::default(),
+                cursor: b"",
                 max_pending: u64::MAX,
                 digest: None,
                 pack: &self.pack,

@@ -1,8 +1,8 @@
 //! Measures what README promises about time and size: takeover, recovery, latency, idle cost,
 //! wake-up, speed, many nodes, long queues, looking on.
 //!
-//! `make figures` runs all but `sizes` (about eight minutes). `--quick` takes a few rounds of each,
-//! and then only completeness counts, not the times; names take some figures only. Some figures
+//! `make figures` runs all but `sizes` (about a quarter of an hour). `--quick` takes a few rounds of
+//! each, and then only completeness counts, not the times; names take some figures only. Some figures
 //! are measured on several servers; flags choose a part of these (`choice.rs`). Every figure comes
 //! from real processes and a private server on this machine; compare figures within one run only.
 
@@ -23,6 +23,7 @@ mod sizes;
 mod snapshot;
 mod takeover;
 mod thousand;
+mod ticks;
 mod wake;
 mod work;
 
@@ -39,6 +40,7 @@ use report::Report;
 #[derive(Clone, Copy)]
 struct Rounds {
     kills: usize,
+    tick_kills: usize,
     pauses: usize,
     messages: usize,
     idle_nodes: usize,
@@ -59,6 +61,7 @@ struct Rounds {
 
 const FULL: Rounds = Rounds {
     kills: 30,
+    tick_kills: 1000,
     pauses: 5,
     messages: 1000,
     idle_nodes: 100,
@@ -77,6 +80,7 @@ const FULL: Rounds = Rounds {
 };
 const QUICK: Rounds = Rounds {
     kills: 2,
+    tick_kills: 5,
     pauses: 1,
     messages: 50,
     idle_nodes: 10,
@@ -96,9 +100,10 @@ const QUICK: Rounds = Rounds {
 
 type Experiment = fn(&Path, Rounds, &mut Report) -> Result<()>;
 
-const EXPERIMENTS: [(&str, Experiment); 16] = [
+const EXPERIMENTS: [(&str, Experiment); 17] = [
     ("kill", takeover::at_full_speed),
     ("beat", takeover::on_the_beat),
+    ("ticks", ticks::around_kills),
     ("pause", takeover::of_a_paused_generator),
     ("worker-kill", takeover::of_a_dead_worker),
     ("worker-pause", takeover::of_a_paused_worker),

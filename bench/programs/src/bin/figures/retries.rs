@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use baton::{
-    Backoff, Effects, Event, FleetName, Handler, HandlerError, Message, Node, Source, Target,
+    Backoff, Effects, Event, FleetName, Handler, HandlerError, Message, Node, Target, interval,
 };
 use baton_bench::ServerProbe;
 use baton_figures::runtime;
@@ -52,12 +52,6 @@ impl Stopwatch {
         if let Event::Delayed { seq, delay, .. } = event {
             self.lock().due.insert(*seq, Instant::now() + *delay);
         }
-    }
-}
-
-impl Source for Stopwatch {
-    async fn generate(&mut self, _: u64, text: &mut Vec<u8>) {
-        text.extend_from_slice(&[b'x'; 64]);
     }
 }
 
@@ -134,12 +128,14 @@ fn fail_once(
             let (url, watch, mut stop) = (server.url(), watch.clone(), stop.subscribe());
             std::thread::spawn(move || -> Result<()> {
                 let events = watch.clone();
+                let source = interval(Duration::ZERO, |_, text| {
+                    text.extend_from_slice(&[b'x'; 64]);
+                });
                 let node = Node::builder(FleetName::new(FLEET)?)
-                    .interval(Duration::ZERO)
                     .messages(messages)
                     .backoff(Backoff::new(shortest, longest))
                     .on_event(move |event| events.on_event(event))
-                    .build(Target::parse(&url)?, watch.clone(), watch)?;
+                    .build(Target::parse(&url)?, source, watch)?;
                 runtime()?.block_on(node.run(async move {
                     let _ = stop.wait_for(|stop| *stop).await;
                 }))?;

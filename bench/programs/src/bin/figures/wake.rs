@@ -8,8 +8,8 @@ use baton::{Effects, FleetName, Target};
 use baton_figures::{TIMEOUT, runtime, server_programs};
 use baton_processes::{Info, redis_cpu_us};
 use baton_protocol::{
-    Claim, ClaimCall, Commit, CommitCall, Cursor, PackBuilder, Publish, PublishCall, Seal, Slot,
-    Store, new_name,
+    Claim, ClaimCall, Commit, CommitCall, PackBuilder, Publish, PublishCall, Seal, Slot, Store,
+    new_name,
 };
 use baton_server::PrivateServer;
 use tokio::sync::mpsc;
@@ -141,7 +141,7 @@ async fn publish(generator: &Store, seq: u64) -> Result<()> {
         epoch: EPOCH,
         first: seq,
         count: 1,
-        cursor: Cursor::default(),
+        cursor: b"",
         max_pending: u64::MAX,
         digest: None,
         pack: &pack.finish(0, "0123456789"),

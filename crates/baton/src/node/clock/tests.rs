@@ -111,7 +111,7 @@ fn a_cursor_survives_its_way_through_redis() {
     let twin = Twin::new();
     let due = twin.steady() + 123;
     let cursor = twin.readings.cursor(Some(due), twin.own);
-    assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor));
+    assert_eq!(TickCursor::parse(&cursor.to_string()), Some(cursor));
     assert_eq!(twin.readings.steady(cursor, twin.own), Some(due));
     let anew = twin.readings.cursor(None, twin.own);
     assert_eq!(anew.to_string(), "0");
@@ -169,11 +169,11 @@ fn garbage_is_no_cursor() {
         "99999999999999999999",
         "0x1",
     ] {
-        assert_eq!(Cursor::parse(text), None, "{text:?}");
+        assert_eq!(TickCursor::parse(text), None, "{text:?}");
     }
-    let plain = Cursor {
+    let plain = TickCursor {
         due_ms: 10,
         known_ms: 0,
     };
-    assert_eq!(Cursor::parse("10"), Some(plain));
+    assert_eq!(TickCursor::parse("10"), Some(plain));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_protocol::{Publish, PublishCall, crash, set_origin};
+use baton_protocol::{Publish, PublishCall, crash};
 
 use tokio::time::Instant;
 
@@ -11,7 +11,7 @@ use super::{End, Reign, warned_lately};
 use crate::node::context::Context;
 use crate::node::outbox::{Outbox, Prepared};
 use crate::node::warning::Warning;
-use crate::{Error, Event, Source};
+use crate::{Error, Event};
 
 /// Pauses of a generator whose queue is full: the first, and the longest.
 pub(super) const FULL_PAUSE: (Duration, Duration) =
@@ -68,7 +68,7 @@ pub(super) async fn send(
         epoch,
         first: prepared.first,
         count: prepared.count,
-        cursor: prepared.cursor,
+        cursor: &prepared.cursor,
         max_pending: ctx.config.max_pending,
         digest: prepared.digest,
         pack: &prepared.pack,
@@ -80,7 +80,7 @@ pub(super) async fn send(
     (prepared, answer)
 }
 
-impl<S: Source> Reign<'_, S> {
+impl Reign<'_> {
     /// Handles the answer to one pack. Returns the pack if Redis did not accept it.
     pub(super) fn on_answer(
         &mut self,
@@ -97,17 +97,28 @@ impl<S: Source> Reign<'_, S> {
         if !prepared.announced {
             prepared.announced = true;
             crash::point("after-publish");
-            self.ctx.meter.has_published(prepared.count);
-            self.ctx.wake_lane();
-            self.ctx.emit(Event::Published {
-                epoch: self.epoch,
-                first: prepared.first,
-                last: prepared.last(),
-                text: prepared.text.take(),
-            });
+            self.announce(&mut prepared);
+        }
+        if self.outbox.is_newest(&prepared) {
+            self.supply.accepted(&prepared.cursor);
         }
         self.outbox.confirm(prepared);
         None
+    }
+
+    /// Says that Redis has a pack.
+    fn announce(&self, prepared: &mut Prepared) {
+        if prepared.count == 0 {
+            return;
+        }
+        self.ctx.meter.has_published(prepared.count);
+        self.ctx.wake_lane();
+        self.ctx.emit(Event::Published {
+            epoch: self.epoch,
+            first: prepared.first,
+            last: prepared.last(),
+            text: prepared.text.take(),
+        });
     }
 
     /// Makes good what went wrong, so that the generator can send the refused packs again.
@@ -120,10 +131,10 @@ impl<S: Source> Reign<'_, S> {
                 self.full_pause = (pause * 2).min(FULL_PAUSE.1);
                 tokio::time::sleep(pause).await;
             }
-            Trouble::Gap { last } => self.close_gap(last),
+            Trouble::Gap { last } => return self.close_gap(last).await,
             // The generator sends the whole pack again.
             Trouble::Missing => {}
-            Trouble::Foreign { last } => self.go_on_after(last),
+            Trouble::Foreign { last } => return self.go_on_after(last).await,
             Trouble::Error(error) if error.is_transient() => self.pause_after(&error).await,
             Trouble::Error(error) => return Err(error),
         }
@@ -134,7 +145,7 @@ impl<S: Source> Reign<'_, S> {
     /// generator is faster than the workers; then it warns if none of them made room for long.
     fn warn_full(&mut self, open: u64) {
         let since = *self.full_since.get_or_insert_with(Instant::now);
-        let is_scheduled = self.ctx.config.interval > Duration::ZERO;
+        let is_scheduled = self.outbox.is_scheduled();
         let is_stuck = is_scheduled || !warned_lately(Some(since));
         if is_stuck && !warned_lately(self.full_warned) {
             self.full_warned = Some(Instant::now());
@@ -142,13 +153,11 @@ impl<S: Source> Reign<'_, S> {
         }
     }
 
-    /// Redis lost writes that it had confirmed: closes the gap as far as the outbox can.
-    fn close_gap(&mut self, last: u64) {
-        let hole = self
-            .outbox
-            .close_gap(last, renew(self.ctx, &mut self.origin));
-        let Some((first_lost, last_lost)) = hole else {
-            return;
+    /// Redis lost writes that it had confirmed: sends them again if they are still here, else the
+    /// source makes them again.
+    async fn close_gap(&mut self, last: u64) -> Result<Option<End>, Error> {
+        let Some((first_lost, last_lost)) = self.outbox.close_gap(last) else {
+            return Ok(None);
         };
         // The warning below is more exact than any other of this loss.
         let _ = self.ctx.witness.notice_loss(last);
@@ -156,45 +165,32 @@ impl<S: Source> Reign<'_, S> {
             first: first_lost,
             last: last_lost,
         });
+        self.seal().await
     }
 
     /// Another program has moved the fleet's last number: goes on after it.
-    fn go_on_after(&mut self, last: u64) {
+    async fn go_on_after(&mut self, last: u64) -> Result<Option<End>, Error> {
         self.ctx.warn(Warning::ForeignNumber {
             key: self.ctx.store.keys().fence.clone(),
             found: last,
             last: self.outbox.confirmed(),
         });
-        self.outbox
-            .go_on_after(last, renew(self.ctx, &mut self.origin));
-    }
-}
-
-/// Draws a new origin, and gives it to packs whose numbers change: a number may have had other texts
-/// under the old origin, and no two messages have one key.
-fn renew(ctx: &Context, origin: &mut String) -> impl FnMut(&mut Prepared) {
-    *origin = baton_protocol::new_name();
-    |prepared| {
-        set_origin(&mut prepared.pack, origin);
-        // Other bytes have another name.
-        prepared.stage = ctx.store.new_stage();
-        prepared.is_staged = false;
+        self.seal().await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use baton_protocol::Cursor;
-
     use super::*;
 
     /// An outbox after message 4, and its first pack: messages 5 and 6.
     fn sent() -> (Outbox, Prepared) {
         let mut outbox = Outbox::after(4);
-        let prepared = Prepared {
-            first: outbox.number(2),
+        outbox.add(Prepared {
+            first: 5,
             count: 2,
-            cursor: Cursor::default(),
+            cursor: Vec::new(),
+            is_scheduled: false,
             digest: None,
             pack: Vec::new(),
             stage: 1,
@@ -202,7 +198,8 @@ mod tests {
             text: None,
             announced: false,
             maybe_there: false,
-        };
+        });
+        let prepared = outbox.pop().unwrap();
         (outbox, prepared)
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
-use baton::{Event, Source};
+use baton::{Batch, Event, Flow, Position, Source, SourceError};
 use tokio::sync::watch;
 
 use super::start_signal;
@@ -39,9 +39,10 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &NodeArgs) -> anyhow::Resul
             log.tell(event);
         }
     };
+    let mut texts = RandomText::sized(args.size);
     let source = Gated {
         go: start_signal::listen(),
-        texts: RandomText::sized(args.size),
+        texts: args.run.texts(move |text| texts.append(text)),
     };
     let handler = PretendedWork::new(&args.run);
     let node = settings.on_event(observe).build(target, source, handler)?;
@@ -55,17 +56,19 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &NodeArgs) -> anyhow::Resul
 }
 
 /// Random texts, from the word *go* on.
-struct Gated {
+struct Gated<S> {
     go: watch::Receiver<Option<String>>,
-    texts: RandomText,
+    texts: S,
 }
 
-impl Source for Gated {
-    async fn generate(&mut self, seq: u64, text: &mut Vec<u8>) {
-        if self.go.borrow().is_none() {
-            // An error means that the bench is gone, and then this process ends.
-            let _ = self.go.wait_for(Option::is_some).await;
-        }
-        self.texts.generate(seq, text).await;
+impl<S: Source> Source for Gated<S> {
+    async fn open(&mut self, from: Position<'_>) -> Result<(), SourceError> {
+        self.texts.open(from).await
+    }
+
+    async fn next(&mut self, batch: &mut Batch) -> Result<Flow, SourceError> {
+        // An error means that the bench is gone, and then this process ends.
+        let _ = self.go.wait_for(Option::is_some).await;
+        self.texts.next(batch).await
     }
 }

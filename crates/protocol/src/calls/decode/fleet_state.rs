@@ -6,6 +6,7 @@ use redis::Value;
 
 use super::{lines, newest, protocol};
 use crate::Error;
+use crate::bounds::LINE_END_MS;
 use crate::calls::answer::{array, bytes, number, pairs, string, strings, unexpected};
 use crate::calls::{Census, FleetState, Lease, Roster, RosterEntry};
 use crate::encoding::pack::Range;
@@ -60,7 +61,7 @@ pub fn roster(presence: &str, answers: &[Value]) -> Result<Roster, Error> {
         Ok(RosterEntry {
             // In front of it is the server's run id.
             about: about.split_once(' ').unwrap_or_default().1.to_owned(),
-            joined_ms: time(&joined),
+            joined_ms: time(&joined) % LINE_END_MS,
             seen_ms: time(&seen),
             present: present.contains(node.as_str()),
             node,

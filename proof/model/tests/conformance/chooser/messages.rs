@@ -21,6 +21,7 @@ impl Chooser<'_> {
             run_id: self.scene.run_id,
             ttl: self.one(&TTLS),
             above: self.usually(0, &[epoch, epoch + 1, epoch.saturating_sub(1)]),
+            candidate: self.mostly(8),
         }
     }
 
@@ -45,9 +46,13 @@ impl Chooser<'_> {
         let any = self.one(present);
         let node = self.usually(sealed.unwrap_or(any), &[any]);
         let next = fence.last + 1;
-        let first = self.usually(next, &[fence.last.max(1), next + 1, 1]);
-        let count = self.one(&[1, 2, 3, 4, 20, 2, 3, 4]);
-        let (staging, texts, origin) = self.pack_of(node, count);
+        let any_first = [fence.last.max(1), next + 1, 1];
+        // Once in a while the source has no messages, and only its cursor is stored.
+        let (first, (staging, texts, origin)) = match self.one(&[1, 2, 3, 4, 20, 2, 3, 0]) {
+            0 if self.mostly(2) => (next, (Staging::Inline, Vec::new(), 0)),
+            0 => (self.one(&any_first), (Staging::Inline, Vec::new(), 0)),
+            count => (self.usually(next, &any_first), self.pack_of(node, count)),
+        };
         let count = texts.len() as u64;
         let ended = state.done + state.failed;
         let open = (fence.last + state.retried).saturating_sub(ended) + count;
@@ -61,9 +66,9 @@ impl Chooser<'_> {
             bytes: encoding::pack(&texts, origin).len() as u64,
             origin,
             staging,
-            cursor: texts[0] * 10,
+            cursor: self.texts(1).start * 10,
             texts,
-            max_open: self.usually(1_000_000, &[open, open - 1, 0]),
+            max_open: self.usually(1_000_000, &[open, open.saturating_sub(1), 0]),
             audited: self.scene.audited,
         }
     }

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use crate::Missed;
+use super::batch::LeftOut;
+use super::missed::{Missed, ON_TIME};
 
 /// How many messages are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,6 +36,11 @@ impl Schedule {
             missed,
             next: None,
         }
+    }
+
+    /// Decides what becomes of missed ticks.
+    pub(crate) fn set_missed(&mut self, missed: Missed) {
+        self.missed = missed;
     }
 
     /// Goes on where another generator stood; begins anew if that is not known.
@@ -76,12 +82,30 @@ impl Schedule {
                 (missed.min(max / self.interval), true)
             }
             Missed::Skip => (0, false),
+            Missed::Last => {
+                let on_time = ON_TIME.as_millis() as i64;
+                (missed.min(on_time / self.interval), false)
+            }
         };
         let passed_over = missed - made_up;
         self.next = Some(next.saturating_add(passed_over * self.interval));
         Due {
             count: (made_up as u64) + 1,
             left_out: if counted { passed_over as u64 } else { 0 },
+        }
+    }
+
+    /// What was left out, in words for people.
+    pub(crate) fn left_out(&self, due: Due) -> LeftOut {
+        let at_most = match self.missed {
+            Missed::CatchUp { at_most } => at_most,
+            Missed::Skip | Missed::Last => Duration::ZERO,
+        };
+        let interval = u64::try_from(self.interval).unwrap_or_default();
+        LeftOut {
+            count: due.left_out,
+            of_ms: interval.saturating_mul(due.left_out),
+            at_most_ms: u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX),
         }
     }
 
@@ -171,6 +195,24 @@ mod tests {
         assert_eq!(schedule.due(NOW), due(1, 0));
         schedule.advance(1);
         assert_eq!(schedule.next(), Some(NOW + 700), "the beat is kept");
+    }
+
+    #[test]
+    fn of_missed_ticks_the_last_is_made_and_those_that_are_on_time() {
+        let hourly = |late: i64| {
+            let mut schedule = schedule(3_600_000, Missed::Last);
+            schedule.resume(Some(NOW - late));
+            schedule
+        };
+        for late in [0, SECOND, DAY, 30 * DAY + 40 * MINUTE] {
+            assert_eq!(hourly(late).due(NOW), due(1, 0), "{late}");
+        }
+        // Every second: a takeover of three seconds misses nothing.
+        assert_eq!(late(3 * SECOND, Missed::Last).due(NOW), due(4, 0));
+        let mut every_second = late(DAY + 300, Missed::Last);
+        assert_eq!(every_second.due(NOW), due(6, 0));
+        every_second.advance(6);
+        assert_eq!(every_second.next(), Some(NOW + 700), "the beat is kept");
     }
 
     #[test]

@@ -1,0 +1,267 @@
+//! The generator's supply of messages: what it asks its source for, and what becomes of the answers.
+
+use std::time::Duration;
+
+use baton_protocol::bounds::{MAX_CURSOR_BYTES, MAX_PACK_MESSAGES};
+use baton_protocol::{Backoff, PackBuilder};
+use tokio::time::Instant;
+
+use super::warned_lately;
+use crate::node::context::Context;
+use crate::node::outbox::{Outbox, Prepared};
+use crate::node::source_task::{Made, SourceTask};
+use crate::node::warning::Warning;
+use crate::source::{Batch, Flow, SourceError};
+
+/// Pauses before a source that failed is opened again: the first, and the longest.
+const REOPEN_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+/// The pause after a batch without messages.
+const EMPTY_PAUSE: Duration = Duration::from_millis(1);
+
+/// What the source does.
+enum State {
+    /// It waits for the generator to ask.
+    Open,
+    /// It was asked for a batch.
+    Asked,
+    /// It had nothing; the generator asks again then.
+    Empty(Instant),
+    /// It failed; the generator opens it again then.
+    Failed(Instant),
+    /// It has no more messages.
+    Ended,
+    /// It cannot go on.
+    GaveUp,
+}
+
+/// The messages of one reign, as its source makes them.
+pub(super) struct Supply<'a> {
+    source: &'a mut SourceTask,
+    state: State,
+    /// What Redis has stored of the source: its kind and its cursor. Empty if nothing.
+    stored: Vec<u8>,
+    has_cursors: bool,
+    backoff: Backoff,
+    failure_warned: Option<Instant>,
+    left_out: LeftOutSince,
+    builder: PackBuilder,
+    /// A random name: with it, a sequence number is a message's key. A number that gets other texts
+    /// after a loss of data gets another origin, too.
+    origin: String,
+}
+
+/// What was left out since the last warning of that.
+#[derive(Default)]
+struct LeftOutSince {
+    count: u64,
+    of_ms: u64,
+    at_most_ms: u64,
+    warned: Option<Instant>,
+}
+
+impl<'a> Supply<'a> {
+    pub(super) fn new(source: &'a mut SourceTask) -> Self {
+        Self {
+            source,
+            state: State::Ended,
+            stored: Vec::new(),
+            has_cursors: false,
+            backoff: Backoff::new(REOPEN_PAUSE.0, REOPEN_PAUSE.1),
+            failure_warned: None,
+            left_out: LeftOutSince::default(),
+            builder: PackBuilder::default(),
+            origin: String::new(),
+        }
+    }
+
+    /// Opens the source where the fleet stands.
+    pub(super) fn open(&mut self, ctx: &Context, next_seq: u64, stored: Vec<u8>) {
+        let cursor = own_cursor(&stored, self.source.kind());
+        if cursor.is_none() && !stored.is_empty() {
+            ctx.warn(Warning::ForeignCursor {
+                key: ctx.store.keys().fence.clone(),
+            });
+        }
+        self.has_cursors = cursor.is_some();
+        self.source.open(next_seq, cursor.map(<[u8]>::to_vec));
+        self.stored = stored;
+        self.state = State::Open;
+        self.origin = baton_protocol::new_name();
+    }
+
+    /// Waits for the next pack. Asks the source if it may. None if the source cannot go on.
+    pub(super) async fn next(
+        &mut self,
+        ctx: &Context,
+        outbox: &Outbox,
+        may_ask: bool,
+        is_idle: bool,
+    ) -> Option<Prepared> {
+        loop {
+            match self.state {
+                State::Open if may_ask && outbox.is_empty() => self.ask(ctx, outbox.next),
+                State::Empty(at) => {
+                    tokio::time::sleep_until(at).await;
+                    self.state = State::Open;
+                }
+                // What is under way was made before it failed, and counts.
+                State::Failed(at) if is_idle && outbox.is_empty() => {
+                    tokio::time::sleep_until(at).await;
+                    let stored = std::mem::take(&mut self.stored);
+                    self.open(ctx, outbox.next, stored);
+                }
+                State::Open | State::Failed(_) | State::Ended => std::future::pending().await,
+                State::GaveUp => return None,
+                State::Asked => {
+                    let made = self.source.next().await;
+                    if let Some(prepared) = self.take(ctx, made) {
+                        return Some(prepared);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks for messages, unless the fleet has published all that it may.
+    fn ask(&mut self, ctx: &Context, next_seq: u64) {
+        let config = &ctx.config;
+        let allowed = config
+            .messages
+            .map(|total| (total + 1).saturating_sub(next_seq));
+        if allowed == Some(0) {
+            self.state = State::Ended;
+            return;
+        }
+        let limit = config.max_pending.min(MAX_PACK_MESSAGES);
+        let limit = allowed.map_or(limit, |allowed| limit.min(allowed));
+        let is_last = allowed == Some(limit);
+        let builder = std::mem::take(&mut self.builder);
+        let batch = Batch::new(next_seq, limit, is_last, config.audit, builder);
+        self.source.fill(batch);
+        self.state = State::Asked;
+    }
+
+    /// Takes what the source made: a pack if it has messages.
+    fn take(&mut self, ctx: &Context, made: Made) -> Option<Prepared> {
+        let (mut batch, flow) = match made {
+            Made::Batch(batch, flow) => (batch, flow),
+            Made::Failed(error) => {
+                self.fail(ctx, error);
+                return None;
+            }
+        };
+        let count = batch.count();
+        if let Err(error) = self.check_cursor(&batch) {
+            self.fail(ctx, error);
+            return None;
+        }
+        self.state = match flow {
+            Flow::End => State::Ended,
+            Flow::More if count == 0 && batch.cursor.is_none() => {
+                State::Empty(Instant::now() + EMPTY_PAUSE)
+            }
+            Flow::More => State::Open,
+        };
+        self.backoff.reset();
+        self.leave_out(ctx, &batch);
+        if count == 0 && batch.cursor.is_none() {
+            self.builder = batch.pack;
+            return None;
+        }
+        let prepared = Prepared {
+            first: batch.next_seq() - count,
+            count,
+            cursor: batch.cursor.take().map_or_else(Vec::new, |cursor| {
+                [self.source.kind().as_bytes(), b" ", &cursor].concat()
+            }),
+            is_scheduled: batch.is_scheduled,
+            digest: batch.digest,
+            pack: batch.pack.finish(ctx.clock.now_ms(), &self.origin),
+            stage: ctx.store.new_stage(),
+            is_staged: false,
+            text: batch.only_text,
+            announced: false,
+            maybe_there: false,
+        };
+        self.builder = batch.pack;
+        Some(prepared)
+    }
+
+    /// A pack without a cursor between packs with one would be lost or doubled at a takeover.
+    fn check_cursor(&mut self, batch: &Batch) -> Result<(), SourceError> {
+        let length = batch.cursor.as_ref().map(Vec::len);
+        let most = MAX_CURSOR_BYTES - self.source.kind().len() - 1;
+        match length {
+            Some(length) if length > most => Err(SourceError::Fatal(format!(
+                "the source gave a cursor of {length} bytes; it may have {most}"
+            ))),
+            None if self.has_cursors && batch.count() > 0 => Err(SourceError::fatal(
+                "the source gave messages without a cursor, after others with one",
+            )),
+            _ => {
+                self.has_cursors |= length.is_some();
+                Ok(())
+            }
+        }
+    }
+
+    fn fail(&mut self, ctx: &Context, error: SourceError) {
+        match error {
+            SourceError::Fatal(reason) => {
+                self.state = State::GaveUp;
+                ctx.warn(Warning::SourceGaveUp { reason });
+            }
+            SourceError::Retry(reason) => {
+                self.state = State::Failed(Instant::now() + self.backoff.pause());
+                if !warned_lately(self.failure_warned) {
+                    self.failure_warned = Some(Instant::now());
+                    ctx.warn(Warning::SourceFailed { reason });
+                }
+            }
+        }
+    }
+
+    /// Tells the source that Redis has what it made up to this cursor.
+    pub(super) fn accepted(&mut self, stored: &[u8]) {
+        if let Some(cursor) = own_cursor(stored, self.source.kind()) {
+            self.source.accepted(cursor.to_vec());
+        }
+        stored.clone_into(&mut self.stored);
+    }
+
+    /// Warns now and then of what the source left out.
+    fn leave_out(&mut self, ctx: &Context, batch: &Batch) {
+        let left_out = &mut self.left_out;
+        left_out.count = left_out.count.saturating_add(batch.left_out.count);
+        left_out.of_ms = left_out.of_ms.saturating_add(batch.left_out.of_ms);
+        left_out.at_most_ms = batch.left_out.at_most_ms;
+        if !warned_lately(left_out.warned) {
+            left_out.warn(ctx);
+        }
+    }
+
+    /// Ends the reign: closes the source.
+    pub(super) fn end(&mut self, ctx: &Context) {
+        self.left_out.warn(ctx);
+        self.source.close();
+    }
+}
+
+impl LeftOutSince {
+    fn warn(&mut self, ctx: &Context) {
+        if self.count == 0 {
+            return;
+        }
+        self.warned = Some(Instant::now());
+        ctx.warn(Warning::LeftOut {
+            count: std::mem::take(&mut self.count),
+            of_ms: std::mem::take(&mut self.of_ms),
+            at_most_ms: self.at_most_ms,
+        });
+    }
+}
+
+/// The cursor in what Redis has stored, if a source of this kind wrote it.
+fn own_cursor<'a>(stored: &'a [u8], kind: &str) -> Option<&'a [u8]> {
+    stored.strip_prefix(kind.as_bytes())?.strip_prefix(b" ")
+}

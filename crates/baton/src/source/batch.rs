@@ -1,0 +1,120 @@
+//! A batch: the messages that a source makes at a time, and where it stands after them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use baton_protocol::{Digest, PackBuilder};
+
+/// Ticks that a source left out, for the node's warning.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LeftOut {
+    pub(crate) count: u64,
+    /// The time in which they were due.
+    pub(crate) of_ms: u64,
+    /// How much time the source makes up for.
+    pub(crate) at_most_ms: u64,
+}
+
+/// Messages on their way from a source to Redis.
+#[derive(Debug)]
+pub struct Batch {
+    /// The sequence number of its first message.
+    first: u64,
+    /// Max messages.
+    limit: u64,
+    /// Whether the fleet publishes no more messages after a full batch.
+    is_last: bool,
+    pub(crate) pack: PackBuilder,
+    pub(crate) digest: Option<Digest>,
+    pub(crate) cursor: Option<Vec<u8>>,
+    pub(crate) left_out: LeftOut,
+    /// Whether its messages were due at certain times.
+    pub(crate) is_scheduled: bool,
+    /// The text of its only message, for the log.
+    pub(crate) only_text: Option<Vec<u8>>,
+    has_messages: Arc<AtomicBool>,
+}
+
+impl Batch {
+    /// An empty batch for the messages from `first` on, in a used builder.
+    pub(crate) fn new(
+        first: u64,
+        limit: u64,
+        is_last: bool,
+        audit: bool,
+        pack: PackBuilder,
+    ) -> Self {
+        Self {
+            first,
+            limit,
+            is_last,
+            pack,
+            digest: audit.then(Digest::default),
+            cursor: None,
+            left_out: LeftOut::default(),
+            is_scheduled: false,
+            only_text: None,
+            has_messages: Arc::default(),
+        }
+    }
+
+    /// Adds a message. A source adds no more than there is room for.
+    pub fn push(&mut self, text: &[u8]) {
+        let place = self.pack.count();
+        if let Some(digest) = &mut self.digest {
+            digest.add(place, text);
+        }
+        match place {
+            0 => {
+                self.has_messages.store(true, Ordering::Relaxed);
+                self.only_text = Some(text.to_vec());
+            }
+            1 => self.only_text = None,
+            _ => {}
+        }
+        self.pack.push(text);
+    }
+
+    /// How many messages it has.
+    pub fn count(&self) -> u64 {
+        self.pack.count()
+    }
+
+    /// Whether the source may add one more.
+    pub fn has_room(&self) -> bool {
+        self.count() < self.limit && !self.pack.is_full()
+    }
+
+    /// How many messages the source may still add if they have to be in one batch. That they are many
+    /// bytes is no obstacle; [`Batch::has_room`] says when a batch should end.
+    pub fn room(&self) -> u64 {
+        self.limit.saturating_sub(self.count())
+    }
+
+    /// The sequence number of the next message that the source adds.
+    pub fn next_seq(&self) -> u64 {
+        self.first + self.count()
+    }
+
+    /// Where the source stands after these messages: at most 64 KiB. A source gives all of its batches
+    /// a cursor, or none. Redis also stores the cursor of a batch without messages: a source that passed
+    /// over something says so.
+    pub fn set_cursor(&mut self, cursor: impl Into<Vec<u8>>) {
+        self.cursor = Some(cursor.into());
+    }
+
+    /// Whether it has the last messages that the fleet may publish.
+    pub(crate) fn ends_the_fleet(&self) -> bool {
+        self.is_last && self.count() >= self.limit
+    }
+
+    /// Whether it has more messages than its source was asked for.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.count() > self.limit
+    }
+
+    /// Tells whether it has messages, even while a source fills it.
+    pub(crate) fn messages_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_messages)
+    }
+}

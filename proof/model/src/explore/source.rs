@@ -1,0 +1,34 @@
+//! A source that replays: whoever opens it behind row n gets row n + 1 next.
+//!
+//! Its rows have other texts with each opening, as those of a source that stamps them with the time
+//! would. So a key that two openings use shows.
+
+use crate::state::{Origin, Seq, Text};
+
+/// More rows than any scenario has.
+const ROWS: u64 = 100;
+
+/// How many rows are behind the source that stands here. Each has a number in the fleet.
+pub(super) fn rows_before(cursor: u64) -> Seq {
+    cursor / 2
+}
+
+/// Where the source stands right after a row.
+pub(super) fn cursor_after(row: Seq) -> u64 {
+    row * 2
+}
+
+/// Where the source stands if it went on and found no row: before the same row as before.
+pub(super) fn cursor_further(cursor: u64) -> u64 {
+    cursor | 1
+}
+
+/// The text of a row. An opening has the name that a generator draws for it.
+pub(super) fn text(row: Seq, opening: Origin) -> Text {
+    row + ROWS * opening
+}
+
+/// The row of a text.
+pub(super) fn row_of(text: Text) -> Seq {
+    text % ROWS
+}
