@@ -273,11 +273,11 @@ async fn a_drop_of_all_and_two_drains_together_take_each_record_once() {
 }
 
 #[tokio::test]
-async fn a_record_of_40_mb_keeps_no_script_busy() {
+async fn a_record_of_16_mb_keeps_no_script_busy() {
     let server = start();
     let fleet = Fleet::on(&server.url()).await;
     fill(&fleet, 2).await;
-    let huge = failed(1, vec![b'x'; 40 << 20]);
+    let huge = failed(1, vec![b'x'; 16 << 20]);
     for _ in 0..3 {
         fleet.fail(&[&huge]).await;
     }
