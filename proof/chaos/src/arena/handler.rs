@@ -13,7 +13,6 @@ const PRETENDED: &[(&str, &str)] = &[("BATON_ERROR_RATE", "0.05")];
 /// soon, and a message outlives every fault of its handler.
 const OWN_WORK: &[(&str, &str)] = &[
     ("BATON_TIMEOUT", "1s"),
-    ("BATON_KILL_AFTER", "300ms"),
     ("BATON_ATTEMPTS", "20"),
     ("BATON_BACKOFF", "50ms..500ms"),
 ];
@@ -65,6 +64,7 @@ impl Arena {
                     vec![
                         variable(handlers::NODE, number.to_string()),
                         variable(handlers::WORK_MS, work_ms),
+                        variable("BATON_KILL_AFTER", "300ms".to_owned()),
                     ],
                 )
             }
