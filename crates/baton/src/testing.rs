@@ -47,7 +47,7 @@ use crate::{
 /// What a test gets if the server cannot be started, a node fails, or a condition does not come true.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// How long a fleet waits for a condition, unless it is told otherwise.
+/// How long a fleet waits for a condition, unless the test sets another time.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause between two snapshots.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(5);

@@ -10,7 +10,7 @@ use baton::testing::{Result, TestFleet};
 use baton::{Effects, Json, OwnedMessage, Rejected, Source, blocking, handler, interval};
 use redis::Commands;
 
-/// An amount per message, and now and then a text that is none.
+/// An amount per message, and now and then a text that is no amount.
 fn amounts() -> impl Source {
     interval(Duration::from_millis(1), |seq, text| {
         let amount = if seq.is_multiple_of(100) {

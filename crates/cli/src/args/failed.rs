@@ -10,8 +10,8 @@ use super::run::{duration, number};
 
 /// Which failed messages. The conditions combine.
 ///
-/// None has a variable: a variable that somebody left behind would choose what is dropped, and
-/// commands of handlers have `BATON_SEQ` for their own message.
+/// These flags read no variables. A forgotten variable would choose what `baton drop` removes, and a
+/// handler's command has `BATON_SEQ` for its own message.
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Which failed messages (the flags combine)")]
 pub(crate) struct FilterArgs {

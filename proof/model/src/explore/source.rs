@@ -1,4 +1,4 @@
-//! A source that replays: whoever opens it behind row n gets row n + 1 next.
+//! A source that replays: a generator that opens it behind row n gets row n + 1 next.
 //!
 //! Its rows have other texts with each opening, as those of a source that stamps them with the time
 //! would. So a key that two openings use shows.

@@ -16,7 +16,7 @@ const CLAIM_TTL: Duration = Duration::from_secs(5);
 
 /// Kills the generator and waits for the first message of its successor.
 pub(crate) fn kill_generator(fleet: &mut Fleet) -> Result<Duration> {
-    let generator = fleet.generator().context("nobody generates")?;
+    let generator = fleet.generator().context("the fleet has no generator")?;
     let mark = fleet.mark();
     let killed = Instant::now();
     fleet.kill9(generator)?;
@@ -84,7 +84,7 @@ pub(crate) fn of_a_paused_generator(
     let fleet = fleet(program, &server, 4, "--interval 20ms")?;
     let mut times = Vec::new();
     for _ in 0..rounds.pauses {
-        let generator = fleet.generator().context("nobody generates")?;
+        let generator = fleet.generator().context("the fleet has no generator")?;
         fleet.pause(generator)?;
         let paused = Instant::now();
         let next = fleet.wait_for(fleet.mark(), TIMEOUT, "the successor", |told| {

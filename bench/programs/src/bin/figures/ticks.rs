@@ -56,7 +56,7 @@ pub(crate) fn around_kills(program: &Path, rounds: Rounds, report: &mut Report) 
         if kills == rounds.tick_kills {
             break;
         }
-        let generator = fleet.generator().context("nobody generates")?;
+        let generator = fleet.generator().context("the fleet has no generator")?;
         let before = Place::read(&mut redis, &keys)?;
         // From 7 ms before the tick to 7 ms after it, by turns.
         let offset_ms = attempt as u64 % (2 * NEAR_MS - 1);
