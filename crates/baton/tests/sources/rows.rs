@@ -1,0 +1,140 @@
+//! A table as a source: its rows come again from any cursor.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use baton::{Batch, Flow, Position, Source, SourceError};
+
+/// What a source was asked, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Open {
+        next_seq: u64,
+        cursor: Option<String>,
+    },
+    Accepted(String),
+    Close,
+}
+
+/// Rows 1 to `rows`, a few at a time. Its cursor is the number of the last row.
+#[derive(Clone)]
+pub(crate) struct Rows {
+    rows: u64,
+    pub(crate) at_a_time: u64,
+    pause: Duration,
+    /// What `next` does instead when it has made this row.
+    trouble: Option<(u64, Trouble)>,
+    at: u64,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Trouble {
+    /// It fails, once.
+    Retry,
+    Fatal,
+    Panic,
+    Hang,
+    NoCursor,
+    LongCursor,
+    Overfull,
+}
+
+pub(crate) fn rows(rows: u64) -> Rows {
+    Rows {
+        rows,
+        at_a_time: 3,
+        pause: Duration::from_millis(1),
+        trouble: None,
+        at: 0,
+        asked: Arc::default(),
+    }
+}
+
+impl Rows {
+    pub(crate) fn with(mut self, at: u64, trouble: Trouble) -> Self {
+        self.trouble = Some((at, trouble));
+        self
+    }
+
+    /// A source that waits this long before each batch.
+    pub(crate) fn paused(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
+    }
+
+    fn note(&self, asked: Asked) {
+        self.asked.lock().unwrap().push(asked);
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn text(cursor: &[u8]) -> String {
+    String::from_utf8(cursor.to_vec()).unwrap()
+}
+
+impl Source for Rows {
+    async fn open(&mut self, from: Position<'_>) -> Result<(), SourceError> {
+        let cursor = from.cursor.map(text);
+        self.at = cursor.as_ref().map_or(0, |cursor| cursor.parse().unwrap());
+        self.note(Asked::Open {
+            next_seq: from.next_seq,
+            cursor,
+        });
+        Ok(())
+    }
+
+    async fn next(&mut self, batch: &mut Batch) -> Result<Flow, SourceError> {
+        tokio::time::sleep(self.pause).await;
+        match self.trouble {
+            Some((at, trouble)) if self.at >= at => match trouble {
+                Trouble::Retry => {
+                    self.trouble = None;
+                    return Err(SourceError::retry("the table is locked"));
+                }
+                Trouble::Fatal => return Err(SourceError::fatal("the table is gone")),
+                Trouble::Panic => panic!("a bug in the source"),
+                Trouble::Hang => return std::future::pending().await,
+                Trouble::NoCursor => {
+                    batch.push(b"a row without a cursor");
+                    return Ok(Flow::More);
+                }
+                Trouble::LongCursor => {
+                    batch.push(b"a row");
+                    batch.set_cursor(vec![b'x'; 65 << 10]);
+                    return Ok(Flow::More);
+                }
+                Trouble::Overfull => {
+                    while batch.count() <= 1000 {
+                        batch.push(b"a row");
+                    }
+                    batch.set_cursor(*b"1001");
+                    return Ok(Flow::More);
+                }
+            },
+            _ => {}
+        }
+        if self.at == self.rows {
+            return Ok(Flow::End);
+        }
+        for _ in 0..self.at_a_time {
+            if self.at < self.rows && batch.has_room() {
+                self.at += 1;
+                batch.push(format!("row {}", self.at).as_bytes());
+            }
+        }
+        batch.set_cursor(self.at.to_string());
+        Ok(Flow::More)
+    }
+
+    async fn accepted(&mut self, cursor: &[u8]) {
+        self.note(Asked::Accepted(text(cursor)));
+    }
+
+    async fn close(&mut self) {
+        self.note(Asked::Close);
+    }
+}
