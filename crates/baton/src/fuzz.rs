@@ -11,7 +11,7 @@ use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::record::{self, seq_of};
 use baton_protocol::{
     Beat, Census, Claim, ClaimedPack, Entry, ErrorsClaim, Keys, Ledger, Outcomes, Pack,
-    PackBuilder, Publish, Range, Seal, decode,
+    PackBuilder, PackKeys, Publish, Range, Seal, decode,
 };
 
 use crate::observe::snapshot::{About, Snapshot};
@@ -35,8 +35,18 @@ pub fn pack(data: &[u8]) {
         "more than there was"
     );
     let mut builder = PackBuilder::default();
-    pack.texts.iter().for_each(|text| builder.push(text));
-    let written = builder.finish(pack.at_ms, pack.origin);
+    let origin = match &pack.keys {
+        PackKeys::Origin(origin) => {
+            pack.texts.iter().for_each(|text| builder.push(text));
+            origin
+        }
+        PackKeys::Each(keys) => {
+            let messages = keys.iter().zip(&pack.texts);
+            messages.for_each(|(key, text)| builder.push_keyed(key, text));
+            ""
+        }
+    };
+    let written = builder.finish(pack.at_ms, origin, 1);
     assert_eq!(Pack::parse(&written).ok(), Some(pack));
     assert!(
         Pack::parse(&[data, b"x"].concat()).is_err(),
@@ -202,7 +212,7 @@ fn known<T>(read: Result<T, Error>) -> Option<T> {
 /// What a worker does with a claim before any handler sees a message.
 fn claimed(range: Range, bytes: &[u8]) {
     assert!((1..=range.count).contains(&range.size()));
-    let mut outcomes = Outcomes::new("node", &range, range.first, "0123456789");
+    let mut outcomes = Outcomes::new("node", &range, range.first);
     assert!(outcomes.last() < range.first);
     let place = |seq: u64| usize::try_from(seq - range.pack).unwrap_or(usize::MAX);
     let pack = Pack::parse(bytes).ok();

@@ -93,7 +93,9 @@ mod source;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use baton_protocol::{Effects, EffectsError, Error, FailedMessage, FleetName, Setting, Target};
+pub use baton_protocol::{
+    Effects, EffectsError, Error, FailedMessage, FleetName, Key, Setting, Target,
+};
 pub use closure::{blocking, handler};
 pub use inspector::Inspector;
 pub use node::Node;
@@ -101,8 +103,9 @@ pub use node::backoff::Backoff;
 pub use node::builder::NodeBuilder;
 pub use node::config::{GeneratorWorks, Roles};
 pub use node::event::Event;
-pub use node::handler::{Handler, Key, Message};
+pub use node::handler::{Handler, Message};
 pub use node::handler_error::{HandlerError, Rejected};
+pub use node::rate::Rate;
 pub use node::warning::Warning;
 pub use payload::{Json, OwnedMessage, Payload};
 pub use source::{

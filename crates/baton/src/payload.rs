@@ -1,5 +1,6 @@
 //! What a closure takes: a message of its own, or a value that its text holds.
 
+use baton_protocol::OwnedKey;
 use serde::de::DeserializeOwned;
 
 use crate::{Key, Message, Rejected};
@@ -27,7 +28,7 @@ pub struct OwnedMessage {
     pub attempt: u64,
     /// The text: any bytes.
     pub text: Vec<u8>,
-    origin: Box<str>,
+    key: OwnedKey,
 }
 
 impl OwnedMessage {
@@ -43,7 +44,7 @@ impl OwnedMessage {
             at_ms: self.at_ms,
             attempt: self.attempt,
             text: &self.text,
-            origin: &self.origin,
+            key: self.key.as_key(),
         }
     }
 }
@@ -55,7 +56,7 @@ impl From<Message<'_>> for OwnedMessage {
             at_ms: message.at_ms,
             attempt: message.attempt,
             text: message.text.to_owned(),
-            origin: message.origin.into(),
+            key: message.key.into(),
         }
     }
 }

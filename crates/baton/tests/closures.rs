@@ -163,7 +163,7 @@ fn a_closure_costs_the_copy_of_its_message_and_no_more() {
     });
     let in_place = allocations(&|| drop(runtime.block_on(handle(&InPlace, b"hello"))));
     let copied = allocations(&|| drop(runtime.block_on(handle(&closure, b"hello"))));
-    assert_eq!(copied - in_place, 2, "the text and the origin");
+    assert_eq!(copied - in_place, 2, "the text and the key");
 }
 
 #[allow(dead_code, reason = "it must compile")]

@@ -15,6 +15,9 @@ pub const MAX_PACK_MESSAGES: u64 = 1000;
 /// Bytes of the longest cursor of a source.
 pub const MAX_CURSOR_BYTES: usize = 64 << 10;
 
+/// Bytes of the longest key that a source gives a message.
+pub const MAX_KEY_BYTES: usize = 256;
+
 /// Bytes of the largest pack that passes through the scripts. The generator and the workers send and
 /// read larger ones with plain commands: a script copies every text, but needs no round trip more.
 pub const SMALL_PACK_BYTES: usize = 1024;

@@ -87,6 +87,8 @@ pub enum Setting {
     Fleet,
     /// How many messages the fleet publishes in all.
     Messages,
+    /// How many messages a generator publishes in a time.
+    Rate,
     /// How long a silent generator keeps the lease.
     LeaseTtl,
     /// How long a silent worker keeps its messages.

@@ -30,9 +30,10 @@ pub use calls::{
 };
 pub use encoding::effect_lines::EffectsError;
 pub use encoding::effects::Effects;
+pub use encoding::key::{Key, OwnedKey};
 pub use encoding::ledger::{Digest, Entry, Ledger};
 pub use encoding::note::Note;
-pub use encoding::pack::{OwnedPack, Pack, PackBuilder, Range};
+pub use encoding::pack::{OwnedPack, Pack, PackBuilder, PackKeys, Range};
 pub use encoding::record::{self, FailedMessage, FailedPreview};
 pub use encoding::takeover::{Takeover, TakeoverCause};
 pub use error::{Error, Setting};

@@ -17,7 +17,7 @@ pub fn set_and_get(plan: &Plan) -> Result<f64> {
         builder.push(&text);
     }
     let count = builder.count();
-    let pack = builder.finish(0, "0123456789");
+    let pack = builder.finish(0, "0123456789", 1);
     let name = format!("baton-bench-floor:{{{}}}", baton_protocol::new_name());
     let keys: Vec<String> = (0..WINDOW).map(|key| format!("{name}:{key}")).collect();
     let (mut sets, mut gets) = (redis::pipe(), redis::pipe());

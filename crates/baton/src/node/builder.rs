@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::backoff::Backoff;
 use super::config::{Config, GeneratorWorks, Roles};
+use super::rate::Rate;
 use super::{Node, Observe};
 use crate::{Error, Event, FleetName, Handler, Source, Target};
 
@@ -39,6 +40,13 @@ impl NodeBuilder {
     /// The fleet stops generating when it has published this many in all. No limit unless set.
     pub fn messages(mut self, messages: impl Into<Option<u64>>) -> Self {
         self.config.messages = messages.into();
+        self
+    }
+
+    /// The most messages that a generator publishes in a time, whatever its source has. No bound unless
+    /// set. A new generator may publish its first message at once.
+    pub fn rate(mut self, rate: impl Into<Option<Rate>>) -> Self {
+        self.config.rate = rate.into();
         self
     }
 

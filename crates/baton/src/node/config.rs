@@ -6,6 +6,7 @@ use baton_protocol::Setting;
 use baton_protocol::bounds::{MAX_EXACT, MAX_TTL_MS};
 
 use crate::node::backoff::Backoff;
+use crate::node::rate::Rate;
 use crate::{Error, FleetName};
 
 /// Shortest and longest time to live of leases and claims. With a shorter one, jitter would kill
@@ -67,6 +68,7 @@ pub enum Roles {
 pub(crate) struct Config {
     pub(crate) fleet: FleetName,
     pub(crate) messages: Option<u64>,
+    pub(crate) rate: Option<Rate>,
     pub(crate) lease_ttl: Duration,
     pub(crate) claim_ttl: Duration,
     pub(crate) concurrency: usize,
@@ -89,6 +91,7 @@ impl Config {
         Self {
             fleet,
             messages: None,
+            rate: None,
             lease_ttl: LEASE_TTL,
             claim_ttl: CLAIM_TTL,
             concurrency: 1,
@@ -128,6 +131,9 @@ impl Config {
         if self.keep_errors.is_some_and(|keep| keep < SHORTEST_KEEP) {
             let problem = format!("failed messages are kept for {SHORTEST_KEEP:?} at least");
             return Err(Error::setting(Setting::KeepErrors, problem));
+        }
+        if let Some(Err(problem)) = self.rate.map(|rate| rate.check()) {
+            return Err(Error::setting(Setting::Rate, problem));
         }
         if self.messages.is_some_and(|messages| messages > MAX_EXACT) {
             let problem = format!("at most {MAX_EXACT} messages");

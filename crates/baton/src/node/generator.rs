@@ -127,7 +127,7 @@ impl<'a> Reign<'a> {
             epoch,
             sealed: false,
             outbox: Outbox::default(),
-            supply: Supply::new(source),
+            supply: Supply::new(ctx, source),
             unavailable_warned: None,
             full_warned: None,
             full_since: None,

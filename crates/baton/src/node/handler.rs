@@ -1,7 +1,8 @@
 //! What a user brings to handle messages.
 
-use std::fmt;
 use std::future::Future;
+
+use baton_protocol::Key;
 
 use crate::Effects;
 use crate::node::handler_error::HandlerError;
@@ -18,7 +19,7 @@ pub struct Message<'a> {
     pub attempt: u64,
     /// The text: any bytes.
     pub text: &'a [u8],
-    pub(crate) origin: &'a str,
+    pub(crate) key: Key<'a>,
 }
 
 impl<'a> Message<'a> {
@@ -29,30 +30,16 @@ impl<'a> Message<'a> {
             at_ms: 0,
             attempt: 1,
             text,
-            origin: "test",
+            key: Key::numbered("test", seq),
         }
     }
 
-    /// Its idempotency key, for effects outside Redis: the same in every attempt, and never that of
-    /// another message, even if Redis loses its data and numbers begin anew.
+    /// Its idempotency key, for effects outside Redis: the same in every attempt. It is the one that the
+    /// source gave the message, such as the id of a row or `NAME@TIME` of a cron tick. If the source gave
+    /// none, it has letters, digits and a hyphen, and is never that of another message, even if Redis
+    /// loses its data and numbers begin anew.
     pub fn key(&self) -> Key<'a> {
-        Key {
-            origin: self.origin,
-            seq: self.seq,
-        }
-    }
-}
-
-/// The idempotency key of a message. Its text has letters, digits and a hyphen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key<'a> {
-    origin: &'a str,
-    seq: u64,
-}
-
-impl fmt::Display for Key<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.origin, self.seq)
+        self.key
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod meter;
 mod no_worker;
 mod outbox;
 mod pack_cache;
+pub(crate) mod rate;
 mod source_task;
 pub(crate) mod warning;
 mod witness;

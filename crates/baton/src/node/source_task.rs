@@ -208,7 +208,10 @@ async fn fill<S: Source>(source: &mut S, mut batch: Batch, orders: &mut Orders) 
     }
 }
 
-fn made(flow: Result<Flow, SourceError>, batch: Batch) -> Made {
+fn made(flow: Result<Flow, SourceError>, mut batch: Batch) -> Made {
+    if let (Ok(_), Some(wrong)) = (&flow, batch.wrong_key.take()) {
+        return Made::Failed(SourceError::Fatal(wrong));
+    }
     match flow {
         Ok(_) if batch.is_overfull() => Made::Failed(SourceError::fatal(
             "the source made more messages than there was room for",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use baton_protocol::{Digest, PackBuilder};
+use baton_protocol::{Digest, Key, PackBuilder};
 
 /// Ticks that a source left out, for the node's warning.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,6 +22,8 @@ pub struct Batch {
     first: u64,
     /// Max messages.
     limit: u64,
+    /// With so many messages it should end: the generator keeps to a rate.
+    enough: u64,
     /// Whether the fleet publishes no more messages after a full batch.
     is_last: bool,
     pub(crate) pack: PackBuilder,
@@ -32,6 +34,8 @@ pub struct Batch {
     pub(crate) is_scheduled: bool,
     /// The text of its only message, for the log.
     pub(crate) only_text: Option<Vec<u8>>,
+    /// Why a key that the source gave is none.
+    pub(crate) wrong_key: Option<String>,
     has_messages: Arc<AtomicBool>,
 }
 
@@ -47,6 +51,7 @@ impl Batch {
         Self {
             first,
             limit,
+            enough: limit,
             is_last,
             pack,
             digest: audit.then(Digest::default),
@@ -54,12 +59,37 @@ impl Batch {
             left_out: LeftOut::default(),
             is_scheduled: false,
             only_text: None,
+            wrong_key: None,
             has_messages: Arc::default(),
         }
     }
 
+    /// Asks for fewer messages than it has room for.
+    pub(crate) fn ask_for(&mut self, count: u64) {
+        self.enough = self.limit.min(count);
+    }
+
     /// Adds a message. A source adds no more than there is room for.
     pub fn push(&mut self, text: &[u8]) {
+        self.note(text);
+        self.pack.push(text);
+    }
+
+    /// Adds a message with an idempotency key of the source's own, such as the id of a row: up to 256 bytes
+    /// without control characters. Its handlers see the key in every attempt. Baton does not compare keys:
+    /// a source that gives one key to two messages has both handled.
+    pub fn push_keyed(&mut self, key: &str, text: &[u8]) {
+        if let Err(wrong) = Key::check(key) {
+            let seq = self.next_seq();
+            let wrong = format!("the source gave message #{seq} a key that is none: {wrong}");
+            self.wrong_key.get_or_insert(wrong);
+        }
+        self.note(text);
+        self.pack.push_keyed(key, text);
+    }
+
+    /// Takes note of the text of the next message.
+    fn note(&mut self, text: &[u8]) {
         let place = self.pack.count();
         if let Some(digest) = &mut self.digest {
             digest.add(place, text);
@@ -72,7 +102,6 @@ impl Batch {
             1 => self.only_text = None,
             _ => {}
         }
-        self.pack.push(text);
     }
 
     /// How many messages it has.
@@ -82,11 +111,11 @@ impl Batch {
 
     /// Whether the source may add one more.
     pub fn has_room(&self) -> bool {
-        self.count() < self.limit && !self.pack.is_full()
+        self.count() < self.enough && !self.pack.is_full()
     }
 
     /// How many messages the source may still add if they have to be in one batch. That they are many
-    /// bytes is no obstacle; [`Batch::has_room`] says when a batch should end.
+    /// bytes, or more than the generator's rate, is no obstacle; [`Batch::has_room`] says when a batch should end.
     pub fn room(&self) -> u64 {
         self.limit.saturating_sub(self.count())
     }

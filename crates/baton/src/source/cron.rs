@@ -83,14 +83,6 @@ impl Cron {
         self
     }
 
-    fn text_of(&self, tick: &Tick) -> String {
-        let at = UNIX_EPOCH + Duration::from_millis(tick.at_ms);
-        let time = humantime::format_rfc3339_seconds(at).to_string();
-        let text = self.text.as_deref().unwrap_or(TEXT);
-        // The name last: it may have braces.
-        text.replace("{time}", &time).replace("{name}", &tick.name)
-    }
-
     /// Makes what is due. Returns what to wait for if nothing is.
     fn fill(&mut self, now_ms: u64, batch: &mut Batch) -> Option<Step> {
         let since_ms = self.crontab.position().map_or(now_ms, |tick| tick.at_ms);
@@ -99,7 +91,13 @@ impl Cron {
                 break;
             }
             match self.crontab.step(now_ms) {
-                Step::Due(tick) => batch.push(self.text_of(&tick).as_bytes()),
+                Step::Due(tick) => {
+                    let key = written(TEXT, &tick);
+                    match &self.text {
+                        None => batch.push_keyed(&key, key.as_bytes()),
+                        Some(text) => batch.push_keyed(&key, written(text, &tick).as_bytes()),
+                    }
+                }
                 Step::LeftOut(tick) => {
                     batch.left_out = LeftOut {
                         count: batch.left_out.count + 1,
@@ -114,6 +112,14 @@ impl Cron {
         batch.is_scheduled = batch.count() > 0;
         None
     }
+}
+
+/// A text with the name and the time of a tick.
+fn written(text: &str, tick: &Tick) -> String {
+    let at = UNIX_EPOCH + Duration::from_millis(tick.at_ms);
+    let time = humantime::format_rfc3339_seconds(at).to_string();
+    // The name last: it may have braces.
+    text.replace("{time}", &time).replace("{name}", &tick.name)
 }
 
 impl Source for Cron {

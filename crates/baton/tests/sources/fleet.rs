@@ -61,8 +61,13 @@ impl Fleet {
 
     /// The same fleet, for nodes with these roles.
     pub(crate) fn with(&self, roles: Roles) -> Self {
+        self.set(|settings| settings.roles(roles))
+    }
+
+    /// The same fleet, for nodes with other settings.
+    pub(crate) fn set(&self, change: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Self {
         Self {
-            settings: self.settings.clone().roles(roles),
+            settings: change(self.settings.clone()),
             inspector: self.inspector.clone(),
             target: self.target.clone(),
             server: Arc::clone(&self.server),

@@ -7,7 +7,7 @@ mod rows;
 
 use std::time::{Duration, Instant};
 
-use baton::{Roles, Warning, interval};
+use baton::{Rate, Roles, Warning, interval};
 
 use fleet::{Fleet, until};
 use rows::{Asked, Trouble, rows};
@@ -298,4 +298,31 @@ async fn a_source_of_another_kind_begins_anew_and_says_so() {
     assert_eq!(c.warnings(), [Warning::ForeignCursor { key }]);
     c.stop().await;
     d.stop().await;
+}
+
+#[tokio::test]
+async fn a_fleet_with_a_rate_publishes_no_faster_whatever_its_source_has() {
+    // Of rows that come in threes, and of messages that a source makes one by one.
+    let rate = Rate::new(50, Duration::from_secs(1));
+    for at_a_time in [1, 3] {
+        let fleet = Fleet::new().await.set(|settings| settings.rate(rate));
+        let mut source = rows(30);
+        source.at_a_time = at_a_time;
+        let generator = fleet.start(source.clone());
+        until("a generator", || generator.generates()).await;
+        let worker = fleet.start(source);
+        fleet.until("a row", |at| at.published > 0).await;
+        let began = Instant::now();
+        let at_first = fleet.inspector.snapshot().await.unwrap().published;
+        fleet.all_done(30).await;
+        // The generator may be 10 ms late and make up for it.
+        let more = u32::try_from(30 - at_first).unwrap();
+        let least =
+            more.saturating_sub(u32::try_from(at_a_time).unwrap()) * Duration::from_millis(20);
+        let took = began.elapsed() + Duration::from_millis(10);
+        assert!(took >= least, "{more} rows in {took:?}");
+        assert_eq!(fleet.texts(), all_rows(30));
+        generator.stop().await;
+        worker.stop().await;
+    }
 }

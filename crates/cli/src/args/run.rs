@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton::{Backoff, FleetName, Interval, Missed, Node, NodeBuilder, Roles};
+use baton::{Backoff, FleetName, Interval, Missed, Node, NodeBuilder, Rate, Roles};
 use clap::ValueEnum;
 
 use super::cron::CronArgs;
@@ -33,6 +33,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", env = "BATON_INTERVAL", default_value = "500ms",
           value_parser = interval)]
     pub(crate) interval: Duration,
+    /// Generate at most so many messages in a time, such as 100/s or 5/min, whatever makes them; random
+    /// texts then come at this rate [default: no bound]
+    #[arg(long, value_name = "N/TIME", env = "BATON_RATE", conflicts_with = "interval",
+          value_parser = rate)]
+    pub(crate) rate: Option<Rate>,
     /// Share of messages that the handler rejects, from 0 to 1
     #[arg(long, value_name = "SHARE", env = "BATON_ERROR_RATE", default_value = "0.05",
           value_parser = error_rate)]
@@ -145,6 +150,7 @@ impl RunArgs {
     pub(crate) fn settings(&self, fleet: FleetName) -> NodeBuilder {
         Node::builder(fleet)
             .messages(self.messages)
+            .rate(self.rate)
             .lease_ttl(self.lease_ttl)
             .claim_ttl(self.claim_ttl)
             .concurrency(self.concurrency)
@@ -172,7 +178,11 @@ impl RunArgs {
         mut append: impl FnMut(&mut Vec<u8>) + Send + 'static,
     ) -> Interval<impl FnMut(u64, &mut Vec<u8>) + Send + 'static> {
         let texts = move |_, text: &mut Vec<u8>| append(text);
-        baton::interval(self.interval, texts).missed(self.missed)
+        let interval = match self.rate {
+            Some(_) => Duration::ZERO,
+            None => self.interval,
+        };
+        baton::interval(interval, texts).missed(self.missed)
     }
 }
 
@@ -182,6 +192,21 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
         return Err("the interval is zero (full speed) or at least 1 ms".to_owned());
     }
     Ok(interval)
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let words = "write how many messages in what time, such as 100/s, 5/min or 1/10s";
+    let (count, time) = text.split_once('/').ok_or(words)?;
+    let count: u32 = count.trim().parse().map_err(|_| words)?;
+    let time = time.trim();
+    // A time without a number, such as "s", is one of it.
+    let time = match time.starts_with(|first: char| first.is_ascii_digit()) {
+        true => time.to_owned(),
+        false => format!("1{time}"),
+    };
+    let time = duration(&time, LONGEST_INTERVAL).map_err(|error| format!("{error}; {words}"))?;
+    let rate = Rate::new(count, time);
+    checked(rate, |settings| settings.rate(rate))
 }
 
 fn lease_ttl(text: &str) -> Result<Duration, String> {
@@ -303,6 +328,28 @@ mod tests {
             (args.error_rate, args.work, args.work_per_char),
             (0.05, Duration::ZERO, Duration::ZERO)
         );
+    }
+
+    #[test]
+    fn a_rate_is_a_number_of_messages_in_a_time() {
+        let second = Duration::from_secs(1);
+        assert_eq!(rate("100/s"), Ok(Rate::new(100, second)));
+        assert_eq!(rate("5/min"), Ok(Rate::new(5, 60 * second)));
+        assert_eq!(rate("1 / 10s"), Ok(Rate::new(1, 10 * second)));
+        for (bad, words) in [
+            ("100", "such as 100/s"),
+            ("/s", "such as 100/s"),
+            ("-1/s", "such as 100/s"),
+            ("1.5/s", "such as 100/s"),
+            ("5/", "such as 100/s"),
+            ("5/0s", "higher than any generator"),
+            ("5/soon", "such as 100/s"),
+            ("0/s", "pause the generator"),
+            ("1/900days", "at most"),
+        ] {
+            let error = rate(bad).unwrap_err();
+            assert!(error.contains(words), "{bad}: {error}");
+        }
     }
 
     #[test]

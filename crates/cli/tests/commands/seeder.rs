@@ -68,7 +68,7 @@ impl Seeder {
     pub(crate) fn publish(&mut self, texts: &[impl AsRef<[u8]>]) {
         let mut builder = PackBuilder::default();
         texts.iter().for_each(|text| builder.push(text.as_ref()));
-        let (count, pack) = (builder.count(), builder.finish(AT_MS, "0123456789"));
+        let (count, pack) = (builder.count(), builder.finish(AT_MS, "0123456789", 1));
         let publish = self.store.publish(PublishCall {
             stage: 1,
             is_staged: false,

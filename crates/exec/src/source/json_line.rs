@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use baton::Key;
 use serde::Deserialize;
 
 /// Max bytes of a cursor. Redis stores it behind the source's kind.
@@ -12,6 +13,8 @@ pub(crate) const MAX_CURSOR_BYTES: usize = (64 << 10) - 16;
 pub(crate) struct JsonLine {
     /// The text of a message.
     pub(crate) text: Option<Vec<u8>>,
+    /// Its idempotency key.
+    pub(crate) id: Option<String>,
     /// It covers this message and all before it.
     pub(crate) cursor: Option<String>,
 }
@@ -46,12 +49,16 @@ impl JsonLine {
         if text.is_none() && (fields.cursor.is_none() || fields.id.is_some()) {
             return Err("it has neither text nor base64".into());
         }
+        if let Some(Err(wrong)) = fields.id.as_deref().map(Key::check) {
+            return Err(format!("its id is wrong: {wrong}"));
+        }
         match fields.cursor.as_ref().map(String::len) {
             Some(length) if length > MAX_CURSOR_BYTES => Err(format!(
                 "its cursor has {length} bytes; it may have {MAX_CURSOR_BYTES}"
             )),
             _ => Ok(Self {
                 text,
+                id: fields.id,
                 cursor: fields.cursor,
             }),
         }
@@ -63,7 +70,7 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> (Option<Vec<u8>>, Option<String>) {
-        let JsonLine { text, cursor } = JsonLine::parse(line.as_bytes()).unwrap();
+        let JsonLine { text, cursor, .. } = JsonLine::parse(line.as_bytes()).unwrap();
         (text, cursor)
     }
 
@@ -95,6 +102,11 @@ mod tests {
             (r#"{"text":null}"#, "neither text nor base64"),
             (r#"{"id":"7","cursor":"7"}"#, "neither text nor base64"),
             ("{\"text\":\"\u{0}\"}", "control character"),
+            (r#"{"text":"x","id":""}"#, "its id is wrong: it is empty"),
+            (
+                r#"{"text":"x","id":"a\nb"}"#,
+                "its id is wrong: it has a control",
+            ),
         ] {
             let error = JsonLine::parse(line.as_bytes()).unwrap_err();
             assert!(

@@ -20,13 +20,19 @@ pub(crate) enum Stopped {
     BatchIsReady,
 }
 
+/// A message that no cursor covers yet.
+struct Uncovered {
+    text: Vec<u8>,
+    id: Option<String>,
+}
+
 /// Reads the output of one run of a source.
 pub(crate) struct MessageReader {
     format: Format,
     pub(crate) lines: LineBuffer,
     /// Messages that no cursor covers yet: a pack ends at a cursor, because a successor could not
     /// continue elsewhere.
-    uncovered: Vec<Vec<u8>>,
+    uncovered: Vec<Uncovered>,
     uncovered_bytes: usize,
     /// What covers them. They wait for room in a batch.
     cursor: Option<String>,
@@ -89,17 +95,21 @@ impl MessageReader {
                         "a cursor after {count} messages, and this fleet takes {room} at once"
                     ));
                 }
-                self.uncovered.iter().for_each(|text| batch.push(text));
+                for message in self.uncovered.drain(..) {
+                    match message.id {
+                        None => batch.push(&message.text),
+                        Some(id) => batch.push_keyed(&id, &message.text),
+                    }
+                }
                 batch.set_cursor(cursor.as_bytes());
                 *has_given = true;
-                self.uncovered.clear();
                 self.uncovered_bytes = 0;
                 self.cursor = None;
             }
             let Some(line) = self.lines.peek().map_err(too_long)? else {
                 return Ok(Stopped::NeedsMore);
             };
-            let JsonLine { text, cursor } = JsonLine::parse(line)?;
+            let JsonLine { text, id, cursor } = JsonLine::parse(line)?;
             if let Some(text) = text {
                 let (count, bytes) = (self.uncovered.len(), self.uncovered_bytes);
                 if count >= MAX_UNCOVERED || bytes >= MAX_UNCOVERED_BYTES {
@@ -109,7 +119,7 @@ impl MessageReader {
                     ));
                 }
                 self.uncovered_bytes += text.len();
-                self.uncovered.push(text);
+                self.uncovered.push(Uncovered { text, id });
             }
             self.cursor = cursor;
             self.lines.advance();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{CommitCall, Delay};
-use crate::{Digest, Effects, FailedMessage, Note, PackBuilder, Range, record};
+use crate::{Digest, Effects, FailedMessage, Key, Note, PackBuilder, Range, record};
 
 /// Max messages that fail at once because their pack cannot be read.
 const MAX_UNREADABLE: u64 = 1000;
@@ -16,9 +16,8 @@ const MAX_BYTES: usize = 256 << 10;
 /// How consecutive messages ended. Only failures, delays and effects take memory.
 pub struct Outcomes {
     node: String,
-    /// First message of their pack, and the random name of the reign in which that was made.
+    /// First message of their pack.
     pack: u64,
-    origin: String,
     first: u64,
     count: u64,
     attempt: u64,
@@ -39,13 +38,11 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// No outcome yet, of messages of a claimed range from `first` on. `origin` is that of their
-    /// pack.
-    pub fn new(node: &str, range: &Range, first: u64, origin: &str) -> Self {
+    /// No outcome yet, of messages of a claimed range from `first` on.
+    pub fn new(node: &str, range: &Range, first: u64) -> Self {
         Self {
             node: node.to_owned(),
             pack: range.pack,
-            origin: origin.to_owned(),
             first,
             count: 0,
             attempt: range.returns + 1,
@@ -69,7 +66,7 @@ impl Outcomes {
             last: first,
             returns: self.attempt - 1,
         };
-        Self::new(&self.node, &range, first, &self.origin)
+        Self::new(&self.node, &range, first)
     }
 
     /// The first message.
@@ -132,13 +129,13 @@ impl Outcomes {
     }
 
     /// The next message is to be tried again after `delay`. What its handler staged is dropped.
-    pub fn delayed(&mut self, delay: Duration, note: &Note, text: &[u8]) {
+    pub fn delayed(&mut self, key: Key<'_>, text: &[u8], delay: Duration, note: &Note) {
         let seq = self.first + self.count;
         let mut pack = Vec::new();
         if seq != self.pack {
             let mut alone = PackBuilder::default();
-            alone.push(text);
-            pack = alone.finish(self.published_ms.unwrap_or_default(), &self.origin);
+            alone.push_keyed(&key.to_string(), text);
+            pack = alone.finish(self.published_ms.unwrap_or_default(), "", seq);
         }
         let note = note.encode();
         self.bytes += note.len() + pack.len();
@@ -153,7 +150,14 @@ impl Outcomes {
 
     /// The next message failed for this reason, and its first attempt for `first_reason` (empty if
     /// this is the first). What its handler staged is dropped.
-    pub fn failed(&mut self, reason: &str, first_reason: &str, text: &[u8], at_ms: u64) {
+    pub fn failed(
+        &mut self,
+        key: Key<'_>,
+        text: &[u8],
+        reason: &str,
+        first_reason: &str,
+        at_ms: u64,
+    ) {
         let seq = self.first + self.count;
         let failed = FailedMessage {
             seq,
@@ -161,7 +165,7 @@ impl Outcomes {
             node: self.node.clone(),
             reason: reason.to_owned(),
             attempt: self.attempt,
-            origin: self.origin.clone(),
+            key: key.to_string(),
             first_reason: first_reason.to_owned(),
             text: text.to_vec(),
         };
@@ -175,16 +179,12 @@ impl Outcomes {
     /// All messages up to `last` failed, because their pack cannot be read; the first one's
     /// record keeps the bytes. At most `MAX_UNREADABLE` messages.
     pub fn fail_unreadable(&mut self, last: u64, bytes: &[u8], at_ms: u64) {
-        let head = self.first;
-        self.failed(
-            "its pack cannot be read; these are the pack's bytes",
-            "",
-            bytes,
-            at_ms,
-        );
+        let (head, key) = (self.first, Key::given(""));
+        let reason = "its pack cannot be read; these are the pack's bytes";
+        self.failed(key, bytes, reason, "", at_ms);
         while self.last() < last && self.count < MAX_UNREADABLE {
             let reason = format!("its pack cannot be read; see #{head}");
-            self.failed(&reason, "", b"", at_ms);
+            self.failed(key, b"", &reason, "", at_ms);
         }
     }
 
@@ -229,11 +229,18 @@ impl Outcomes {
 
     /// The same single message, failed because its effects were refused. Its first attempt failed for
     /// `first_reason` (empty if this is the first).
-    pub fn refused(&self, reason: &str, first_reason: &str, text: &[u8], at_ms: u64) -> Self {
+    pub fn refused(
+        &self,
+        key: Key<'_>,
+        text: &[u8],
+        reason: &str,
+        first_reason: &str,
+        at_ms: u64,
+    ) -> Self {
         let mut failed = self.empty_from(self.first);
         failed.digest = self.digest;
         let reason = format!("its effects were refused: {reason}");
-        failed.failed(&reason, first_reason, text, at_ms);
+        failed.failed(key, text, &reason, first_reason, at_ms);
         failed
     }
 }
@@ -251,7 +258,7 @@ mod tests {
             last: 1000,
             returns: 0,
         };
-        let mut outcomes = Outcomes::new("n", &range, 1, "0123456789");
+        let mut outcomes = Outcomes::new("n", &range, 1);
         while outcomes.last() < range.last && !outcomes.is_large() {
             outcomes.done(effects.clone());
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod effect_lines;
 pub(crate) mod effects;
+pub(crate) mod key;
 pub(crate) mod ledger;
 pub(crate) mod note;
 pub(crate) mod pack;

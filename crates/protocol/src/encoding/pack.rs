@@ -1,13 +1,15 @@
 //! Packs and ranges: how Redis stores messages.
 //!
-//! A pack is a msgpack array `[time in ms, [text, …], origin]`, which Lua's `cmsgpack` and every other
-//! language can read. Its origin is a random name that a generator draws when it opens its source: with the
-//! sequence number it is a message's key. A pack is written once and stays in place until its last message has ended. A
-//! [`Range`] of it moves through queue and claims.
+//! A pack is a msgpack array `[time in ms, [text, …], origin]` or `[time in ms, [text, …], [key, …]]`,
+//! which Lua's `cmsgpack` and every other language can read. The origin is a random name that a generator
+//! draws when it opens its source: with the sequence number it is a message's key, unless the source gave
+//! messages of the pack keys of its own. A pack is written once and stays in place until its last message
+//! has ended. A [`Range`] of it moves through queue and claims.
 
 use crate::Error;
 use crate::bounds::{MAX_EXACT, MAX_PACK_MESSAGES, MAX_RANGE_BYTES, MAX_RANGE_NUMBER_BYTES};
 use crate::calls::answer::exact;
+use crate::encoding::key::Key;
 
 /// Messages `first..=last` of one pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +86,9 @@ pub struct PackBuilder {
     /// Room for the head, and the texts behind it.
     bytes: Vec<u8>,
     count: u64,
+    /// Keys that the source gave, and the place of the message of each.
+    keys: Vec<(u64, Box<str>)>,
+    keys_bytes: usize,
 }
 
 impl PackBuilder {
@@ -92,6 +97,13 @@ impl PackBuilder {
         self.bytes.resize(self.bytes.len().max(HEAD), 0);
         write_text(&mut self.bytes, text);
         self.count += 1;
+    }
+
+    /// Adds a message with a key of its source's.
+    pub fn push_keyed(&mut self, key: &str, text: &[u8]) {
+        self.keys.push((self.count, key.into()));
+        self.keys_bytes += key.len();
+        self.push(text);
     }
 
     /// How many messages it has.
@@ -103,14 +115,15 @@ impl PackBuilder {
     /// cost, so it should have many. With some hundreds it ends where it would not fill the
     /// allocator's next size class.
     pub fn is_full(&self) -> bool {
-        let bytes = self.bytes.len();
+        let bytes = self.bytes.len() + self.keys_bytes;
         self.count >= MAX_PACK_MESSAGES
             || bytes >= MAX_PACK_BYTES
             || (self.count >= MANY_MESSAGES && bytes >= CLASS_BYTES)
     }
 
-    /// The finished pack. The builder is empty then, and expects as many bytes again.
-    pub fn finish(&mut self, at_ms: u64, origin: &str) -> Vec<u8> {
+    /// The finished pack, whose first message is number `first`. The builder is empty then, and expects
+    /// as many bytes again.
+    pub fn finish(&mut self, at_ms: u64, origin: &str, first: u64) -> Vec<u8> {
         let next = Vec::with_capacity(self.bytes.len());
         let mut pack = std::mem::replace(&mut self.bytes, next);
         pack.resize(pack.len().max(HEAD), 0);
@@ -120,9 +133,30 @@ impl PackBuilder {
         pack[..2].copy_from_slice(&[0x93, 0xcf]);
         pack[2..10].copy_from_slice(&at_ms.to_be_bytes());
         pack[10..HEAD].copy_from_slice(&[0xdc, a, b]);
-        write_text(&mut pack, origin.as_bytes());
+        if self.keys.is_empty() {
+            write_text(&mut pack, origin.as_bytes());
+        } else {
+            self.write_keys(&mut pack, origin, first);
+        }
         self.count = 0;
+        self.keys_bytes = 0;
         pack
+    }
+
+    /// A key for each message, if the source gave one to some.
+    fn write_keys(&mut self, to: &mut Vec<u8>, origin: &str, first: u64) {
+        let count = u32::try_from(self.count).unwrap_or(u32::MAX);
+        write(to, |to| rmp::encode::write_array_len(to, count));
+        let mut keys = self.keys.drain(..).peekable();
+        for place in 0..self.count {
+            match keys.next_if(|(at, _)| *at == place) {
+                Some((_, key)) => write_text(to, key.as_bytes()),
+                None => {
+                    let key = Key::numbered(origin, first + place).to_string();
+                    write_text(to, key.as_bytes());
+                }
+            }
+        }
     }
 }
 
@@ -133,8 +167,17 @@ pub struct Pack<'a> {
     pub at_ms: u64,
     /// The texts in order.
     pub texts: Vec<&'a [u8]>,
-    /// The random name of the reign in which it was made.
-    pub origin: &'a str,
+    /// What the keys of its messages are made of.
+    pub keys: PackKeys<'a>,
+}
+
+/// What the keys of a pack's messages are made of.
+#[derive(Debug, PartialEq, Eq)]
+pub enum PackKeys<'a> {
+    /// The random name of the reign in which it was made; the sequence number follows.
+    Origin(&'a str),
+    /// The key of each message.
+    Each(Vec<&'a str>),
 }
 
 impl<'a> Pack<'a> {
@@ -160,7 +203,13 @@ struct Contents {
     at_ms: u64,
     /// Offset and length of each text.
     texts: Vec<(usize, usize)>,
-    origin: String,
+    keys: OwnedKeys,
+}
+
+#[derive(Debug)]
+enum OwnedKeys {
+    Origin(String),
+    Each(Vec<Box<str>>),
 }
 
 impl OwnedPack {
@@ -173,7 +222,10 @@ impl OwnedPack {
                 .iter()
                 .map(|text| (text.as_ptr().addr() - bytes.as_ptr().addr(), text.len()))
                 .collect(),
-            origin: pack.origin.to_owned(),
+            keys: match pack.keys {
+                PackKeys::Origin(origin) => OwnedKeys::Origin(origin.to_owned()),
+                PackKeys::Each(keys) => OwnedKeys::Each(keys.into_iter().map(Box::from).collect()),
+            },
         });
         Self { bytes, contents }
     }
@@ -188,10 +240,18 @@ impl OwnedPack {
         Some(self.contents.as_ref()?.at_ms)
     }
 
-    /// The random name of the reign in which it was made; empty if it cannot be read.
-    pub fn origin(&self) -> &str {
-        let contents = self.contents.as_ref();
-        contents.map_or("", |contents| &contents.origin)
+    /// The key of message `seq`, which has the place `at`, counted from 0. It is empty if the pack cannot
+    /// be read.
+    pub fn key(&self, at: u64, seq: u64) -> Key<'_> {
+        let keys = self.contents.as_ref().map(|contents| &contents.keys);
+        match keys {
+            Some(OwnedKeys::Origin(origin)) => Key::numbered(origin, seq),
+            Some(OwnedKeys::Each(keys)) => {
+                let key = usize::try_from(at).ok().and_then(|at| keys.get(at));
+                Key::given(key.map_or("", |key| key))
+            }
+            None => Key::given(""),
+        }
     }
 
     /// How many texts it has; none if it cannot be read.
@@ -220,12 +280,22 @@ fn read<'a>(bytes: &mut &'a [u8]) -> Option<Pack<'a>> {
     for _ in 0..count {
         texts.push(read_text(bytes)?);
     }
-    let origin = str::from_utf8(read_text(bytes)?).ok()?;
-    bytes.is_empty().then_some(Pack {
-        at_ms,
-        texts,
-        origin,
-    })
+    let keys = match rmp::decode::read_array_len(&mut &**bytes) {
+        Ok(_) => PackKeys::Each(read_keys(bytes, texts.len())?),
+        Err(_) => PackKeys::Origin(read_word(bytes)?),
+    };
+    bytes.is_empty().then_some(Pack { at_ms, texts, keys })
+}
+
+/// One key for each of `count` messages.
+fn read_keys<'a>(bytes: &mut &'a [u8], count: usize) -> Option<Vec<&'a str>> {
+    let length = rmp::decode::read_array_len(bytes).ok()?;
+    (length as usize == count).then_some(())?;
+    (0..count).map(|_| read_word(bytes)).collect()
+}
+
+fn read_word<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
+    str::from_utf8(read_text(bytes)?).ok()
 }
 
 /// Appends a msgpack string. Texts may be any bytes: `cmsgpack` makes no difference either.
@@ -278,7 +348,7 @@ mod tests {
     fn pack_of(texts: &[&[u8]]) -> Vec<u8> {
         let mut builder = PackBuilder::default();
         texts.iter().for_each(|text| builder.push(text));
-        builder.finish(1_700_000_000_123, "k3v9x0a7qm")
+        builder.finish(1_700_000_000_123, "k3v9x0a7qm", 1)
     }
 
     #[test]
@@ -298,9 +368,48 @@ mod tests {
             Pack {
                 at_ms: 1_700_000_000_123,
                 texts,
-                origin: "k3v9x0a7qm",
+                keys: PackKeys::Origin("k3v9x0a7qm"),
             }
         );
+        assert_eq!(
+            OwnedPack::new(bytes).key(4, 11).to_string(),
+            "k3v9x0a7qm-11"
+        );
+    }
+
+    #[test]
+    fn a_pack_has_the_keys_that_its_source_gave_and_made_ones_for_the_rest() {
+        let mut builder = PackBuilder::default();
+        builder.push(b"one");
+        builder.push_keyed("order-2", b"two");
+        builder.push(b"three");
+        let bytes = builder.finish(7, "k3v9x0a7qm", 41);
+        let pack = Pack::parse(&bytes).unwrap();
+        let keys = vec!["k3v9x0a7qm-41", "order-2", "k3v9x0a7qm-43"];
+        assert_eq!(pack.texts, [&b"one"[..], b"two", b"three"]);
+        assert_eq!(pack.keys, PackKeys::Each(keys.clone()));
+        for cut in 0..bytes.len() {
+            assert!(Pack::parse(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+        let owned = OwnedPack::new(bytes);
+        let of = |at| owned.key(at, 41 + at).to_string();
+        assert_eq!([of(0), of(1), of(2)].to_vec(), keys);
+        // The builder has forgotten them.
+        builder.push(b"four");
+        let next = OwnedPack::new(builder.finish(7, "k3v9x0a7qm", 44));
+        assert_eq!(next.key(0, 44).to_string(), "k3v9x0a7qm-44");
+    }
+
+    #[test]
+    fn a_pack_with_fewer_keys_than_texts_is_an_error() {
+        let mut builder = PackBuilder::default();
+        builder.push_keyed("a", b"one");
+        let mut bytes = builder.finish(7, "k3v9x0a7qm", 1);
+        let keys_at = bytes.len() - 3;
+        assert_eq!(bytes[keys_at..], [0x91, 0xa1, b'a']);
+        bytes.truncate(keys_at);
+        bytes.push(0x90);
+        assert!(Pack::parse(&bytes).is_err());
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Failed messages, and the records that the errors store keeps of them.
 
+use crate::encoding::key::Key;
 use crate::encoding::pack::{read_cut_text, read_text, write, write_text};
 
 /// A failed message. Its record is a msgpack array
-/// `[sequence number, time in ms, node, reason, attempt, origin, first reason, text]`.
+/// `[sequence number, time in ms, node, reason, attempt, key, first reason, text]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedMessage {
@@ -17,19 +18,12 @@ pub struct FailedMessage {
     pub reason: String,
     /// Which attempt it was: 1, or more if it was tried before or workers died with it.
     pub attempt: u64,
-    /// The first part of its key; empty for bytes that were never a message of this fleet.
-    pub origin: String,
+    /// Its idempotency key; empty for bytes that were never a message of this fleet.
+    pub key: String,
     /// Why its first attempt failed; empty if this was the first.
     pub first_reason: String,
     /// The message's text, or the raw bytes of what was not a message.
     pub text: Vec<u8>,
-}
-
-impl FailedMessage {
-    /// Its idempotency key; none for bytes that were never a message of this fleet.
-    pub fn key(&self) -> Option<String> {
-        (!self.origin.is_empty()).then(|| format!("{}-{}", self.origin, self.seq))
-    }
 }
 
 /// The beginning of a failed message, as a snapshot lists it.
@@ -66,7 +60,7 @@ pub fn failed_once(
         node: node.to_owned(),
         reason: reason.to_owned(),
         attempt: 1,
-        origin: "0123456789".to_owned(),
+        key: Key::numbered("0123456789", seq).to_string(),
         first_reason: String::new(),
         text: text.as_ref().to_vec(),
     }
@@ -85,7 +79,7 @@ pub fn encode(failed: &FailedMessage) -> Vec<u8> {
     write(&mut bytes, |bytes| {
         rmp::encode::write_uint(bytes, failed.attempt)
     });
-    write_text(&mut bytes, failed.origin.as_bytes());
+    write_text(&mut bytes, failed.key.as_bytes());
     write_text(&mut bytes, failed.first_reason.as_bytes());
     write_text(&mut bytes, &failed.text);
     bytes
@@ -167,7 +161,7 @@ fn read(bytes: &mut &[u8], cut: bool) -> Option<FailedMessage> {
     };
     if !(cut && bytes.is_empty()) {
         failed.attempt = rmp::decode::read_int(bytes).ok()?;
-        failed.origin = words(read_text(bytes)?);
+        failed.key = words(read_text(bytes)?);
         failed.first_reason = words(text(bytes)?);
     }
     if !(cut && bytes.is_empty()) {
@@ -188,7 +182,7 @@ mod tests {
             node: "node1".to_owned(),
             reason: "no such customer".to_owned(),
             attempt: 2,
-            origin: "k3v9x0a7qm".to_owned(),
+            key: "k3v9x0a7qm-7".to_owned(),
             first_reason: "no answer".to_owned(),
             text: b"\xff\x1b[31mred".to_vec(),
         };
@@ -209,7 +203,7 @@ mod tests {
             node: "node1".to_owned(),
             reason: "no such customer".to_owned(),
             attempt: 2,
-            origin: "k3v9x0a7qm".to_owned(),
+            key: "k3v9x0a7qm-7".to_owned(),
             first_reason: String::new(),
             text: vec![b'x'; 300],
         };

@@ -40,7 +40,7 @@ impl Serialize for FailedMessage {
             node: Cow::Borrowed(&self.node),
             reason: Cow::Borrowed(&self.reason),
             attempt: self.attempt,
-            key: self.key().map(Cow::Owned),
+            key: (!self.key.is_empty()).then_some(Cow::Borrowed(self.key.as_str())),
             first_reason: (!self.first_reason.is_empty())
                 .then_some(Cow::Borrowed(self.first_reason.as_str())),
             text,
@@ -67,16 +67,11 @@ impl<'de> Deserialize<'de> for FailedMessage {
             node: object.node.into_owned(),
             reason: object.reason.into_owned(),
             attempt: object.attempt,
-            origin: object.key.as_deref().map_or("", origin).to_owned(),
+            key: object.key.unwrap_or_default().into_owned(),
             first_reason: object.first_reason.unwrap_or_default().into_owned(),
             text: text.ok_or_else(|| D::Error::custom("`text_hex` is not hexadecimal"))?,
         })
     }
-}
-
-/// The first part of a key.
-fn origin(key: &str) -> &str {
-    key.rsplit_once('-').map_or(key, |(origin, _)| origin)
 }
 
 /// Reads what [`text::moment`] writes.
@@ -108,7 +103,7 @@ mod tests {
             node: "k3v9x0a7qm".to_owned(),
             reason: "no\tsuch customer".to_owned(),
             attempt: 2,
-            origin: "k3v9x0a7qm".to_owned(),
+            key: "k3v9x0a7qm-7".to_owned(),
             first_reason: "no answer".to_owned(),
             text: text.to_vec(),
         }

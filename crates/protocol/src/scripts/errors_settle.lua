@@ -53,7 +53,7 @@ local function is_free(id, record)
     and redis.call('HEXISTS', errors_held, id) == 0 and redis.call('HGET', errors, id) == record
 end
 
--- How many messages a pack has, read from its head: [time, [text, ...], origin]. 0 if it is none.
+-- How many messages a pack has, read from its head: [time, [text, ...], ...]. 0 if it is none.
 local function count_messages(pack)
   if string.byte(pack) ~= 0x93 then return 0 end
   local is_time, texts_at = pcall(cmsgpack.unpack_one, pack, 1)
@@ -70,37 +70,37 @@ end
 local queued, bytes_read = {}, 0
 
 -- Reads a record as a message that can be queued again. Returns its number as text, its text, its
--- origin, and how many messages its pack has (nil if it needs a new pack); or nil if it is no such
+-- key, and how many messages its pack has (nil if it needs a new pack); or nil if it is no such
 -- message.
 local function read_message(record)
   local is_msgpack, rest, body = pcall(cmsgpack.unpack_one, record)
   if not is_msgpack or rest ~= -1 or type(body) ~= 'table' or #body ~= 8 then return nil end
-  local seq, origin, text = body[1], body[6], body[8]
+  local seq, key, text = body[1], body[6], body[8]
   if type(seq) ~= 'number' or seq ~= math.floor(seq) or seq < 1 or seq > fleet_last
-    or type(text) ~= 'string' or type(origin) ~= 'string' then return nil end
+    or type(text) ~= 'string' or type(key) ~= 'string' then return nil end
   local field = string.format('%.0f', seq)
   if queued[field] then return nil end
-  local key, left = pack_key .. field, read_count(left_of, field)
-  if pack_bytes(key) == 0 then
+  local its_pack, left = pack_key .. field, read_count(left_of, field)
+  if pack_bytes(its_pack) == 0 then
     -- Messages of its old pack have not ended if there is a `left`: their texts were deleted by
     -- hand, and a new pack would take their place.
     if left then return nil end
-    return field, text, origin, nil
+    return field, text, key, nil
   end
-  local pack = redis.call('GET', key)
+  local pack = redis.call('GET', its_pack)
   bytes_read = bytes_read + #pack
   local count = count_messages(pack)
   -- If no message of its pack has ended, this one has not either: the record was made by hand.
   if (left or count) >= count then return nil end
-  return field, text, origin, count
+  return field, text, key, count
 end
 
 -- Queues a message in its pack of `count` messages, or in a new one.
-local function requeue(field, text, origin, count)
+local function requeue(field, text, key, count)
   if count then
     redis.call('HINCRBY', left_of, field, 1)
   else
-    redis.call('SET', pack_key .. field, cmsgpack.pack({to_ms(time), {text}, origin}))
+    redis.call('SET', pack_key .. field, cmsgpack.pack({to_ms(time), {text}, {key}}))
   end
   redis.call('RPUSH', queue, string.format('%s %.0f %s %s 0', field, count or 1, field, field))
   if is_audited then append_entry(ledger, 'r ' .. field, time) end
@@ -125,10 +125,10 @@ local answer, settled, is_settled = {}, {}, {}
 for i = 3, #ARGV, 2 do
   if bytes_read > MAX_PACK_BYTES then break end
   local id, record = ARGV[i], ARGV[i + 1]
-  local word, field, text, origin, count = 'missing', nil, nil, nil, nil
+  local word, field, text, key, count = 'missing', nil, nil, nil, nil
   if not is_settled[id] and is_free(id, record) then
     word = is_retry and 'unfit' or 'dropped'
-    if is_retry then field, text, origin, count = read_message(record) end
+    if is_retry then field, text, key, count = read_message(record) end
     if field then
       word = 'retried'
       queued[field] = true
@@ -136,7 +136,7 @@ for i = 3, #ARGV, 2 do
   end
   if word == 'retried' or word == 'dropped' then
     is_settled[id] = true
-    settled[#settled + 1] = {id = id, field = field, text = text, origin = origin, count = count}
+    settled[#settled + 1] = {id = id, field = field, text = text, key = key, count = count}
   end
   answer[#answer + 1] = word
 end
@@ -150,7 +150,7 @@ if not is_retry then
   return answer
 end
 for _, message in ipairs(settled) do
-  requeue(message.field, message.text, message.origin, message.count)
+  requeue(message.field, message.text, message.key, message.count)
 end
 redis.call('HSET', stats, 'retried', string.format('%.0f', retried + #settled))
 ring(idle, bell, presence)

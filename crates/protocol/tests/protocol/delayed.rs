@@ -25,7 +25,7 @@ pub(crate) fn delay(seq: u64, first_of_pack: bool, wait: Duration) -> Delay {
         note: note.encode(),
         pack: match first_of_pack {
             true => Vec::new(),
-            false => alone.finish(1, "0123456789"),
+            false => alone.finish(1, "0123456789", 1),
         },
     }
 }

@@ -249,7 +249,7 @@ pub(crate) fn pack(first: u64, count: u64) -> Vec<u8> {
 pub(crate) fn pack_of(texts: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut builder = PackBuilder::default();
     texts.iter().for_each(|text| builder.push(text.as_ref()));
-    builder.finish(1, "0123456789")
+    builder.finish(1, "0123456789", 1)
 }
 
 /// The publish of a generator with epoch 1 and room in the queue.

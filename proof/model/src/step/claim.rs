@@ -194,7 +194,8 @@ impl Script<'_> {
             text: text.copied().unwrap_or(0),
             attempt: range.returns,
             reason: Reason::Poison(deaths),
-            origin: pack.origin,
+            // Without the pack that has its text, nobody knows its key.
+            origin: text.map_or(0, |_| pack.origin),
             first_reason: note.filter(|_| !forgets_reason).map(|note| note.first),
         });
         state.failed += 1;

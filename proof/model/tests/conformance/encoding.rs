@@ -5,7 +5,7 @@ use baton_model::state::{
     Text,
 };
 use baton_protocol::bounds::MAX_EXACT;
-use baton_protocol::{Digest, Keys, Pack, PackBuilder, record};
+use baton_protocol::{Digest, Keys, Pack, PackBuilder, PackKeys, record};
 
 /// The time in the packs and records that this test makes.
 const MADE_MS: u64 = 5;
@@ -123,13 +123,34 @@ pub(crate) fn read_note(bytes: &[u8]) -> Option<Note> {
     })
 }
 
+/// The origin whose messages have keys that their source gave.
+const KEYED: Origin = 3;
+
+/// The key of a message.
+fn key(of: Origin, seq: Seq, text: Text) -> String {
+    match of {
+        0 => String::new(),
+        KEYED => format!("{}-m{text}", origin(of)),
+        _ => format!("{}-{seq}", origin(of)),
+    }
+}
+
+/// The origin of a key, if it is that of a message with this number and text.
+fn read_key(word: &str, seq: Seq, text: Text) -> Option<Origin> {
+    let of = read_origin(word.split('-').next()?)?;
+    (key(of, seq, text) == word).then_some(of)
+}
+
 /// A pack of texts.
 pub(crate) fn pack(texts: &[Text], of: Origin) -> Vec<u8> {
     let mut pack = PackBuilder::default();
     for number in texts {
-        pack.push(text(*number).as_bytes());
+        match of {
+            KEYED => pack.push_keyed(&key(of, 0, *number), text(*number).as_bytes()),
+            _ => pack.push(text(*number).as_bytes()),
+        }
     }
-    pack.finish(MADE_MS, &origin(of))
+    pack.finish(MADE_MS, &origin(of), 0)
 }
 
 /// The key of a staged pack.
@@ -144,20 +165,39 @@ pub(crate) fn read_staged(key: &str) -> Option<(Node, u64)> {
 }
 
 /// Length of the pack that a script makes of one text.
-pub(crate) fn lone_pack_bytes(text: Text, of: Origin) -> u64 {
+pub(crate) fn lone_pack_bytes(text: Text, of: Origin, seq: Seq) -> u64 {
+    let mut pack = PackBuilder::default();
+    pack.push_keyed(&key(of, seq, text), self::text(text).as_bytes());
     // Its count takes one byte; the count of a generator's pack takes three.
-    pack(&[text], of).len() as u64 - 2
+    pack.finish(MADE_MS, "", seq).len() as u64 - 2
 }
 
 /// The pack of some bytes.
 pub(crate) fn read_pack(bytes: &[u8]) -> Option<baton_model::state::Pack> {
     let pack = Pack::parse(bytes).ok()?;
     let texts: Option<Vec<Text>> = pack.texts.into_iter().map(read_text).collect();
+    let texts = texts?;
+    let origin = match pack.keys {
+        PackKeys::Origin(word) => read_origin(word)?,
+        PackKeys::Each(keys) => read_keys(&keys, &texts)?,
+    };
     Some(baton_model::state::Pack {
-        texts: texts?,
+        texts,
         bytes: bytes.len() as u64,
-        origin: read_origin(pack.origin)?,
+        origin,
     })
+}
+
+/// The origin of keys that all have the same.
+fn read_keys(keys: &[&str], texts: &[Text]) -> Option<Origin> {
+    let read = |(key, text): (&&str, &Text)| {
+        // A numbered key is in the pack of its message alone. A record of it must have its number.
+        let number = key.rsplit('-').next().and_then(|word| word.parse().ok());
+        read_key(key, number.unwrap_or(0), *text)
+    };
+    let mut origins = keys.iter().zip(texts).map(read);
+    let first = origins.next()??;
+    origins.all(|origin| origin == Some(first)).then_some(first)
 }
 
 /// An entry of the queue or of `delayed`.
@@ -255,7 +295,7 @@ pub(crate) fn record(record: &Record) -> Vec<u8> {
     let text = text(record.text);
     let mut failed = record::failed_once(record.seq, MADE_MS, &node(0), REJECTED, text);
     failed.attempt = record.attempt;
-    failed.origin = origin(record.origin);
+    failed.key = key(record.origin, record.seq, record.text);
     failed.first_reason = record.first_reason.map(reason).unwrap_or_default();
     record::encode(&failed)
 }
@@ -279,7 +319,7 @@ pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
             }
         }
     };
-    let origin = read_origin(&failed.origin)?;
+    let origin = read_key(&failed.key, failed.seq, text)?;
     let first_reason = match failed.first_reason.as_str() {
         "" => None,
         word => Some(read_reason(word)?),

@@ -55,7 +55,7 @@ impl Line {
             store,
             claims: 0,
             last: 0,
-            pack: builder.finish(0, "0123456789"),
+            pack: builder.finish(0, "0123456789", 1),
             count,
             _server: server,
         })

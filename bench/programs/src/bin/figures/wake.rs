@@ -144,7 +144,7 @@ async fn publish(generator: &Store, seq: u64) -> Result<()> {
         cursor: b"",
         max_pending: u64::MAX,
         digest: None,
-        pack: &pack.finish(0, "0123456789"),
+        pack: &pack.finish(0, "0123456789", 1),
         stage: generator.new_stage(),
         is_staged: false,
     };

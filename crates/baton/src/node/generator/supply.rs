@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::warned_lately;
 use crate::node::context::Context;
 use crate::node::outbox::{Outbox, Prepared};
+use crate::node::rate::Pace;
 use crate::node::source_task::{Made, SourceTask};
 use crate::node::warning::Warning;
 use crate::source::{Batch, Flow, SourceError};
@@ -24,7 +25,7 @@ enum State {
     Open,
     /// It was asked for a batch.
     Asked,
-    /// It had nothing; the generator asks again then.
+    /// It had nothing, or has to wait by the fleet's rate; the generator asks again then.
     Empty(Instant),
     /// It failed; the generator opens it again then.
     Failed(Instant),
@@ -45,6 +46,7 @@ pub(super) struct Supply<'a> {
     failure_warned: Option<Instant>,
     left_out: LeftOutSince,
     builder: PackBuilder,
+    pace: Option<Pace>,
     /// A random name: with it, a sequence number is a message's key. A number that gets other texts
     /// after a loss of data gets another origin, too.
     origin: String,
@@ -60,7 +62,8 @@ struct LeftOutSince {
 }
 
 impl<'a> Supply<'a> {
-    pub(super) fn new(source: &'a mut SourceTask) -> Self {
+    pub(super) fn new(ctx: &Context, source: &'a mut SourceTask) -> Self {
+        let rate = ctx.config.rate;
         Self {
             source,
             state: State::Ended,
@@ -70,6 +73,7 @@ impl<'a> Supply<'a> {
             failure_warned: None,
             left_out: LeftOutSince::default(),
             builder: PackBuilder::default(),
+            pace: rate.map(|rate| Pace::new(rate, Instant::now())),
             origin: String::new(),
         }
     }
@@ -122,7 +126,7 @@ impl<'a> Supply<'a> {
         }
     }
 
-    /// Asks for messages, unless the fleet has published all that it may.
+    /// Asks for messages, unless the fleet has published all that it may, or has to wait by its rate.
     fn ask(&mut self, ctx: &Context, next_seq: u64) {
         let config = &ctx.config;
         let allowed = config
@@ -132,11 +136,20 @@ impl<'a> Supply<'a> {
             self.state = State::Ended;
             return;
         }
+        let by_rate = match self.pace.as_ref().map(|pace| pace.allowed(Instant::now())) {
+            Some(Err(due)) => {
+                self.state = State::Empty(due);
+                return;
+            }
+            Some(Ok(by_rate)) => by_rate,
+            None => u64::MAX,
+        };
         let limit = config.max_pending.min(MAX_PACK_MESSAGES);
         let limit = allowed.map_or(limit, |allowed| limit.min(allowed));
         let is_last = allowed == Some(limit);
         let builder = std::mem::take(&mut self.builder);
-        let batch = Batch::new(next_seq, limit, is_last, config.audit, builder);
+        let mut batch = Batch::new(next_seq, limit, is_last, config.audit, builder);
+        batch.ask_for(by_rate);
         self.source.fill(batch);
         self.state = State::Asked;
     }
@@ -168,15 +181,19 @@ impl<'a> Supply<'a> {
             self.builder = batch.pack;
             return None;
         }
+        if let Some(pace) = &mut self.pace {
+            pace.made(count, Instant::now());
+        }
+        let first = batch.next_seq() - count;
         let prepared = Prepared {
-            first: batch.next_seq() - count,
+            first,
             count,
             cursor: batch.cursor.take().map_or_else(Vec::new, |cursor| {
                 [self.source.kind().as_bytes(), b" ", &cursor].concat()
             }),
             is_scheduled: batch.is_scheduled,
             digest: batch.digest,
-            pack: batch.pack.finish(ctx.clock.now_ms(), &self.origin),
+            pack: batch.pack.finish(ctx.clock.now_ms(), &self.origin, first),
             stage: ctx.store.new_stage(),
             is_staged: false,
             text: batch.only_text,

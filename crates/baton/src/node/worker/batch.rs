@@ -137,8 +137,7 @@ impl<H: Handler> BatchHandler<H> {
 
     /// No outcome yet, of messages of a claim from `first` on.
     fn no_outcomes(&self, held: &HeldClaim, first: u64) -> Outcomes {
-        let origin = held.pack.origin();
-        let mut outcomes = Outcomes::new(self.ctx.store.node(), &held.range, first, origin);
+        let mut outcomes = Outcomes::new(self.ctx.store.node(), &held.range, first);
         outcomes.digest = self.ctx.config.audit.then(Digest::default);
         outcomes.published_ms = held.published_ms();
         outcomes
@@ -228,7 +227,7 @@ impl<H: Handler> BatchHandler<H> {
             at_ms: outcomes.published_ms.unwrap_or_default(),
             attempt: outcomes.attempt(),
             text: texts.text(seq - range.pack).unwrap_or_default(),
-            origin: texts.origin(),
+            key: texts.key(seq - range.pack, seq),
         }
     }
 
@@ -303,7 +302,11 @@ impl<H: Handler> BatchHandler<H> {
         outcomes: &mut Outcomes,
     ) -> Result<(), Error> {
         let Message {
-            seq, attempt, text, ..
+            seq,
+            attempt,
+            text,
+            key,
+            ..
         } = message;
         let reason = cut(&error.reason);
         let tried_before = match attempt {
@@ -316,7 +319,8 @@ impl<H: Handler> BatchHandler<H> {
             Remedy::GiveBack if attempt < self.ctx.config.attempts => None,
             _ => {
                 let first_reason = first_reason.unwrap_or_default();
-                outcomes.failed(reason, &first_reason, text, self.ctx.clock.now_ms());
+                let now_ms = self.ctx.clock.now_ms();
+                outcomes.failed(key, text, reason, &first_reason, now_ms);
                 return Ok(());
             }
         };
@@ -325,7 +329,7 @@ impl<H: Handler> BatchHandler<H> {
             last_reason: reason.to_owned(),
         };
         let delay = self.ctx.config.backoff.wait(attempt, after);
-        outcomes.delayed(delay, &note, text);
+        outcomes.delayed(key, text, delay, &note);
         Ok(())
     }
 

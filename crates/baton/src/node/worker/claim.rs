@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_protocol::{Claim, OwnedPack, Range};
+use baton_protocol::{Claim, Key, OwnedPack, Range};
 use tokio::time::Instant;
 
 /// A claim that its lane still holds.
@@ -24,6 +24,11 @@ impl HeldClaim {
     /// The text of one of its messages.
     pub(super) fn text(&self, seq: u64) -> &[u8] {
         self.pack.text(seq - self.range.pack).unwrap_or_default()
+    }
+
+    /// The key of one of its messages.
+    pub(super) fn key(&self, seq: u64) -> Key<'_> {
+        self.pack.key(seq - self.range.pack, seq)
     }
 }
 

@@ -106,8 +106,8 @@ impl<'a> BatchCommit<'a> {
             return Next::Send;
         }
         let seq = part.first();
-        let (text, now_ms) = (self.held.text(seq), clock.now_ms());
-        let failed = part.refused(reason, &self.first_reason, text, now_ms);
+        let (key, text) = (self.held.key(seq), self.held.text(seq));
+        let failed = part.refused(key, text, reason, &self.first_reason, clock.now_ms());
         self.refused.push(seq);
         self.singles.pop_front();
         self.singles.push_front(failed);

@@ -2,7 +2,7 @@
 
 mod daylight_saving;
 
-use baton_protocol::PackBuilder;
+use baton_protocol::{Pack, PackBuilder, PackKeys};
 use proptest::prelude::*;
 
 use super::*;
@@ -285,14 +285,34 @@ fn what_is_left_out_is_counted_in_portions() {
 
 #[test]
 fn the_text_names_the_entry_and_the_tick() {
-    let cron = Cron::new();
     let report = tick(TEN, "report");
-    assert_eq!(cron.text_of(&report), "report@2026-11-15T10:00:00Z");
-    let cron = cron.text("{name} {name} at {time} {else}");
+    assert_eq!(written(TEXT, &report), "report@2026-11-15T10:00:00Z");
+    let text = "{name} {name} at {time} {else}";
     assert_eq!(
-        cron.text_of(&tick(TEN, "{time}")),
+        written(text, &tick(TEN, "{time}")),
         "{time} {time} at 2026-11-15T10:00:00Z {else}"
     );
+}
+
+#[test]
+fn the_key_of_a_message_names_its_tick_whatever_its_text() {
+    for (text, expected) in [
+        (None, "report@2026-11-15T10:00:00Z"),
+        (Some("run it"), "run it"),
+    ] {
+        let mut cron = Cron::new().entry("report", "0 * * * * *", "UTC").unwrap();
+        cron.text = text.map(str::to_owned);
+        cron.crontab.resume(Some(tick(TEN - MINUTE, "report")));
+        let mut batch = batch(1);
+        assert!(cron.fill(TEN, &mut batch).is_none());
+        let pack = batch.pack.finish(TEN, "k3v9x0a7qm", 1);
+        let pack = Pack::parse(&pack).unwrap();
+        assert_eq!(pack.texts, [expected.as_bytes()]);
+        assert_eq!(
+            pack.keys,
+            PackKeys::Each(vec!["report@2026-11-15T10:00:00Z"])
+        );
+    }
 }
 
 #[test]

@@ -40,10 +40,12 @@ local function fail_first(keys, slot, now, range, deaths)
   local pack = redis.call('GET', keys.pack .. field)
   local is_msgpack, body = pcall(cmsgpack.unpack, pack)
   if not is_msgpack or type(body) ~= 'table' then body = {} end
-  local texts = body[2]
-  local text = type(texts) == 'table' and texts[first - range.pack + 1] or pack
-  local origin = type(body[3]) == 'string' and body[3] or ''
+  local texts, named, place = body[2], body[3], first - range.pack + 1
+  local text = type(texts) == 'table' and texts[place]
   local seq_text = string.format('%.0f', first)
+  local key = type(named) == 'string' and named .. '-' .. seq_text
+    or (type(named) == 'table' and named[place])
+  if not text or type(key) ~= 'string' then key = '' end
   local tried_reason = first_reason(keys.notes, seq_text)
 
   redis.call('LPOP', keys.queue)
@@ -53,7 +55,7 @@ local function fail_first(keys, slot, now, range, deaths)
   end
   local reason = 'its worker died ' .. string.format('%.0f', deaths) .. ' times'
   append_record(keys, last_error,
-    {first, now, slot, reason, range.returns, origin, tried_reason, text})
+    {first, now, slot, reason, range.returns, key, tried_reason, text or pack})
   redis.call('HDEL', keys.notes, seq_text)
   redis.call('HINCRBY', keys.stats, 'failed', 1)
   if is_audited then

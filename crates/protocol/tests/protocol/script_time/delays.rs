@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton_protocol::bounds::MAX_PACK_MESSAGES;
-use baton_protocol::{Claim, Commit, GiveBack, Note, Outcomes, Publish, Reclaimed, Store};
+use baton_protocol::{Claim, Commit, GiveBack, Key, Note, Outcomes, Publish, Reclaimed, Store};
 
 use super::bounded;
 use crate::support::{Fleet, pack_of, publish_call, start};
@@ -70,7 +70,7 @@ async fn commit(what: &str, add: impl Fn(&mut Outcomes)) {
     let Claim::Claimed { range, .. } = w.claim(1, MAX_PACK_MESSAGES).await else {
         panic!("nothing was claimed");
     };
-    let mut outcomes = Outcomes::new("w", &range, 1, "0123456789");
+    let mut outcomes = Outcomes::new("w", &range, 1);
     while !outcomes.is_large() {
         add(&mut outcomes);
     }
@@ -84,6 +84,10 @@ async fn commit(what: &str, add: impl Fn(&mut Outcomes)) {
     assert_eq!(ended, (delays as u64, failed as u64, claimed));
 }
 
+fn key() -> Key<'static> {
+    Key::numbered("0123456789", 1)
+}
+
 #[tokio::test]
 async fn a_commit_delays_as_many_messages_as_a_short_step_can() {
     let long = "x".repeat(4096);
@@ -93,14 +97,17 @@ async fn a_commit_delays_as_many_messages_as_a_short_step_can() {
             last_reason: reason.to_owned(),
         };
         let hour = Duration::from_secs(3600);
-        commit(what, |outcomes| outcomes.delayed(hour, &note, &TEXT)).await;
+        commit(what, |outcomes| outcomes.delayed(key(), &TEXT, hour, &note)).await;
     }
 }
 
 #[tokio::test]
 async fn a_commit_has_as_many_failed_messages_as_a_short_step_can_keep() {
     let long = "x".repeat(4096);
-    commit("failed", |outcomes| outcomes.failed(&long, &long, &TEXT, 1)).await;
+    commit("failed", |outcomes| {
+        outcomes.failed(key(), &TEXT, &long, &long, 1)
+    })
+    .await;
 }
 
 #[tokio::test]

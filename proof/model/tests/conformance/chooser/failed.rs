@@ -103,6 +103,6 @@ fn seen(id: Id, record: Record) -> Seen {
     Seen {
         id,
         record,
-        bytes: encoding::lone_pack_bytes(record.text, record.origin),
+        bytes: encoding::lone_pack_bytes(record.text, record.origin, record.seq),
     }
 }

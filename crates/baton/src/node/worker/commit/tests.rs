@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use baton_protocol::{OwnedPack, PackBuilder, Range};
+use baton_protocol::{Key, OwnedPack, PackBuilder, Range};
 
 use super::*;
 use crate::Effects;
@@ -20,17 +20,17 @@ fn held() -> HeldClaim {
             last: 13,
             returns: 0,
         },
-        pack: Arc::new(OwnedPack::new(pack.finish(1, "0123456789"))),
+        pack: Arc::new(OwnedPack::new(pack.finish(1, "0123456789", 10))),
     }
 }
 
 /// Message 11 has an effect, 12 failed, 13 has two effects.
 fn outcomes() -> Outcomes {
-    let mut outcomes = Outcomes::new("n", &held().range, 11, "0123456789");
+    let mut outcomes = Outcomes::new("n", &held().range, 11);
     let mut effects = Effects::default();
     effects.set("a", "1");
     outcomes.done(effects);
-    outcomes.failed("no", "", b"twelve", 1);
+    outcomes.failed(Key::given("k-12"), b"twelve", "no", "", 1);
     let mut effects = Effects::default();
     effects.set("b", "1");
     effects.set("c", "1");
@@ -132,7 +132,7 @@ fn an_effect_that_the_user_may_not_write_is_refused_like_any_other() {
     assert!(matches!(batch.next(denied(), &clock), Ok(Next::Send)));
     assert_eq!(part(&batch), (11, 11, vec![], true));
 
-    let mut without = Outcomes::new("n", &held.range, 11, "0123456789");
+    let mut without = Outcomes::new("n", &held.range, 11);
     without.done(Effects::default());
     let mut batch = BatchCommit::new(&held, &without);
     let next = batch.next(denied(), &clock);
