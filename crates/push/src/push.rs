@@ -130,7 +130,7 @@ impl Push {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.target.clone();
         let mut headers = self.headers.clone();
-        // A key has letters, digits and hyphens: it always is a header's value.
+        // A key has no control characters: it always is a header's value.
         if let Ok(key) = HeaderValue::try_from(message.key().to_string()) {
             headers.insert(IDEMPOTENCY_KEY, key);
         }

@@ -35,6 +35,7 @@ impl<'a> Key<'a> {
                 "it has {length} bytes; it may have {MAX_KEY_BYTES}"
             )),
             _ if key.contains(char::is_control) => Err("it has a control character".to_owned()),
+            _ if key.trim() != key => Err("it begins or ends with a space".to_owned()),
             _ => Ok(()),
         }
     }
@@ -116,6 +117,7 @@ mod tests {
             ("", "empty"),
             ("a\nb", "control"),
             ("a\0", "control"),
+            ("a ", "ends with a space"),
             (&format!("{longest}x"), "257 bytes; it may have 256"),
         ] {
             let error = Key::check(key).unwrap_err();
