@@ -93,7 +93,9 @@ mod source;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use baton_protocol::{Effects, EffectsError, Error, FailedMessage, FleetName, Setting, Target};
+pub use baton_protocol::{
+    Effects, EffectsError, Error, FailedMessage, FleetName, Part, Setting, Target,
+};
 pub use closure::{blocking, handler};
 pub use inspector::Inspector;
 pub use node::Node;
@@ -115,7 +117,7 @@ pub use source::{Cron, CronError, CronSpec};
 pub mod inspect {
     pub use baton_protocol::audit::{Audit, Finding};
     pub use baton_protocol::{
-        ErrorsCommit, Extend, FailedPreview, ServerInfo, Takeover, TakeoverCause,
+        ErrorsCommit, Extend, FailedPreview, Paused, ServerInfo, Takeover, TakeoverCause,
     };
 
     pub use crate::failed::{
