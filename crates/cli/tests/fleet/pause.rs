@@ -61,27 +61,39 @@ fn traces(server: &PrivateServer) -> Vec<redis::Value> {
     ]
 }
 
+/// A command that prints lines, and waits before two of them until a file is there.
+fn gated_lines(count: u64, gates: [(u64, &Path); 2]) -> String {
+    let [(first, first_gate), (second, second_gate)] = gates;
+    format!(
+        "gate() {{ while [ ! -e \"$1\" ]; do sleep 0.01; done; }}
+         for n in $(seq \"$BATON_NEXT\" {count}); do
+             case $n in {first}) gate '{}' ;; {second}) gate '{}' ;; esac
+             echo \"line $n\"
+         done",
+        first_gate.display(),
+        second_gate.display()
+    )
+}
+
 #[test]
 fn a_paused_fleet_that_is_killed_and_restarted_leaks_not_one_message() {
     const LINES: u64 = 400;
-    let server = durable_server();
-    let source = format!(
-        "seq -f 'line %g' \"$BATON_NEXT\" {LINES} | while read -r l; do echo \"$l\"; sleep 0.002; done"
-    );
+    let (server, folder) = (durable_server(), tempfile::tempdir().unwrap());
+    let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+    let source = gated_lines(LINES, [(101, &a), (301, &b)]);
     let args = "--error-rate 1 --max-pending 100000";
     let mut fleet = fleet_with(3, &server, args, "lines", &source);
-    wait_status(&server, "messages that ended", |status| status.failed > 20);
+    wait_status(&server, "the first lines", |status| status.failed == 100);
     baton(&server, "pause workers");
-    wait_status(&server, "a backlog", |status| {
-        status.claimed == 0 && status.pending > 20
-    });
+    std::fs::write(a, "").unwrap();
+    wait_status(&server, "a backlog", |status| status.published == 300);
     let mark = fleet.mark();
     baton(&server, "pause generator");
+    std::fs::write(b, "").unwrap();
     wait_all_paused(&fleet, 0);
     let before = traces(&server);
-    let paused = status(&server).paused;
-    let last = status(&server).published;
-    assert!(last < LINES, "there is more to publish");
+    let paused = status(&server);
+    assert_eq!((paused.published, paused.pending), (300, 200), "{paused:?}");
 
     for round in 1..=3 {
         for copy in fleet.alive() {
@@ -93,9 +105,15 @@ fn a_paused_fleet_that_is_killed_and_restarted_leaks_not_one_message() {
         replace_generator(&mut fleet);
         assert_eq!(traces(&server), before, "round {round}");
     }
-    assert_eq!(status(&server).paused, paused, "since the first pause");
+    assert_eq!(
+        status(&server).paused,
+        paused.paused,
+        "since the first pause"
+    );
     let told = fleet.told_since(mark);
-    let leak = told.iter().find(|told| told.is_processed());
+    let leak = told
+        .iter()
+        .find(|told| told.is_published() || told.is_processed());
     assert!(leak.is_none(), "{leak:?}");
 
     baton(&server, "resume");
