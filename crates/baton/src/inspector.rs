@@ -10,8 +10,8 @@ use crate::node::config::check_ttl;
 use crate::observe::snapshot::Snapshot;
 use crate::{Error, FleetName, Target};
 
-/// A client of a fleet: it reads the fleet's state and settles its failed messages. It is not a
-/// node.
+/// A client of a fleet: it reads the fleet's state, pauses it, and settles its failed messages. It is
+/// not a node.
 ///
 /// ```no_run
 /// use baton::inspect::FailedCursor;
@@ -75,6 +75,17 @@ impl Inspector {
     /// Pauses parts of the fleet: Redis accepts no message of a paused generator, and hands out none
     /// to paused workers. The pause lasts until [`Inspector::resume`], also for nodes that start
     /// later. What workers have claimed ends as ever. Returns what was paused before.
+    ///
+    /// ```no_run
+    /// # use baton::{Inspector, Part};
+    /// # async fn stop_generating(inspector: &Inspector) -> Result<(), baton::Error> {
+    /// inspector.pause(&[Part::Generator]).await?;
+    /// let snapshot = inspector.snapshot().await?;
+    /// assert!(snapshot.paused.generator_since_ms.is_some());
+    /// inspector.resume(&Part::ALL).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn pause(&self, parts: &[Part]) -> Result<Paused, Error> {
         self.store.preflight_to_act().await?;
         self.store.pause(parts).await

@@ -57,7 +57,9 @@
 //!    `tracing` each attempt at a message has a span `message` of the target `baton`, with the fields
 //!    `fleet`, `seq`, `key`, `attempt`, `node`, `outcome` (done, retry, rejected or given back) and
 //!    `reason`; its handler runs in that span.
-//! 6. **How it ends.** [`Node::run`] takes a future; when it resolves, the node resigns, finishes or
+//! 6. **How it is paused.** [`Inspector::pause`] stops the generator, the workers or both without
+//!    ending a node; Redis refuses the calls, so a node that starts meanwhile is paused, too.
+//! 7. **How it ends.** [`Node::run`] takes a future; when it resolves, the node resigns, finishes or
 //!    gives back its messages, and leaves.
 //!
 //! # Examples
