@@ -141,16 +141,13 @@ impl Coverage {
                 Call::Claim { .. } if !after.queue.is_empty() => note(" with messages waiting"),
                 _ => {}
             },
-            Reply::WasPaused(paused) if *paused == after.fence.paused => match paused.generator {
-                Some(_) => note(" again"),
-                None => {}
-            },
             Reply::WasPaused(paused) => {
-                let ends =
-                    |before: Option<Ms>, after: Option<Ms>| before.is_some() && after.is_none();
-                let after = after.fence.paused;
-                if ends(paused.generator, after.generator) || ends(paused.workers, after.workers) {
+                let now = after.fence.paused;
+                let ends = |was: Option<Ms>, is: Option<Ms>| was.is_some() && is.is_none();
+                if ends(paused.generator, now.generator) || ends(paused.workers, now.workers) {
                     note(" and goes on");
+                } else if paused.generator.is_some() && *paused == now {
+                    note(" again");
                 }
             }
             Reply::Sealed { .. } if after.fence.paused.generator.is_some() => {
