@@ -5,6 +5,7 @@
 mod fleet;
 mod rows;
 
+use std::slice;
 use std::time::{Duration, Instant};
 
 use baton::{Event, Part, Roles, Warning, interval};
@@ -101,12 +102,12 @@ async fn while_the_generator_is_paused_no_row_and_no_cursor_is_accepted_and_then
         next_seq: 1,
         cursor: None,
     };
-    assert_eq!(source.asked(), [opened.clone()]);
+    assert_eq!(source.asked(), slice::from_ref(&opened));
 
     let successor = rows(ROWS);
     let b = fleet.start(successor.clone());
     fleet.until("a standby", |at| at.nodes.len() == 2).await;
-    assert_eq!(a.pauses(), [paused.clone()]);
+    assert_eq!(a.pauses(), slice::from_ref(&paused));
     a.kill().await;
     until("a paused successor", || !b.pauses().is_empty()).await;
     assert_eq!(successor.asked(), [opened]);
