@@ -106,9 +106,10 @@ up to 1,000 messages that belong together.
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
 delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last), reclaimed (count,
-nodes), dropped (count of failed messages), paused and resumed (part), redis (state, reason), handler_output (seq, text),
-source_output (text), warning (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, delayed, errors) and
-stopped. Where the output took no more and lines were dropped, log_gap (lines) counts them.";
+nodes), dropped (count of failed messages), paused and resumed (part), redis (state, reason),
+handler_output (seq, text), source_output (text), warning (text), snapshot (role, published_per_s,
+processed_per_s, pending, claimed, delayed, errors) and stopped. Where the output took no more and
+lines were dropped, log_gap (lines) counts them.";
 
 /// Below `baton cron next --help`.
 pub(crate) const CRON_NEXT: &str = "\

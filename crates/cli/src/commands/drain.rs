@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use baton::inspect::{NodeRole, Snapshot};
+use baton::inspect::{NodeRole, NodeStatus, Snapshot};
 use baton::{Inspector, Part};
 use baton_print::{errln, thousands};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -39,22 +39,25 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &DrainArgs) -> anyhow::Resu
             return Ok(ExitCode::SUCCESS);
         }
         let mut wait = Wait::new(snapshot);
-        tokio::select! {
-            drained = wait.until_drained(&inspector) => {
-                drained.context("stopped waiting; the generator stays paused")?;
+        let ended = tokio::select! {
+            drained = wait.until_drained(&inspector) => drained.map(|()| None),
+            cause = shutdown.requested() => Ok(Some(cause)),
+        };
+        wait.bar.finish_and_clear();
+        match ended? {
+            None => {
+                stdout::print(b"drained: every message has ended\n")?;
+                Ok(ExitCode::SUCCESS)
             }
-            cause = shutdown.requested() => {
-                wait.bar.finish_and_clear();
+            Some(cause) => {
                 errln!(
                     "baton: interrupted: {}; the generator stays paused until `baton resume \
                      generator`",
                     describe(&wait.snapshot)
                 );
-                return Ok(cause.exit_code());
+                Ok(cause.exit_code())
             }
         }
-        stdout::print(b"drained: every message has ended\n")?;
-        Ok(ExitCode::SUCCESS)
     })
 }
 
@@ -66,28 +69,24 @@ fn describe(snapshot: &Snapshot) -> String {
         delayed,
         ..
     } = snapshot;
-    match open(snapshot) {
-        0 => "every message has ended".to_owned(),
-        open => {
-            let due_ms = snapshot.next_due_ms.unwrap_or_default();
-            let due = match due_ms.saturating_sub(snapshot.now_ms) {
-                0 => String::new(),
-                left_ms => format!(", the first due in {}", duration(left_ms)),
-            };
-            format!(
-                "{} messages have not ended: {} pending, {} claimed, {} delayed{due}",
-                thousands(open),
-                thousands(*pending),
-                thousands(*claimed),
-                thousands(*delayed)
-            )
-        }
-    }
+    let subject = match open(snapshot) {
+        0 => return "every message has ended".to_owned(),
+        1 => "1 message has not ended".to_owned(),
+        open => format!("{} messages have not ended", thousands(open)),
+    };
+    let due_ms = snapshot.next_due_ms.unwrap_or_default();
+    let due = match due_ms.saturating_sub(snapshot.now_ms) {
+        0 => String::new(),
+        left_ms => format!(", the first due in {}", duration(left_ms)),
+    };
+    let [pending, claimed, delayed] = [pending, claimed, delayed].map(|count| thousands(*count));
+    format!("{subject}: {pending} pending, {claimed} claimed, {delayed} delayed{due}")
 }
 
 /// How many messages have not ended.
 fn open(snapshot: &Snapshot) -> u64 {
-    snapshot.pending + snapshot.claimed + snapshot.delayed
+    let places = [snapshot.pending, snapshot.claimed, snapshot.delayed];
+    places.into_iter().fold(0, u64::saturating_add)
 }
 
 /// The wait for the last message.
@@ -134,7 +133,6 @@ impl Wait {
                 bail!("another client has resumed the generator: messages come again");
             }
             if open(&self.snapshot) == 0 {
-                self.bar.finish_and_clear();
                 return Ok(());
             }
             self.tell();
@@ -146,7 +144,9 @@ impl Wait {
                 Err(error) if error.is_transient() => {
                     self.say("Redis does not answer; waiting for it");
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    return Err(error).context("stopped waiting; the generator stays paused");
+                }
             }
         }
     }
@@ -171,10 +171,14 @@ impl Wait {
             self.say("the workers are paused: no message ends until `baton resume workers`");
             return;
         }
-        let mut nodes = snapshot.nodes.iter();
-        let has_worker = nodes.any(|node| node.role == NodeRole::Worker);
         // A generator may handle messages, too.
-        if has_worker || snapshot.claimed > 0 || snapshot.pending == 0 {
+        let works = |node: &NodeStatus| match node.role {
+            NodeRole::Worker => true,
+            NodeRole::Dead => false,
+            _ => node.claimed > 0,
+        };
+        let waits = snapshot.pending > 0 || snapshot.claimed > 0;
+        if !waits || snapshot.nodes.iter().any(works) {
             self.without_worker = None;
             return;
         }
