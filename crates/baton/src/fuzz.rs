@@ -16,7 +16,7 @@ use baton_protocol::{
 
 use crate::observe::snapshot::{About, Snapshot};
 use crate::source::TickCursor;
-use crate::{Effects, Error, FleetName, Target};
+use crate::{Effects, Error, FleetName, Part, Target};
 use baton_protocol::ServerInfo;
 
 /// What the channels of presence of the corpus begin with.
@@ -117,6 +117,10 @@ fn read_all(answer: &Value) {
     ) = known(decode::publish(answer))
     {
         assert!(number <= MAX_EXACT);
+    }
+    if let Some(paused) = known(decode::pause(answer)) {
+        let since = Part::ALL.map(|part| paused.since_ms(part));
+        assert!(since.into_iter().flatten().all(|ms| ms <= MAX_EXACT));
     }
     match known(decode::claim(answer)) {
         Some(Claim::Claimed {

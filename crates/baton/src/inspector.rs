@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use baton_protocol::audit::{self, Audit};
-use baton_protocol::{Ledger, Setting, Settle, Store, new_name};
+use baton_protocol::{Ledger, Part, Paused, Setting, Settle, Store, new_name};
 
 use crate::failed::{Drain, Failed, FailedCursor, FailedId, FailedPage, Settlement, Take};
 use crate::node::config::check_ttl;
 use crate::observe::snapshot::Snapshot;
 use crate::{Error, FleetName, Target};
 
-/// A client of a fleet: it reads the fleet's state and settles its failed messages. It is not a
-/// node.
+/// A client of a fleet: it reads the fleet's state, pauses it, and settles its failed messages. It is
+/// not a node.
 ///
 /// ```no_run
 /// use baton::inspect::FailedCursor;
@@ -70,6 +70,31 @@ impl Inspector {
     /// Reads the fleet at this moment.
     pub async fn snapshot(&self) -> Result<Snapshot, Error> {
         Snapshot::read(&self.store).await
+    }
+
+    /// Pauses parts of the fleet: Redis accepts no message of a paused generator, and hands out none
+    /// to paused workers. The pause lasts until [`Inspector::resume`], also for nodes that start
+    /// later. What workers have claimed ends as ever. Returns what was paused before.
+    ///
+    /// ```no_run
+    /// # use baton::{Inspector, Part};
+    /// # async fn stop_generating(inspector: &Inspector) -> Result<(), baton::Error> {
+    /// inspector.pause(&[Part::Generator]).await?;
+    /// let snapshot = inspector.snapshot().await?;
+    /// assert!(snapshot.paused.generator_since_ms.is_some());
+    /// inspector.resume(&Part::ALL).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn pause(&self, parts: &[Part]) -> Result<Paused, Error> {
+        self.store.preflight_to_act().await?;
+        self.store.pause(parts).await
+    }
+
+    /// Lets parts of the fleet go on. Returns what was paused before.
+    pub async fn resume(&self, parts: &[Part]) -> Result<Paused, Error> {
+        self.store.preflight_to_act().await?;
+        self.store.resume(parts).await
     }
 
     /// Redis's clock, in ms. Failed messages have their times on it.

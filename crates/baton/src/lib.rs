@@ -57,7 +57,9 @@
 //!    `tracing` each attempt at a message has a span `message` of the target `baton`, with the fields
 //!    `fleet`, `seq`, `key`, `attempt`, `node`, `outcome` (done, retry, rejected or given back) and
 //!    `reason`; its handler runs in that span.
-//! 6. **How it ends.** [`Node::run`] takes a future; when it resolves, the node resigns, finishes or
+//! 6. **How it is paused.** [`Inspector::pause`] stops the generator, the workers or both without
+//!    ending a node; Redis refuses the calls, so a node that starts meanwhile is paused, too.
+//! 7. **How it ends.** [`Node::run`] takes a future; when it resolves, the node resigns, finishes or
 //!    gives back its messages, and leaves.
 //!
 //! # Examples
@@ -94,7 +96,7 @@ mod source;
 pub mod testing;
 
 pub use baton_protocol::{
-    Effects, EffectsError, Error, FailedMessage, FleetName, Key, Setting, Target,
+    Effects, EffectsError, Error, FailedMessage, FleetName, Key, Part, Setting, Target,
 };
 pub use closure::{blocking, handler};
 pub use inspector::Inspector;
@@ -118,7 +120,7 @@ pub use source::{Cron, CronError, CronSpec};
 pub mod inspect {
     pub use baton_protocol::audit::{Audit, Finding};
     pub use baton_protocol::{
-        ErrorsCommit, Extend, FailedPreview, ServerInfo, Takeover, TakeoverCause,
+        ErrorsCommit, Extend, FailedPreview, Paused, ServerInfo, Takeover, TakeoverCause,
     };
 
     pub use crate::failed::{

@@ -7,6 +7,7 @@ pub(crate) mod handler;
 mod help;
 mod http;
 pub(crate) mod old_spellings;
+mod pause;
 mod push;
 pub(crate) mod run;
 pub(crate) mod source;
@@ -24,6 +25,7 @@ pub(crate) use connection::ConnectionArgs;
 pub(crate) use cron::CronCommand;
 pub(crate) use failed::{ErrorsArgs, FilterArgs, GroupBy, SettleArgs, Since};
 pub(crate) use http::WebArgs;
+pub(crate) use pause::{DrainArgs, PauseArgs};
 pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
 
 use crate::commands::{bench, demo};
@@ -90,6 +92,22 @@ pub(crate) enum Command {
     /// Serve a web page about the fleet, with metrics and health for programs
     #[command(after_help = help::WEB)]
     Web(WebArgs),
+    /// Pause the generator, the workers or both, until `baton resume`
+    ///
+    /// Redis accepts no message of a paused generator, and hands out none to paused workers. What
+    /// workers have claimed ends. The pause is in Redis: it outlives every node, and holds for those
+    /// that start later.
+    #[command(after_help = help::PAUSE)]
+    Pause(PauseArgs),
+    /// End the pause of the generator, the workers or both
+    #[command(after_help = help::RESUME)]
+    Resume(PauseArgs),
+    /// Pause the generator, and wait until every message has ended
+    ///
+    /// Without --wait it only pauses the generator. The generator stays paused until
+    /// `baton resume generator`, also if the command is interrupted.
+    #[command(after_help = help::DRAIN)]
+    Drain(DrainArgs),
     /// Put back at once what dead workers held, and forget dead nodes
     ///
     /// Also frees the lease of a dead generator. You never need it: the fleet does the same by

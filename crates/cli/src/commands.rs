@@ -5,9 +5,11 @@ mod clean;
 mod completions;
 mod cron;
 pub(crate) mod demo;
+mod drain;
 mod errors;
 mod get_errors;
 mod man;
+mod pause;
 pub(crate) mod run;
 mod server;
 mod settle;
@@ -33,6 +35,9 @@ pub(crate) fn execute(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::run(connection, args),
         Command::Top => top::run(connection),
         Command::Web(args) => web::run(connection, args),
+        Command::Pause(args) => pause::run(connection, args, pause::Action::Pause),
+        Command::Resume(args) => pause::run(connection, args, pause::Action::Resume),
+        Command::Drain(args) => drain::run(connection, args),
         Command::Clean => clean::run(connection),
         Command::Cron(command) => cron::run(command),
         Command::Server(command) => server::run(connection, command),

@@ -99,6 +99,8 @@ impl Drop for Log {
 mod tests {
     use std::time::Duration;
 
+    use baton::Part;
+
     use super::*;
 
     pub(super) const AT_MS: u64 = 1_700_000_000_123;
@@ -191,6 +193,12 @@ mod tests {
                 nodes: vec![node(), "b".to_owned()],
             },
             Event::Dropped { count: 500 },
+            Event::Paused {
+                part: Part::Generator,
+            },
+            Event::Resumed {
+                part: Part::Workers,
+            },
             Event::Redis {
                 up: false,
                 reason: Some("connection refused".to_owned()),

@@ -83,6 +83,16 @@ pub enum LogEvent<'a> {
         /// How many messages.
         count: u64,
     },
+    /// The node noticed that an operator paused the part of the fleet that it is.
+    Paused {
+        /// `generator` or `workers`.
+        part: Cow<'a, str>,
+    },
+    /// The node noticed that the pause is over.
+    Resumed {
+        /// `generator` or `workers`.
+        part: Cow<'a, str>,
+    },
     /// The node lost or regained Redis.
     Redis {
         /// Which of the two.
@@ -169,6 +179,8 @@ impl LogEvent<'_> {
             Self::Lost { .. } => "lost",
             Self::Reclaimed { .. } => "reclaimed",
             Self::Dropped { .. } => "dropped",
+            Self::Paused { .. } => "paused",
+            Self::Resumed { .. } => "resumed",
             Self::Redis { .. } => "redis",
             Self::HandlerOutput { .. } => "handler_output",
             Self::SourceOutput { .. } => "source_output",
@@ -254,6 +266,7 @@ impl LogEvent<'_> {
                 line.serialize_entry("nodes", nodes)
             }
             Self::Dropped { count } => line.serialize_entry("count", count),
+            Self::Paused { part } | Self::Resumed { part } => line.serialize_entry("part", part),
             Self::Redis { state, reason } => {
                 line.serialize_entry("state", state)?;
                 serialize_if_some(line, "reason", reason)

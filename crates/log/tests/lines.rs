@@ -96,6 +96,18 @@ fn events() -> Vec<(LogEvent<'static>, &'static str)> {
             r#"dropped","node":"n0de","count":500}"#,
         ),
         (
+            LogEvent::Paused {
+                part: "generator".into(),
+            },
+            r#"paused","node":"n0de","part":"generator"}"#,
+        ),
+        (
+            LogEvent::Resumed {
+                part: "workers".into(),
+            },
+            r#"resumed","node":"n0de","part":"workers"}"#,
+        ),
+        (
             LogEvent::Redis {
                 state: RedisState::Lost,
                 reason: Some("connection refused".into()),

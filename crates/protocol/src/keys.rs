@@ -63,7 +63,8 @@ pub struct Keys {
     /// LIST of takeovers of the lease, newest first.
     pub takeovers: String,
     /// HASH: `node` and `epoch` that may publish, `last` sequence number, `cursor` of the
-    /// source, and `born`, a random name that this data keeps for ever.
+    /// source, `born`, a random name that this data keeps for ever, and since when an operator
+    /// has paused the fleet: `generator_paused`, `workers_paused`.
     pub fence: String,
     /// LIST of ranges that wait for a worker.
     pub queue: String,

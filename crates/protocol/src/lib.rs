@@ -25,8 +25,8 @@ pub mod text;
 pub use calls::{
     Beat, BeatCall, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay,
     ErrorsClaim, ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes,
-    PROTOCOL, Page, Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal, Settle, Settled,
-    Slot, Store, Wanted, decode, exact,
+    PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal,
+    Settle, Settled, Slot, Store, Wanted, decode, exact,
 };
 pub use encoding::effect_lines::EffectsError;
 pub use encoding::effects::Effects;

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use baton::Part;
 use baton::inspect::{FailedPreview, NodeRole, NodeStatus, Snapshot, View};
 
 use crate::Keys;
+use crate::format::age;
 use crate::palette::Palette;
 use crate::selection::Selection;
 use crate::window::{OpenWindow, Window};
@@ -53,10 +55,25 @@ impl Sort {
     }
 }
 
-/// What an operator should know although the fleet may be well: handlers that cannot work, and
-/// settings of the server that can lose messages.
-pub(crate) fn warnings(snapshot: &Snapshot) -> impl Iterator<Item = &String> {
-    snapshot.handler_troubles.iter().chain(&snapshot.warnings)
+/// What an operator should know although the fleet may be well: what is paused, handlers that cannot
+/// work, and settings of the server that can lose messages.
+pub(crate) fn warnings(snapshot: &Snapshot) -> Vec<String> {
+    let others = snapshot.handler_troubles.iter().chain(&snapshot.warnings);
+    paused(snapshot)
+        .into_iter()
+        .chain(others.cloned())
+        .collect()
+}
+
+/// What is paused and for how long, in words; none if nothing is.
+fn paused(snapshot: &Snapshot) -> Option<String> {
+    let parts = Part::ALL.into_iter().filter_map(|part| {
+        let since_ms = snapshot.paused.since_ms(part)?;
+        let lasted = age(snapshot.now_ms.saturating_sub(since_ms));
+        Some(format!("{} for {lasted}", part.as_str()))
+    });
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    (!parts.is_empty()).then(|| format!("paused: {parts}; `baton resume` ends it"))
 }
 
 /// The state of the screen.

@@ -264,8 +264,12 @@ fn troubles(view: &View) -> Vec<String> {
                 thousands(foreign)
             ));
         }
-        let warnings = warnings(snapshot).map(|warning| format!("! {}", escape(warning)));
-        lines.extend(warnings);
+        let warnings = warnings(snapshot);
+        lines.extend(
+            warnings
+                .iter()
+                .map(|warning| format!("! {}", escape(warning))),
+        );
         lines.extend([
             String::new(),
             format!("server: {}", escape(&snapshot.server.version)),

@@ -145,6 +145,17 @@ function delayedWords({ delayed, next_due_ms, now_ms }) {
   return `${subject}, ${delayed === 1 ? "due" : "the first"} ${when}`;
 }
 
+/** What an operator has paused, and since when: a time that does not change, so it is read out once. */
+function renderPaused({ paused }) {
+  const parts = [
+    ["the generator is paused since", paused.generator_since_ms],
+    ["the workers are paused since", paused.workers_since_ms],
+  ].filter(([, since_ms]) => since_ms !== null);
+  byId("paused").hidden = parts.length === 0;
+  const words = parts.map(([what, since_ms]) => `${what} ${momentOf(since_ms, Date.now())}`).join(", ");
+  setText(byId("paused"), words && `${words[0].toUpperCase()}${words.slice(1)}. To go on: baton resume`);
+}
+
 function renderWarnings({ warnings, handler_troubles, server }) {
   const what = warnings.length ? "what can lose messages" : "nothing in its settings can lose messages";
   setText(byId("server"), `${server.version}: ${what}`);
@@ -175,6 +186,7 @@ function onEvent(event) {
   renderTime();
   renderGenerator(snapshot, rates);
   renderBooks(snapshot);
+  renderPaused(snapshot);
   renderWarnings(snapshot);
   nodes.update(snapshot, rates);
   failed.update(snapshot);

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use baton::inspect::Snapshot;
-use baton::{FleetName, Target};
+use baton::{FleetName, Part, Target};
 use baton_protocol::{Census, Entry, Keys, Ledger, Store, new_name};
 
 use crate::handlers::COUNTER;
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time to read all of a fleet.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads what Redis has of a fleet.
 pub struct Observer {
@@ -55,6 +57,23 @@ impl Observer {
         Ok((counted.unwrap_or_default(), done.unwrap_or_default()))
     }
 
+    /// Pauses parts of the fleet, as an operator does. Returns where every message was then.
+    pub fn pause(&self, parts: &[Part]) -> Result<Census> {
+        self.with_store_within(TIMEOUT, async |store| {
+            let _before = store.pause(parts).await?;
+            Ok(store.census().await?)
+        })
+    }
+
+    /// Lets parts of the fleet go on. Returns where every message was before.
+    pub fn resume(&self, parts: &[Part]) -> Result<Census> {
+        self.with_store_within(TIMEOUT, async |store| {
+            let census = store.census().await?;
+            let _before = store.resume(parts).await?;
+            Ok(census)
+        })
+    }
+
     /// A connection for any other command.
     pub fn redis(&self) -> Result<redis::Connection> {
         let client = redis::Client::open(self.url.as_str())?;
@@ -65,13 +84,25 @@ impl Observer {
     }
 
     fn with_store<T>(&self, read: impl AsyncFnOnce(&Store) -> Result<T>) -> Result<T> {
+        self.with_store_within(READ_TIMEOUT, read)
+    }
+
+    fn with_store_within<T>(
+        &self,
+        timeout: Duration,
+        act: impl AsyncFnOnce(&Store) -> Result<T>,
+    ) -> Result<T> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        runtime.block_on(async {
+        let acted = async {
             let target = Target::parse(&self.url)?;
             let store = Store::open(&target, &self.fleet, &new_name(), |_| {}).await?;
-            read(&store).await
+            act(&store).await
+        };
+        runtime.block_on(async {
+            let acted = tokio::time::timeout(timeout, acted).await;
+            acted.context("Redis did not answer")?
         })
     }
 }

@@ -55,6 +55,7 @@ kinds! {
     a_fleet_survives_a_small_output_buffer: "pretended" "output-limit",
     a_fleet_comes_back_with_its_password: "pretended" "password",
     a_fleet_comes_back_when_its_primary_is_one_again: "pretended" "demote",
+    a_paused_fleet_leaks_nothing_and_goes_on: "pretended" "operator-pause",
     a_fleet_waits_for_no_time_that_a_fast_clock_wrote: "pretended" "clock-corrected",
     effects_are_exact_while_commands_are_killed: "exec" "kill-child",
     effects_are_exact_while_commands_hang: "exec" "hang-child",

@@ -1,6 +1,8 @@
 //! The calls of the scripts, and their answers.
 
-use crate::state::{Id, Ms, Node, Note, Origin, Pack, Range, Record, RunId, Seq, Slot, Text};
+use crate::state::{
+    Id, Ms, Node, Note, Origin, Pack, Paused, Range, Record, RunId, Seq, Slot, Text,
+};
 
 /// A call of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -154,6 +156,15 @@ pub enum Call {
         retry: bool,
         /// Their records.
         records: Vec<Seen>,
+    },
+    /// An operator pauses parts of the fleet, or lets them go on.
+    Pause {
+        /// Whether to let them go on.
+        resume: bool,
+        /// Whether it is about the generator.
+        generator: bool,
+        /// Whether it is about the workers.
+        workers: bool,
     },
     /// Counts where every message is.
     Census,
@@ -309,6 +320,10 @@ pub enum Reply {
     },
     /// To a publish: there is no staged pack.
     Missing,
+    /// To a publish or a claim: an operator has paused the generator, or the workers.
+    Paused,
+    /// To a pause or a resume: what was paused before.
+    WasPaused(Paused),
     /// To a publish or a commit: no room.
     Full {
         /// Messages that have not ended, or records.
@@ -379,6 +394,8 @@ pub enum Reply {
         retried: u64,
         /// Records that were dropped.
         dropped: u64,
+        /// What is paused.
+        paused: Paused,
     },
     /// To a call that settles failed messages.
     Settled(Vec<Settled>),

@@ -24,7 +24,7 @@ mod transition;
 
 use std::collections::BTreeMap;
 
-pub use actions::Action;
+pub use actions::{Action, Part};
 pub use checks::Explored;
 pub use held_claim::Outcomes;
 pub use history::{History, Violation};
@@ -184,6 +184,7 @@ impl World {
             self.events |= self.event_of_claim(suspects, failed, &reply);
         }
         self.events |= self.event_of(call, &reply);
+        self.events |= self.event_of_pause(call, &reply);
         self.events |= before.event_of_attempts(call, &reply);
         reply
     }

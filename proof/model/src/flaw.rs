@@ -16,6 +16,14 @@ pub enum Flaw {
     CursorWithoutPack,
     /// `publish` stores a cursor alone although messages behind it are accepted.
     CursorGoesBack,
+    /// `publish` accepts messages of a paused generator.
+    PublishWhilePaused,
+    /// `publish` stores the cursor of a paused generator.
+    CursorWhilePaused,
+    /// `claim` hands out messages to paused workers.
+    ClaimWhilePaused,
+    /// `seal` ends the generator's pause: a restart leaks messages.
+    SealEndsPause,
     /// `seal` says that no cursor is stored.
     SealForgetsCursor,
     /// `beat` gives the lease to a node that may not generate.
@@ -110,13 +118,17 @@ impl Flaw {
     pub const OF_BELLS: [Self; 2] = [Self::EmptyNotIdle, Self::RingTheDead];
 
     /// All others.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 51] = [
         Self::NoFence,
         Self::EpochOnlyFence,
         Self::NumbersWithHoles,
         Self::CursorNotKept,
         Self::CursorWithoutPack,
         Self::CursorGoesBack,
+        Self::PublishWhilePaused,
+        Self::CursorWhilePaused,
+        Self::ClaimWhilePaused,
+        Self::SealEndsPause,
         Self::SealForgetsCursor,
         Self::DeclinerTakesLease,
         Self::DeclinerKeepsLease,

@@ -2,6 +2,7 @@
 //! be explored in full.
 
 mod delays;
+mod pauses;
 
 use crate::explore::{Faults, Scenario};
 use crate::flaw::Flaw;
@@ -88,10 +89,12 @@ pub fn small() -> Vec<(Scenario, usize)> {
     let mut scenarios = of_generators();
     scenarios.extend(of_staging());
     scenarios.extend(of_workers());
+    scenarios.extend(pauses::with_faults());
     scenarios.extend(of_drains());
     scenarios.extend(delays::with_faults());
     scenarios.extend(to_the_end());
     scenarios.extend(delays::to_the_end());
+    scenarios.extend(pauses::to_the_end());
     scenarios
 }
 
@@ -158,10 +161,10 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         (generators("clocks", clocks), 152_346),
         (failover, 314_830),
         (source_failures, 2_664),
-        (generators("empty batches", empty_batches), 75_793),
+        (generators("empty batches", empty_batches), 72_963),
         (
             generators("empty batches, failover", empty_failover),
-            87_500,
+            81_384,
         ),
     ]
 }
@@ -353,6 +356,8 @@ pub fn with(flaw: Flaw) -> Scenario {
     let name = match flaw {
         Flaw::NoFence | Flaw::NumbersWithHoles => "takeover",
         Flaw::CursorNotKept | Flaw::CursorWithoutPack | Flaw::SealForgetsCursor => "takeover",
+        Flaw::PublishWhilePaused | Flaw::CursorWhilePaused | Flaw::SealEndsPause => "pauses",
+        Flaw::ClaimWhilePaused => "pauses, to the end",
         Flaw::CursorGoesBack => "empty batches",
         Flaw::AcceptedGoesBack => "source failures",
         Flaw::DeclinerTakesLease | Flaw::DeclinerKeepsLease => "declining, to the end",

@@ -248,6 +248,17 @@ pub struct Fence {
     pub cursor: u64,
     /// Whether this data has its name, which the first seal writes.
     pub born: bool,
+    /// What an operator has paused.
+    pub paused: Paused,
+}
+
+/// What an operator has paused, and since when.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Paused {
+    /// The generator.
+    pub generator: Option<Ms>,
+    /// The workers.
+    pub workers: Option<Ms>,
 }
 
 /// An entry of the ledger, without its time.

@@ -158,6 +158,11 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             removed,
         } => script.errors_commit(*slot, *number, *removed),
         Call::Settle { retry, records } => script.settle(*retry, records),
+        Call::Pause {
+            resume,
+            generator,
+            workers,
+        } => script.pause(*resume, *generator, *workers),
         Call::Census => script.census(),
     }
 }

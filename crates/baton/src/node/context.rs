@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use baton_protocol::Store;
+use baton_protocol::{Part, Store};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -14,6 +14,7 @@ use crate::node::clock::Clock;
 use crate::node::config::{Config, Roles};
 use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
+use crate::node::pause_notes::PauseNotes;
 use crate::node::warning::Warning;
 use crate::node::witness::Witness;
 use crate::node::worker::refused_messages::RefusedMessages;
@@ -92,6 +93,7 @@ pub(crate) struct Context {
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
     pub(crate) refused: RefusedMessages,
+    pub(crate) pauses: PauseNotes,
     pub(crate) handling: Arc<NodeHandling>,
     pub(crate) held_claims: HeldClaims,
     pub(crate) observe: Arc<dyn Fn(&Event) + Send + Sync>,
@@ -111,6 +113,16 @@ impl Context {
 
     pub(crate) fn warn(&self, warning: Warning) {
         self.emit(Event::Warning(warning));
+    }
+
+    /// Notes whether an operator has paused a part of the fleet, as the answer to a call says.
+    pub(crate) fn note_pause(&self, part: Part, is_paused: bool) {
+        if self.pauses.note(part, is_paused) {
+            self.emit(match is_paused {
+                true => Event::Paused { part },
+                false => Event::Resumed { part },
+            });
+        }
     }
 
     /// Tells the parts of the node which role it has.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::warning::Warning;
+use crate::Part;
 
 /// Something happened on this node. A node reports messages only after Redis has confirmed them.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +80,16 @@ pub enum Event {
     Dropped {
         /// How many.
         count: u64,
+    },
+    /// An operator has paused the part of the fleet that this node is, as it noticed.
+    Paused {
+        /// The generator, or the workers.
+        part: Part,
+    },
+    /// An operator has ended the pause.
+    Resumed {
+        /// The generator, or the workers.
+        part: Part,
     },
     /// The connection to Redis was lost or regained.
     Redis {

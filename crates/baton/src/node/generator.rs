@@ -26,7 +26,7 @@ use crate::node::context::{Context, Role};
 use crate::node::outbox::{Outbox, Prepared};
 use crate::node::source_task::SourceTask;
 use crate::node::warning::Warning;
-use crate::{Error, Event, Source};
+use crate::{Error, Event, Part, Source};
 
 /// Max packs under way at once.
 const WINDOW: usize = 8;
@@ -145,7 +145,8 @@ impl<'a> Reign<'a> {
             if let Some(end) = self.over() {
                 return self.finish(under_way, end).await;
             }
-            while under_way.len() < WINDOW {
+            let window = self.window();
+            while under_way.len() < window {
                 let Some(prepared) = self.outbox.pop() else {
                     break;
                 };
@@ -153,7 +154,7 @@ impl<'a> Reign<'a> {
                 under_way.push_back(begin(sending).await);
             }
             let is_idle = under_way.is_empty();
-            let may_ask = under_way.len() < WINDOW;
+            let may_ask = under_way.len() < window;
             let until = self.trusted_until();
             tokio::select! {
                 biased;
@@ -173,6 +174,15 @@ impl<'a> Reign<'a> {
                 // An idle reign still checks whether it is over.
                 () = tokio::time::sleep_until(until) => {}
             }
+        }
+    }
+
+    /// How many packs may be under way. While the generator is paused, one finds out when it may go
+    /// on.
+    fn window(&self) -> usize {
+        match self.ctx.pauses.is_paused(Part::Generator) {
+            true => 1,
+            false => WINDOW,
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod meter;
 mod no_worker;
 mod outbox;
 mod pack_cache;
+mod pause_notes;
 pub(crate) mod rate;
 mod source_task;
 pub(crate) mod warning;
@@ -40,6 +41,7 @@ use crate::node::config::{Config, Roles};
 use crate::node::context::{Context, Role};
 use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
+use crate::node::pause_notes::PauseNotes;
 use crate::node::witness::Witness;
 use crate::node::worker::Lane;
 use crate::node::worker::refused_messages::RefusedMessages;
@@ -162,6 +164,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             meter: node.meter,
             packs: PackCache::default(),
             refused: RefusedMessages::default(),
+            pauses: PauseNotes::default(),
             handling: Arc::default(),
             held_claims: HeldClaims::default(),
             observe: node.observe,

@@ -98,9 +98,9 @@ impl Outbox {
 
     /// Whether Redis has this very pack when it answers that all numbers up to `last` are taken.
     /// That is so only if the pack was sent before, and if Redis has no number that this generator
-    /// never sent.
+    /// never sent. A cursor alone need not be there: a pack behind it brought a later one.
     pub(crate) fn is_there(&self, prepared: &Prepared, last: u64) -> bool {
-        prepared.maybe_there && last <= self.sent
+        (prepared.maybe_there || prepared.count == 0) && last <= self.sent
     }
 
     /// Whether no pack behind this one is confirmed. After a lost answer a pack is confirmed later
@@ -183,6 +183,15 @@ mod tests {
         assert!(!outbox.is_there(&pack, 7), "#7 was never sent");
         let _next = sent(&mut outbox, 1);
         assert!(outbox.is_there(&pack, 7));
+    }
+
+    #[test]
+    fn a_cursor_alone_that_comes_after_the_pack_behind_it_is_no_foreign_number() {
+        let mut outbox = Outbox::after(4);
+        let cursor_alone = sent(&mut outbox, 0);
+        let _next = sent(&mut outbox, 2);
+        assert!(outbox.is_there(&cursor_alone, 6));
+        assert!(!outbox.is_there(&cursor_alone, 7), "#7 was never sent");
     }
 
     #[test]

@@ -24,10 +24,10 @@ use tokio::time::Instant;
 
 use self::claim::{Answered, Asked, ClaimNumbers, HeldClaim};
 pub(crate) use self::lane::Lane;
-use crate::Error;
 use crate::node::batch_size::BatchSize;
 use crate::node::context::{Context, Role};
 use crate::node::pack_cache::PackId;
+use crate::{Error, Part};
 
 /// How long a lane goes on after the node was told to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -94,7 +94,8 @@ impl LaneSlot {
             }
         };
         match answer {
-            Ok(claim) => self.claim(Some(Answered { claim, asked })).await,
+            Ok(Some(claim)) => self.claim(Some(Answered { claim, asked })).await,
+            Ok(None) => Ok(None),
             Err(error) if error.is_transient() => {
                 // It may be the blocking connection alone that fails.
                 tokio::time::sleep(LANE_PAUSE).await;
@@ -107,20 +108,21 @@ impl LaneSlot {
         }
     }
 
-    /// Blocks on the bell and claims, unless the node is no worker when the lane's turn comes.
-    async fn wait_and_claim(&self) -> Result<Claim, Error> {
+    /// Blocks on the bell and claims. None if the node is no worker when the lane's turn comes.
+    async fn wait_and_claim(&self) -> Result<Option<Claim>, Error> {
         let turn = self.ctx.store.bell_turn().await;
         if *self.ctx.role.borrow() != Role::Worker {
-            return Ok(Claim::Empty);
+            return Ok(None);
         }
-        tokio::select! {
+        let claim = tokio::select! {
             claim = turn.wait_and_claim(self.call()) => claim,
             // The claim that was sent ahead may have taken messages on its way out: a claim under
             // the same number finds them.
             () = self.ctx.role_is(Role::generates_and_works) => {
                 self.ctx.store.claim(self.call()).await
             }
-        }
+        };
+        claim.map(Some)
     }
 
     /// Claims until Redis gives messages or has none. `answer` is the answer to a first call.
@@ -134,8 +136,16 @@ impl LaneSlot {
                 },
             };
             match answered.claim {
-                Claim::Empty => return Ok(None),
+                Claim::Empty => {
+                    self.ctx.note_pause(Part::Workers, false);
+                    return Ok(None);
+                }
+                Claim::Paused => {
+                    self.ctx.note_pause(Part::Workers, true);
+                    return Ok(None);
+                }
                 Claim::Claimed { range, pack } => {
+                    self.ctx.note_pause(Part::Workers, false);
                     let held = self.hold(range, pack, answered.asked).await?;
                     if held.is_some() {
                         return Ok(held);

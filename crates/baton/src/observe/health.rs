@@ -85,9 +85,9 @@ struct SignsOfLife {
     renewed_at: Instant,
     /// How many messages had ended.
     ended: u64,
-    /// When a message last ended, or none waited.
+    /// When a message last ended, or none waited, or the workers were paused.
     moved_at: Instant,
-    /// When a handler could last work, as far as the nodes say.
+    /// When a handler could last work, as far as the nodes say, or had not to.
     able_at: Instant,
     pending: u64,
 }
@@ -120,10 +120,11 @@ impl HealthMonitor {
                 renewed_at = last.renewed_at;
             }
             // Different, not more: a fleet that lost its data counts from 0 again.
-            if snapshot.pending > 0 && ended == last.ended {
+            let may_move = snapshot.paused.workers_since_ms.is_none();
+            if snapshot.pending > 0 && may_move && ended == last.ended {
                 moved_at = last.moved_at;
             }
-            if no_handler_can_work(snapshot) && ended == last.ended {
+            if no_handler_can_work(snapshot) && may_move && ended == last.ended {
                 able_at = last.able_at;
             }
         }
@@ -360,6 +361,25 @@ mod tests {
         assert_eq!(
             troubles(LIMITS, &stands(7, |second| 9 - second / 10), 16),
             [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_backlog_of_paused_workers_is_well_and_has_its_time_anew_when_they_go_on() {
+        let paused_until = |resumed: u64, until: u64| -> Vec<_> {
+            (0..=until)
+                .map(|second| {
+                    let mut snapshot = fleet(Some(second), 7, 5);
+                    snapshot.paused.workers_since_ms = (second < resumed).then_some(1);
+                    (second, snapshot)
+                })
+                .collect()
+        };
+        assert_eq!(troubles(LIMITS, &paused_until(60, 59), 59), [""; 0]);
+        assert_eq!(troubles(LIMITS, &paused_until(60, 74), 74), [""; 0]);
+        assert_eq!(
+            troubles(LIMITS, &paused_until(60, 75), 75),
+            ["7 messages wait and none has ended for 16.0 s"]
         );
     }
 

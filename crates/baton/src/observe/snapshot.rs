@@ -9,7 +9,7 @@ use crate::node::meter::Histogram;
 use crate::{Error, FleetName};
 use baton_protocol::bounds::MAX_TTL_MS;
 use baton_protocol::{Census, FleetState, Roster, Store};
-use baton_protocol::{FailedPreview, ServerInfo, Takeover, TakeoverCause};
+use baton_protocol::{FailedPreview, Paused, ServerInfo, Takeover, TakeoverCause};
 
 /// Max reasons in the list of handlers that cannot work, and max nodes that a reason names.
 const MAX_HANDLER_TROUBLES: usize = 5;
@@ -67,6 +67,8 @@ pub struct Snapshot {
     /// ([`NodeBuilder::keep_errors`](crate::NodeBuilder::keep_errors)), or by hand. `failed` still
     /// counts them.
     pub dropped: u64,
+    /// What an operator has paused.
+    pub paused: Paused,
     /// Whether published + retried = done + failed + pending + claimed + delayed.
     pub balanced: bool,
     /// Whether `pending` was counted message by message. It comes from counters if the queue is
@@ -224,6 +226,7 @@ impl Snapshot {
             errors: census.errors,
             foreign: census.foreign,
             dropped: census.dropped,
+            paused: census.paused,
             balanced: census.balanced(),
             counted: census.counted,
             now_ms: census.now_ms,

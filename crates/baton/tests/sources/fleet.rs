@@ -139,6 +139,14 @@ impl Running {
             .any(|event| matches!(event, Event::Generator { .. }))
     }
 
+    /// The pauses that it noticed, and their ends.
+    pub(crate) fn pauses(&self) -> Vec<Event> {
+        let is_pause =
+            |event: &&Event| matches!(event, Event::Paused { .. } | Event::Resumed { .. });
+        let events = self.events.lock().unwrap();
+        events.iter().filter(is_pause).cloned().collect()
+    }
+
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         let events = self.events.lock().unwrap();
         let warnings = events.iter().filter_map(|event| match event {

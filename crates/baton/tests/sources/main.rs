@@ -5,11 +5,13 @@
 mod fleet;
 mod rows;
 
+use std::slice;
 use std::time::{Duration, Instant};
 
-use baton::{Rate, Roles, Warning, interval};
+use baton::{Event, Part, Rate, Roles, Warning, interval};
 
 use fleet::{Fleet, until};
+use redis::Commands;
 use rows::{Asked, Trouble, rows};
 
 fn all_rows(rows: u64) -> Vec<String> {
@@ -83,6 +85,51 @@ async fn a_source_hears_where_it_continues_what_is_accepted_and_that_it_is_over(
     assert_eq!(fleet.texts(), all_rows(7));
     c.stop().await;
     d.stop().await;
+}
+
+#[tokio::test]
+async fn while_the_generator_is_paused_no_row_and_no_cursor_is_accepted_and_then_each_once() {
+    const ROWS: u64 = 300;
+    let fleet = Fleet::new().await;
+    let part = Part::Generator;
+    let (paused, resumed) = (Event::Paused { part }, Event::Resumed { part });
+    let before = fleet.inspector.pause(&[part]).await.unwrap();
+    assert_eq!(before.generator_since_ms, None);
+    let source = rows(ROWS);
+    let a = fleet.start(source.clone());
+    until("a paused generator", || !a.pauses().is_empty()).await;
+    let opened = Asked::Open {
+        next_seq: 1,
+        cursor: None,
+    };
+    assert_eq!(source.asked(), slice::from_ref(&opened));
+
+    let successor = rows(ROWS);
+    let b = fleet.start(successor.clone());
+    fleet.until("a standby", |at| at.nodes.len() == 2).await;
+    assert_eq!(a.pauses(), slice::from_ref(&paused));
+    a.kill().await;
+    until("a paused successor", || !b.pauses().is_empty()).await;
+    assert_eq!(successor.asked(), [opened]);
+    let c = fleet.start(rows(ROWS));
+    let at = fleet.until("a worker", |at| at.nodes.len() > 1).await;
+    assert_eq!((at.published, at.generator.epoch), (0, 2), "{at:?}");
+    let stored: bool = fleet
+        .redis()
+        .hexists("baton:{sources:0}:fence", "cursor")
+        .unwrap();
+    assert!(!stored, "a cursor");
+
+    let since_ms = at.paused.generator_since_ms;
+    assert_eq!(at.paused.workers_since_ms, None);
+    let before = fleet.inspector.resume(&[part]).await.unwrap();
+    assert_eq!(before.generator_since_ms, since_ms);
+    fleet.all_done(ROWS).await;
+    assert_eq!(fleet.texts(), all_rows(ROWS));
+    assert_eq!(b.pauses(), [paused, resumed]);
+    assert_eq!((b.warnings(), c.pauses()), (vec![], vec![]));
+    b.stop().await;
+    c.stop().await;
 }
 
 #[tokio::test]

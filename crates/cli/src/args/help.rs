@@ -9,6 +9,7 @@ Examples:
   baton status                   who generates, who works, where every message is
   baton top                      the same, live in the terminal
   baton web                      the same on a web page
+  baton pause; baton resume      stop for a while; see also drain
 
 Try `baton --help` for more, and `baton run --help` for the flags of a node.";
 
@@ -28,6 +29,8 @@ Examples:
       Take all failed messages. `baton errors` prints them and removes none.
   baton status --json | jq .generator.node
       Ask who generates.
+  baton drain --wait && upgrade && baton resume
+      Let every message end, and generate none meanwhile.
   baton -addr localhost:6379 -getErrors
   baton --host localhost --port 6379 --db 2 --getErrors
   baton --cleanTemp
@@ -54,7 +57,7 @@ Exit codes:
        balance, `server status` found no server, `getErrors` could not print everything
   2    the command line is wrong
   130  SIGINT ended it     } a node ends at once by the second signal; `getErrors` by the first,
-  143  SIGTERM ended it    } after it has removed what it printed";
+  143  SIGTERM ended it    } after it has removed what it printed, and `drain` by the first";
 
 /// Below `baton run --help`.
 pub(crate) const RUN: &str = "\
@@ -103,9 +106,10 @@ up to 1,000 messages that belong together.
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
 delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last), reclaimed (count,
-nodes), dropped (count of failed messages), redis (state, reason), handler_output (seq, text),
-source_output (text), warning (text), snapshot (role, published_per_s, processed_per_s, pending, claimed, delayed, errors) and
-stopped. Where the output took no more and lines were dropped, log_gap (lines) counts them.";
+nodes), dropped (count of failed messages), paused and resumed (part), redis (state, reason),
+handler_output (seq, text), source_output (text), warning (text), snapshot (role, published_per_s,
+processed_per_s, pending, claimed, delayed, errors) and stopped. Where the output took no more and
+lines were dropped, log_gap (lines) counts them.";
 
 /// Below `baton cron next --help`.
 pub(crate) const CRON_NEXT: &str = "\
@@ -122,6 +126,36 @@ due by either.
 Where clocks change: one time a day that does not exist is due at the end of the gap, and one that
 exists twice is due the first time. Of several times a day, those that do not exist are left out, and
 those that exist twice are due twice.";
+
+/// Below `baton pause --help`.
+pub(crate) const PAUSE: &str = "\
+Examples:
+  baton pause                  stop both: nothing is published, nothing is claimed
+  baton pause generator        let the workers empty the queue; see also `baton drain`
+  baton pause workers          keep messages in the queue, for instance while a database is away
+
+A paused generator keeps its lease, and a paused worker stays in line for it: takeovers work as ever.
+What a source makes meanwhile waits; ticks that are due meanwhile are missed ones, and --missed says
+what becomes of them. With workers paused the queue fills up to --max-pending. The fleet stays healthy:
+`status`, `top`, the page and the metric baton_paused show the pause.";
+
+/// Below `baton resume --help`.
+pub(crate) const RESUME: &str = "\
+Examples:
+  baton resume                 end every pause
+  baton resume workers         let the workers go on; the generator stays as it is";
+
+/// Below `baton drain --help`.
+pub(crate) const DRAIN: &str = "\
+Examples:
+  baton drain --wait && systemctl stop 'baton@*'
+  baton drain --wait && upgrade && baton resume generator
+
+It waits for delayed messages, too, however long their delays are. It says so if nothing can end: the
+workers are paused, or none is alive. Failed messages stay in the errors store.
+
+Exit codes: 0 every message has ended; 1 another client resumed the generator, or Redis failed;
+130 or 143 interrupted. The generator stays paused, unless another client resumed it.";
 
 /// Below `baton getErrors --help`.
 pub(crate) const GET_ERRORS: &str = "\

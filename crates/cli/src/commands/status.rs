@@ -4,8 +4,8 @@ mod table;
 
 use std::process::ExitCode;
 
-use baton::Target;
 use baton::inspect::{Snapshot, View};
+use baton::{Part, Target};
 use baton_protocol::text;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::shutdown::Shutdown;
 use crate::stdout::{Reader, Stdout};
 use crate::{client, json, runtime, stdout, target, terminal, watch};
 
-pub(crate) use table::table;
+pub(crate) use table::{duration, table};
 
 /// Moves the cursor to the upper left corner and clears the screen from there.
 const CLEAR: &str = "\x1b[H\x1b[J";
@@ -100,6 +100,10 @@ fn object(snapshot: &Snapshot) -> serde_json::Result<Value> {
     let mut object = serde_json::to_value(snapshot)?;
     let since = snapshot.generator.since_ms.and_then(text::moment);
     object["generator"]["since"] = since.into();
+    for part in Part::ALL {
+        let since = snapshot.paused.since_ms(part).and_then(text::moment);
+        object["paused"][format!("{}_since", part.as_str())] = since.into();
+    }
     object["next_due"] = snapshot.next_due_ms.and_then(text::moment).into();
     if let Some(nodes) = object["nodes"].as_array_mut() {
         for (node, status) in nodes.iter_mut().zip(&snapshot.nodes) {

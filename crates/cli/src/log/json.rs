@@ -91,6 +91,12 @@ fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
             nodes: nodes.into(),
         },
         Event::Dropped { count } => LogEvent::Dropped { count: *count },
+        Event::Paused { part } => LogEvent::Paused {
+            part: part.as_str().into(),
+        },
+        Event::Resumed { part } => LogEvent::Resumed {
+            part: part.as_str().into(),
+        },
         Event::Redis { up, reason } => LogEvent::Redis {
             state: match up {
                 true => RedisState::Regained,
@@ -167,6 +173,8 @@ mod tests {
                 r#"reclaimed","node":"n0de","count":1,"nodes":["k3v9x0a7qm"]}"#,
                 r#"reclaimed","node":"n0de","count":3,"nodes":["k3v9x0a7qm","b"]}"#,
                 r#"dropped","node":"n0de","count":500}"#,
+                r#"paused","node":"n0de","part":"generator"}"#,
+                r#"resumed","node":"n0de","part":"workers"}"#,
                 r#"redis","node":"n0de","state":"lost","reason":"connection refused"}"#,
                 r#"redis","node":"n0de","state":"regained"}"#,
                 r#"warning","node":"n0de","text":"cannot publish for now: OOM command not allowed"}"#,

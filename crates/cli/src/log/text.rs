@@ -140,6 +140,10 @@ impl Display for Words<'_> {
                     "dropped {count} failed {messages}, older than the fleet keeps them"
                 )
             }
+            Event::Paused { part } => {
+                write!(f, "is paused, by `baton pause {}`", part.as_str())
+            }
+            Event::Resumed { part } => write!(f, "goes on, by `baton resume {}`", part.as_str()),
             Event::Redis { up: true, .. } => f.write_str("regained Redis"),
             Event::Redis { up: false, reason } => {
                 let reason = reason.as_deref().unwrap_or("no answer");
@@ -217,6 +221,8 @@ mod tests {
                 "took back 1 message of dead worker k3v9x0a7qm",
                 "took back 3 messages of dead workers k3v9x0a7qm, b",
                 "dropped 500 failed messages, older than the fleet keeps them",
+                "is paused, by `baton pause generator`",
+                "goes on, by `baton resume workers`",
                 "lost Redis: connection refused",
                 "regained Redis",
                 "warning: cannot publish for now: OOM command not allowed",

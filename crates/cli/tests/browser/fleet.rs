@@ -1,5 +1,6 @@
 //! What the page shows of a fleet, and how soon.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use baton_processes::{Fleet, Told};
@@ -60,6 +61,52 @@ fn the_page_shows_the_fleet_without_an_error() {
     tab.wait_until(
         "a picture in each chart",
         "document.querySelectorAll('.charts canvas').length === 3",
+    );
+    assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn a_pause_is_on_the_page_until_it_ends_and_the_fleet_stays_well() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let server = server();
+    let _fleet = fleet_of(3, &server, "--interval 20ms --error-rate 0");
+    let page = Page::start(&server, &[]);
+    let tab = Tab::open(&browser, &page.url);
+    tab.wait_until(
+        "good health",
+        "document.querySelector('#health').dataset.state === 'well'",
+    );
+    assert_eq!(
+        tab.eval("document.querySelector('#paused').hidden"),
+        json!(true)
+    );
+    let baton = |args: &str| {
+        let mut command = baton_processes::command(Path::new(env!("CARGO_BIN_EXE_baton")));
+        command.args(["--redis", &server.url()]);
+        let output = command.args(args.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    baton("pause workers");
+    tab.wait_until(
+        "the pause of the workers",
+        "document.querySelector('#paused').textContent.startsWith('The workers are paused since ')",
+    );
+    baton("pause generator");
+    tab.wait_until(
+        "both pauses",
+        "/^The generator is paused since .*, the workers are paused since .* To go on: baton resume$/
+            .test(document.querySelector('#paused').textContent)",
+    );
+    assert_eq!(
+        tab.eval("document.querySelector('#health').dataset.state"),
+        json!("well")
+    );
+    baton("resume");
+    tab.wait_until(
+        "the end of the pause",
+        "document.querySelector('#paused').hidden",
     );
     assert_eq!(tab.errors(), Vec::<String>::new());
 }

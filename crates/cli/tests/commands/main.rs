@@ -24,6 +24,7 @@ mod node;
 mod old_spellings;
 mod outputs;
 mod passwords;
+mod pause;
 mod push;
 mod seeder;
 mod settle;

@@ -16,6 +16,7 @@ mod generator_works;
 mod handler_trouble;
 mod lanes;
 mod lost_data;
+mod pause;
 mod redis_refuses;
 mod redis_trouble;
 mod retention;

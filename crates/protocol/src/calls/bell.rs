@@ -64,7 +64,7 @@ impl Bell {
     /// Notes the answer to a claim that was sent after so many losses: an empty one has put the node
     /// into `idle`, unless its lane holds another claim.
     pub(super) fn claimed(&self, call: ClaimCall<'_>, claim: &Claim, losses: u64) {
-        if call.alone && *claim == Claim::Empty {
+        if call.alone && claim.is_nothing() {
             self.fall_asleep(losses);
         }
     }
@@ -84,7 +84,7 @@ impl Bell {
             self.lose();
         }
         match claim {
-            Claim::Empty => self.fall_asleep(self.losses()),
+            Claim::Empty | Claim::Paused => self.fall_asleep(self.losses()),
             Claim::Claimed { .. } if sleepers > 0 => self.fall_asleep(self.losses()),
             Claim::Claimed { .. } => self.lose(),
             Claim::Stale | Claim::Held { .. } => {}
@@ -183,7 +183,7 @@ impl BellTurn<'_> {
         };
         if !self.store.bell.is_idle() {
             let claim = self.store.claim(call).await;
-            if !matches!(claim, Ok(Claim::Empty)) {
+            if !claim.as_ref().is_ok_and(Claim::is_nothing) {
                 self.line.connection = Some(connection);
                 return claim;
             }

@@ -78,6 +78,8 @@ pub enum Claim {
     },
     /// No message waits that this call may claim.
     Empty,
+    /// An operator has paused the workers.
+    Paused,
     /// This claim's number was committed or given back before.
     Stale,
     /// The slot still has another claim.
@@ -85,6 +87,13 @@ pub enum Claim {
         /// The number of that claim.
         number: u64,
     },
+}
+
+impl Claim {
+    /// Whether the slot has no claim, and its node is idle unless the lane holds another one.
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Empty | Self::Paused)
+    }
 }
 
 /// The answer to an extend, for one claim.

@@ -10,7 +10,7 @@ use redis::Value;
 use super::answer::{array, bytes, number, string, strings, unexpected, worded};
 use super::{
     Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, Fence, GiveBack, PROTOCOL,
-    Publish, Reclaimed, Seal, Settled,
+    Paused, Publish, Reclaimed, Seal, Settled,
 };
 use crate::encoding::note::Note;
 use crate::encoding::pack::Range;
@@ -122,6 +122,7 @@ pub fn publish(answer: &Value) -> Result<Publish, Error> {
             node: string(call, node)?,
             epoch: number(call, epoch)?,
         }),
+        (b"paused", []) => Ok(Publish::Paused),
         (b"full", [open]) => Ok(Publish::Full {
             open: number(call, open)?,
         }),
@@ -149,9 +150,26 @@ pub fn claim(answer: &Value) -> Result<Claim, Error> {
             })
         }
         (b"empty", []) => Ok(Claim::Empty),
+        (b"paused", []) => Ok(Claim::Paused),
         (b"stale", []) => Ok(Claim::Stale),
         (b"held", [held]) => Ok(Claim::Held {
             number: number(call, held)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `pause`: what was paused before.
+pub fn pause(answer: &Value) -> Result<Paused, Error> {
+    let call = scripts::PAUSE.name;
+    let since = |value: &Value| match bytes(call, value)? {
+        b"" => Ok(None),
+        _ => number(call, value).map(Some),
+    };
+    match worded(call, answer)? {
+        (b"ok", [generator, workers]) => Ok(Paused {
+            generator_since_ms: since(generator)?,
+            workers_since_ms: since(workers)?,
         }),
         _ => Err(unexpected(call, answer)),
     }

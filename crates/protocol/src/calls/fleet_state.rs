@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Store, command, decode};
+use super::{Paused, Store, command, decode};
 use crate::{Error, FailedPreview, Takeover, scripts};
 
 /// Max ranges of a queue that a census counts one by one.
@@ -88,6 +88,8 @@ pub struct Census {
     pub counted: bool,
     /// Redis's clock in ms.
     pub now_ms: u64,
+    /// What is paused.
+    pub paused: Paused,
     /// Node → how many messages it has claimed.
     pub claimed_by: BTreeMap<String, u64>,
 }
@@ -218,7 +220,13 @@ impl Store {
         };
         [
             plain(&["TIME"]),
-            plain(&["HGET", &keys.fence, "last"]),
+            plain(&[
+                "HMGET",
+                &keys.fence,
+                "last",
+                "generator_paused",
+                "workers_paused",
+            ]),
             plain(&[
                 "HMGET",
                 &keys.stats,

@@ -13,6 +13,7 @@ mod errors_page;
 mod fleet_state;
 mod ledger;
 mod outcomes;
+mod pause;
 mod publish;
 mod reclaim;
 mod transaction;
@@ -25,6 +26,7 @@ pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};
 pub use fleet_state::{Census, FleetState, Lease, Roster, RosterEntry};
 pub use outcomes::Outcomes;
+pub use pause::{Part, Paused};
 pub use publish::{Fence, Publish, PublishCall, Seal};
 pub use reclaim::Reclaimed;
 

@@ -85,6 +85,8 @@ pub enum Publish {
         /// Its epoch.
         epoch: u64,
     },
+    /// Nothing written: an operator has paused the generator.
+    Paused,
     /// Nothing written: too many messages have not ended.
     Full {
         /// How many.

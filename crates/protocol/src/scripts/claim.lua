@@ -13,7 +13,7 @@
 --   9 idle        zset: idle node -> since when (ms)
 --   10 bell       prefix of the bells
 --   11 ledger     list of entries
---   12 fence      hash: born, the name of this data; node, the generator
+--   12 fence      hash: born, the name of this data; node, the generator; workers_paused
 --   13 errors_ids hash: last, free
 --   14 notes      hash: sequence number of a message that was tried before -> first and last reason
 -- ARGV
@@ -34,6 +34,7 @@
 --                   part of a large pack, the node reads that once for all its lanes; `born` tells
 --                   it from a pack of data that is lost
 --   {'empty'}       no message can be claimed now
+--   {'paused'}      an operator has paused the workers. What the slot holds is 'claimed' as ever
 --   {'stale'}       this number was committed or given back before
 --   {'held', number}  the slot holds the claim with that number
 -- Invariants
@@ -44,6 +45,7 @@
 --   come back; the message waits at the end of the queue, and a restart of the server starts that
 --   time again.
 --   What no script of ours wrote goes from the queue to the errors store, byte for byte.
+--   While the workers are paused, no message leaves the queue.
 --   A node whose claim finds nothing is idle from this step on, so the next message rings its bell. A
 --   lane that holds another claim will not sleep, and leaves its node as it is.
 --   A lane that slept and gets messages sleeps no more: its node stays idle only if another lane
@@ -84,12 +86,12 @@ local function wake_up(stays_idle)
   end
 end
 
--- The answer if no message can be claimed.
-local function empty()
+-- The answer if no message can be claimed: 'empty' or 'paused'.
+local function nothing(word)
   local sleeps = may_sleep()
   begin_writes(claims)
   if sleeps then redis.call('ZADD', idle, 'NX', now, node) end
-  return {'empty'}
+  return {word}
 end
 
 local stays_idle = sleepers ~= '' and sleepers ~= '0' and may_sleep()
@@ -118,11 +120,12 @@ if held then
   return answer
 end
 if ended and number <= tonumber(string.match(ended, '^(%d+) ') or '0') then return {'stale'} end
+if redis.call('HGET', fence, 'workers_paused') then return nothing('paused') end
 
 local postponed
 for _ = 1, MAX_HEADS do
   local head = redis.call('LINDEX', queue, 0)
-  if not head or head == postponed then return empty() end
+  if not head or head == postponed then return nothing('empty') end
   local pack, count, first, last, returns, field, tail = parse_range(head)
   local bytes = pack and pack_bytes(pack_key .. field) or 0
   local since, since_run_id, dead = 0, '', {}
@@ -170,6 +173,6 @@ for _ = 1, MAX_HEADS do
   end
 end
 -- There may be messages behind the heads that this call removed: another claim takes them.
-local answer = empty()
+local answer = nothing('empty')
 ring(idle, bell, prefix)
 return answer

@@ -1,7 +1,8 @@
 -- publish: appends one pack of consecutive messages to the queue, or refuses all of it.
 --
 -- KEYS
---   1 fence   hash: the node and epoch that may publish, the last sequence number, the cursor
+--   1 fence   hash: the node and epoch that may publish, the last sequence number, the cursor,
+--             generator_paused
 --   2 queue   list of ranges
 --   3 pack    string: where the pack is stored
 --   4 staged  string: where the generator put the pack, if it is large
@@ -27,10 +28,12 @@
 --                            its own
 --   {'gap', last}            the fleet's last number is lower than first - 1, or within the pack
 --   {'fenced', node, epoch}  another generator has sealed
+--   {'paused'}               an operator has paused the generator. What the fleet has is 'already'
 --   {'full', open}           backpressure: `open` messages have not ended
 --   {'missing'}              there is no staged pack: the generator sends it again
 -- Invariants
 --   Sequence numbers have no gap. Only the node and epoch of the fence publish.
+--   While the generator is paused, neither `last` nor the cursor changes.
 --   The fence's cursor is that of the pack that ends with its last number, or a later one before
 --   which the source had no messages.
 --   A full server refuses all of a pack: its staging, or here the first write of a small one.
@@ -39,7 +42,7 @@ local fence, queue, pack, staged, stats, idle, bell, ledger = unpack(KEYS)
 -- Most arguments stay texts: they are written as they came, and formatting a number is slow.
 local node, epoch, first, last, count, cursor, max_open, bytes, digest, presence = unpack(ARGV)
 
-local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last')
+local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'generator_paused')
 if fenced[1] ~= node or fenced[2] ~= epoch then
   return {'fenced', fenced[1] or '', fenced[2] or '0'}
 end
@@ -48,11 +51,13 @@ if count == '0' then
   -- The generator has published messages after this cursor, and theirs is newer.
   if tonumber(last) < fleet_last then return {'already', fenced[3]} end
   if tonumber(last) > fleet_last then return {'gap', fenced[3] or '0'} end
+  if fenced[4] then return {'paused'} end
   redis.call('HSET', fence, 'cursor', cursor)
   return {'ok'}
 end
 if tonumber(last) <= fleet_last then return {'already', fenced[3]} end
 if tonumber(first) ~= fleet_last + 1 then return {'gap', fenced[3] or '0'} end
+if fenced[4] then return {'paused'} end
 local counters = redis.call('HMGET', stats, 'done', 'failed', 'retried')
 local open = fleet_last + checked_count(stats, 'retried', counters[3])
   - checked_count(stats, 'done', counters[1]) - checked_count(stats, 'failed', counters[2])

@@ -23,6 +23,7 @@ mod foreign_values;
 mod give_back;
 mod lease;
 mod memory;
+mod pause;
 mod permissions;
 mod publish;
 mod reclaim;

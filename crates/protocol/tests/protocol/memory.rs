@@ -2,7 +2,7 @@
 
 use baton::{Effects, Error, Inspector};
 use baton_protocol::{
-    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Publish, Seal, Settle,
+    Beat, Claim, Commit, ErrorsClaim, ErrorsCommit, Extend, GiveBack, Part, Publish, Seal, Settle,
     Settled, Store,
 };
 
@@ -36,6 +36,10 @@ async fn with_full_memory_only_publish_is_refused() {
     limit_memory(&fleet, 1).await;
 
     publish_is_refused(&fleet, &g, 8).await;
+    let _ = g.pause(&Part::ALL).await.unwrap();
+    assert_eq!(w.claim(1, 1).await, Claim::Paused);
+    let before = g.resume(&Part::ALL).await.unwrap();
+    assert!(before.generator_since_ms.is_some() && before.workers_since_ms.is_some());
     g.preflight(false).await.unwrap();
     let snapshot = Inspector::over(g.clone()).snapshot().await.unwrap();
     assert!(snapshot.balanced && snapshot.counted, "{snapshot:?}");

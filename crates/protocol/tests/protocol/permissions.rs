@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use baton::{Effects, Error, Inspector};
-use baton_protocol::{Beat, Commit, CommitCall, Publish, Seal};
+use baton_protocol::{Beat, Commit, CommitCall, Part, Publish, Seal};
 
 use crate::support::{Fleet, Lane, beat, commit_call, publish};
 
@@ -125,6 +125,8 @@ async fn a_user_with_the_commands_of_the_scripts_and_the_fleet_s_keys_can_run_a_
     assert_eq!(w.take(1, 2).await, "m1 m2");
     assert_eq!(w.commit(1, 1..=2).await, Commit::Done);
     let _ = w.store.reclaim().await.unwrap();
+    let _ = w.store.pause(&Part::ALL).await.unwrap();
+    let _ = w.store.resume(&Part::ALL).await.unwrap();
     assert!(
         Inspector::over(w.store.clone())
             .snapshot()

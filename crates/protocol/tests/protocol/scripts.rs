@@ -2,8 +2,8 @@
 
 use baton::Inspector;
 use baton_protocol::{
-    Beat, Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Publish, Seal, Settle,
-    Settled,
+    Beat, Commit, ErrorsClaim, ErrorsCommit, Extend, Failure, GiveBack, Part, Publish, Seal,
+    Settle, Settled,
 };
 
 use crate::support::{Fleet, beat, failed, publish, settle_all};
@@ -25,6 +25,10 @@ async fn every_call_works_after_the_scripts_were_flushed() {
     assert_eq!(publish(&g, 1, 5).await, Publish::Ok);
     flush().await;
     assert_eq!(publish(&g, 1, 5).await, Publish::Already { last: 5 });
+    flush().await;
+    let _ = g.pause(&Part::ALL).await.unwrap();
+    flush().await;
+    let _ = g.resume(&Part::ALL).await.unwrap();
     flush().await;
     assert_eq!(w.take(1, 3).await, "m1 m2 m3");
     flush().await;

@@ -2,8 +2,8 @@
 
 use baton::{Effects, Error, Inspector};
 use baton_protocol::{
-    ClaimCall, Commit, CommitCall, Delay, Digest, Failure, Publish, PublishCall, Settle, Settled,
-    Store, Wanted,
+    ClaimCall, Commit, CommitCall, Delay, Digest, Failure, Part, Publish, PublishCall, Settle,
+    Settled, Store, Wanted,
 };
 
 use crate::support::{
@@ -115,6 +115,13 @@ async fn seal_refuses_a_spoilt_key_and_writes_nothing() {
 }
 
 #[tokio::test]
+async fn pause_and_resume_refuse_a_spoilt_key_and_write_nothing() {
+    let keys = "fence queue idle";
+    refuses(keys, async |busy| busy.g.pause(&Part::ALL).await.map(drop)).await;
+    refuses(keys, async |busy| busy.g.resume(&Part::ALL).await.map(drop)).await;
+}
+
+#[tokio::test]
 async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
     let keys = "fence queue stats idle ledger";
     refuses(keys, async |busy| {
@@ -130,7 +137,7 @@ async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn claim_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "queue claims deadlines workers idle";
+    let keys = "queue claims deadlines workers idle fence";
     refuses(keys, async |busy| {
         let lane = busy.w.sibling(7);
         lane.store

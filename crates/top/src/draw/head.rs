@@ -75,7 +75,10 @@ fn generator(app: &App) -> Line<'static> {
         true => Style::new(),
         false => palette.faint(),
     };
-    spans.push(Span::raw(format!("{per_s} msg/s ")));
+    spans.push(match snapshot.paused.generator_since_ms {
+        Some(_) => Span::styled("paused ", palette.warning()),
+        None => Span::raw(format!("{per_s} msg/s ")),
+    });
     spans.push(Span::styled(track(app), style));
     Line::from(spans)
 }
@@ -105,16 +108,14 @@ fn last_takeover(app: &App) -> (String, Style) {
     }
 }
 
-/// The first trouble, or the first warning, or that the fleet is well. A handler that cannot work
-/// is a warning: the fleet may go on without it.
+/// The first trouble, or the first warning, or that the fleet is well. A pause is a warning, and so is a
+/// handler that cannot work: the fleet may go on without it.
 fn health(app: &App, cells: usize) -> Line<'static> {
     let troubles = &app.view.health.troubles;
-    let warnings: Vec<&String> = app
-        .snapshot()
-        .map_or(vec![], |snapshot| warnings(snapshot).collect());
+    let warnings = app.snapshot().map_or(vec![], |snapshot| warnings(snapshot));
     let (sign, first, style) = match (troubles.first(), warnings.first()) {
         (Some(trouble), _) => ("✗", trouble, app.palette.bad()),
-        (None, Some(&warning)) => ("!", warning, app.palette.warning()),
+        (None, Some(warning)) => ("!", warning, app.palette.warning()),
         (None, None) => return Line::styled("✓ the fleet is well", app.palette.good()),
     };
     let others = troubles.len() + warnings.len() - 1;

@@ -19,7 +19,8 @@ const BEFORE_SPARKLINE: u16 = 9 + 13 + 8 + 3;
 struct Metric {
     name: &'static str,
     now: String,
-    /// Its rate; of the delayed messages, when the first one is due.
+    /// Its rate; of the pending messages, that the workers are paused; of the delayed ones, when the
+    /// first is due.
     beside: String,
     /// The value of a point, scaled so that small values do not all round to 0.
     history: fn(&Point) -> f64,
@@ -107,7 +108,13 @@ fn metrics(app: &App, snapshot: &Snapshot) -> Vec<Metric> {
             |p| p.failed_per_s * 10.0,
             failing,
         ),
-        level("pending", thousands(snapshot.pending), |p| p.pending as f64),
+        Metric {
+            beside: match snapshot.paused.workers_since_ms {
+                Some(_) => "paused".to_owned(),
+                None => String::new(),
+            },
+            ..level("pending", thousands(snapshot.pending), |p| p.pending as f64)
+        },
         level("claimed", thousands(snapshot.claimed), |p| p.claimed as f64),
         Metric {
             beside: next_due(app, snapshot),

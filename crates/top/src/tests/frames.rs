@@ -161,6 +161,20 @@ fn a_handler_that_cannot_work_is_a_warning() {
 }
 
 #[test]
+fn a_pause_is_on_the_screen_and_the_fleet_is_well() {
+    let mut paused = snapshot();
+    paused.paused.generator_since_ms = Some(NOW_MS - 65_000);
+    let mut app = app_of(view(paused.clone()));
+    assert_frame("paused_generator", &mut app, 80, 24);
+    paused.paused.workers_since_ms = Some(NOW_MS - 4_200);
+    paused.warnings = vec!["appendonly is off".to_owned()];
+    let mut app = app_of(view(paused));
+    assert_frame("paused", &mut app, 80, 24);
+    press(&mut app, KeyCode::Char('!'));
+    assert_frame("paused_in_full", &mut app, 80, 24);
+}
+
+#[test]
 fn the_screen_says_what_is_wrong() {
     let mut wrong = snapshot();
     wrong.balanced = false;

@@ -5,6 +5,7 @@ mod nodes;
 
 use std::time::{Duration, Instant};
 
+use baton::Part;
 use baton::inspect::{Counters, NodeRole, Snapshot, View};
 
 use exposition::{Exposition, labels};
@@ -153,6 +154,15 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
     ] {
         out.gauge(name, help, [(fleet, value)]);
     }
+    let paused = Part::ALL.map(|part| {
+        let labels = labels(&[("fleet", &snapshot.fleet), ("part", part.as_str())]);
+        (labels, u8::from(snapshot.paused.since_ms(part).is_some()))
+    });
+    out.gauge(
+        "baton_paused",
+        "Whether an operator has paused the generator, or the workers.",
+        paused,
+    );
     if let Some(due_ms) = snapshot.next_due_ms {
         let until_due_s = (due_ms as f64 - snapshot.now_ms as f64) / 1000.0;
         out.gauge(
@@ -315,6 +325,19 @@ mod tests {
         assert_eq!(lines_at(&view, 0), first);
         let text = exposition(&view, None);
         assert_eq!(lines(&text, &names), ["baton_up{fleet=\"f\"} 0"]);
+    }
+
+    #[test]
+    fn each_part_of_a_fleet_is_paused_or_not() {
+        let mut paused = snapshot(Vec::new());
+        paused.paused.workers_since_ms = Some(0);
+        assert_eq!(
+            lines(&exposition(&view(paused), None), &["baton_paused"]),
+            [
+                "baton_paused{fleet=\"f\",part=\"generator\"} 0",
+                "baton_paused{fleet=\"f\",part=\"workers\"} 1",
+            ]
+        );
     }
 
     #[test]

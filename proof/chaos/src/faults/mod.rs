@@ -11,6 +11,7 @@ mod log;
 mod memory;
 mod namespace;
 mod operator;
+mod operator_pause;
 mod pause;
 mod proxy;
 mod push;
@@ -74,6 +75,7 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::PauseGenerator => Box::new(pause::Pause::new(pause::Whom::Generator, rng)),
         Kind::PauseWorker => Box::new(pause::Pause::new(pause::Whom::Worker, rng)),
         Kind::PauseAll => Box::new(pause::Pause::new(pause::Whom::All, rng)),
+        Kind::OperatorPause => Box::new(operator_pause::OperatorPause::new(rng)),
         Kind::StopGenerator => Box::new(stop::Ask::new(true, rng)),
         Kind::StopWorker => Box::new(stop::Ask::new(false, rng)),
         Kind::Drain => Box::new(drain::Drain::default()),

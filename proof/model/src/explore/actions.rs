@@ -78,12 +78,25 @@ pub enum Action {
     WaitDue,
     /// The clock is set a day ahead, or back.
     JumpDay(Ms),
+    /// An operator pauses a part of the fleet.
+    Pause(Part),
+    /// An operator ends the pause of a part.
+    Resume(Part),
     /// The replica catches up.
     Replicate,
     /// The replica takes over.
     Failover,
     /// The server restarts with its data.
     Restart,
+}
+
+/// A part of the fleet that an operator can pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The generator.
+    Generator,
+    /// The workers.
+    Workers,
 }
 
 impl World {
@@ -94,6 +107,7 @@ impl World {
             self.node_actions(scenario, node, client, actions);
         }
         self.server_actions(actions);
+        self.operator_actions(scenario, actions);
     }
 
     /// What can happen to the calls on the wire.
@@ -293,6 +307,21 @@ impl World {
                 // A replica never goes back; the failover loses what it lacks.
                 None => actions.push(Action::Replicate),
                 Some(_) => actions.push(Action::Failover),
+            }
+        }
+    }
+
+    fn operator_actions(&self, scenario: &Scenario, actions: &mut Vec<Action>) {
+        let paused = &self.redis.fence.paused;
+        let parts = [
+            (Part::Generator, scenario.generators, paused.generator),
+            (Part::Workers, scenario.workers, paused.workers),
+        ];
+        for (part, nodes, since) in parts {
+            match since {
+                Some(_) => actions.push(Action::Resume(part)),
+                None if nodes > 0 && self.faults.pauses > 0 => actions.push(Action::Pause(part)),
+                None => {}
             }
         }
     }

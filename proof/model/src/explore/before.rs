@@ -98,6 +98,11 @@ impl Before {
         events
     }
 
+    /// Whether a claim left the queue as it was.
+    pub(super) fn left_queue(&self, after: &State) -> bool {
+        after.waiting().eq(self.waiting.iter().copied())
+    }
+
     /// Whether enough processes died with a message to make it poison.
     pub(super) fn killed_enough(&self, seq: Seq) -> bool {
         let mut ranges = self.waiting.iter();

@@ -64,6 +64,11 @@ impl Model for Explored {
                 "attempts are counted, and noted until the message ends",
                 |_, world: &World| world.attempts_known(),
             ),
+            Property::always("only an operator ends a pause", |_, world: &World| {
+                let paused = &world.redis.fence.paused;
+                let paused = (paused.generator.is_some(), paused.workers.is_some());
+                world.history.paused == paused
+            }),
             Property::always(
                 "the cursor belongs to the pack that ends with the last number",
                 |_, world: &World| {
@@ -121,6 +126,27 @@ impl Explored {
             CURSOR_ALONE
         );
         sometimes!(faults.declines > 0, "the lease is given up", GIVEN_UP);
+        let pauses = faults.pauses > 0;
+        sometimes!(
+            pauses && generates,
+            "a paused generator is refused",
+            PAUSED_PUBLISH
+        );
+        sometimes!(
+            pauses && scenario.generators > 1,
+            "a successor is paused, too",
+            PAUSED_TAKEOVER
+        );
+        sometimes!(
+            pauses && works,
+            "a paused worker gets nothing",
+            PAUSED_CLAIM
+        );
+        sometimes!(
+            pauses && works,
+            "a message ends while the workers are paused",
+            PAUSED_END
+        );
         sometimes!(expires, "lost", LOST);
         sometimes!(generates && scenario.max_open < scenario.rows, "full", FULL);
         sometimes!(

@@ -41,6 +41,10 @@ impl Events {
     pub(super) const REOPENED: Self = Self(1 << 25);
     pub(super) const CURSOR_ALONE: Self = Self(1 << 26);
     pub(super) const GIVEN_UP: Self = Self(1 << 27);
+    pub(super) const PAUSED_PUBLISH: Self = Self(1 << 28);
+    pub(super) const PAUSED_CLAIM: Self = Self(1 << 29);
+    pub(super) const PAUSED_TAKEOVER: Self = Self(1 << 30);
+    pub(super) const PAUSED_END: Self = Self(1 << 31);
 
     pub(super) fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -65,6 +69,22 @@ impl std::hash::Hash for Events {
 }
 
 impl World {
+    /// The event of a call while a part of the fleet is paused.
+    pub(super) fn event_of_pause(&self, call: &Call, reply: &Reply) -> Events {
+        let paused = &self.redis.fence.paused;
+        match (call, reply) {
+            (Call::Publish { .. }, Reply::Paused) => Events::PAUSED_PUBLISH,
+            (Call::Claim { .. }, Reply::Paused) => Events::PAUSED_CLAIM,
+            (Call::Seal { epoch, .. }, Reply::Sealed { .. })
+                if paused.generator.is_some() && *epoch > 1 =>
+            {
+                Events::PAUSED_TAKEOVER
+            }
+            (Call::Commit { .. }, Reply::Done) if paused.workers.is_some() => Events::PAUSED_END,
+            _ => Events::default(),
+        }
+    }
+
     /// The event of a call and its answer.
     pub(super) fn event_of(&self, call: &Call, reply: &Reply) -> Events {
         match (call, reply) {

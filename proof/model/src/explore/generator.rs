@@ -55,7 +55,8 @@ impl Prepared {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Answer {
     Accepted,
-    Full,
+    /// The queue is full, or the generator is paused: it sends the pack again later.
+    Waits,
     Missing,
     Gap {
         last: Seq,
@@ -138,8 +139,11 @@ impl Publishing {
         };
         CallState::Answered(match reply {
             Reply::Published => Answer::Accepted,
-            // Every number before the next one was sent.
-            Reply::AlreadyPublished { last } if prepared.maybe_there && *last < self.next => {
+            // Every number before the next one was sent. A cursor alone need not be there: a pack
+            // behind it brought a later one.
+            Reply::AlreadyPublished { last }
+                if (prepared.maybe_there || prepared.texts.is_empty()) && *last < self.next =>
+            {
                 Answer::Accepted
             }
             Reply::AlreadyPublished { .. } => Answer::Foreign,
@@ -147,7 +151,7 @@ impl Publishing {
             Reply::Gap { last } => Answer::Gap { last: *last },
             Reply::Fenced { epoch, .. } => Answer::Fenced { epoch: *epoch },
             Reply::Missing => Answer::Missing,
-            _ => Answer::Full,
+            _ => Answer::Waits,
         })
     }
 
@@ -399,7 +403,7 @@ impl World {
             prepared.is_staged = prepared.stage.is_some()
                 && matches!(
                     state,
-                    CallState::Answered(Answer::Full | Answer::Gap { .. })
+                    CallState::Answered(Answer::Waits | Answer::Gap { .. })
                 );
             if state == CallState::ReplyLost && flaw == Some(Flaw::RetryUnderNewNumber) {
                 prepared.first = publishing.next;

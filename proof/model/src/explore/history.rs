@@ -74,6 +74,10 @@ pub enum Violation {
     BlamedTheLiving,
     /// A node that may not generate has the lease after its beat.
     HeldByDecliner,
+    /// Redis accepted messages, or a cursor, of a paused generator.
+    PublishedWhilePaused,
+    /// A message left the queue while the workers were paused.
+    ClaimedWhilePaused,
 }
 
 /// All messages, and the first violation.
@@ -83,6 +87,8 @@ pub struct History {
     pub messages: Vec<Message>,
     /// Claims that their workers reported as lost.
     pub lost_claims: Vec<(Slot, u64)>,
+    /// Whether an operator has paused the generator, and the workers.
+    pub paused: (bool, bool),
     /// The first violation.
     pub violation: Option<Violation>,
 }
@@ -110,6 +116,7 @@ impl History {
         after: &State,
         texts: &[Text],
     ) {
+        self.witness_pause(before, call, reply, after);
         match (call, reply) {
             (
                 Call::Beat {
@@ -171,6 +178,32 @@ impl History {
                         Settled::Missing | Settled::Unfit => {}
                     }
                 }
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes what is paused, and that nothing was published or claimed meanwhile.
+    fn witness_pause(&mut self, before: &Before, call: &Call, reply: &Reply, after: &State) {
+        let (generator, workers) = &mut self.paused;
+        match call {
+            Call::Pause {
+                resume,
+                generator: of_generator,
+                workers: of_workers,
+            } => {
+                if *of_generator {
+                    *generator = !resume;
+                }
+                if *of_workers {
+                    *workers = !resume;
+                }
+            }
+            Call::Publish { .. } if *generator && *reply == Reply::Published => {
+                self.note(Violation::PublishedWhilePaused);
+            }
+            Call::Claim { .. } if *workers && !before.left_queue(after) => {
+                self.note(Violation::ClaimedWhilePaused);
             }
             _ => {}
         }

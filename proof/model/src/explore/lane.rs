@@ -327,7 +327,7 @@ fn lane_reply(reply: &Reply, redis: &State) -> LaneReply {
         Reply::Claimed { range, pack, .. } => {
             LaneReply::Claimed(HeldClaim::new(*range, pack.as_ref(), redis))
         }
-        Reply::Empty => LaneReply::Empty,
+        Reply::Empty | Reply::Paused => LaneReply::Empty,
         Reply::Stale => LaneReply::Stale,
         Reply::Held { number } => LaneReply::HasClaim(*number),
         Reply::Done | Reply::Already => LaneReply::Ended(true),

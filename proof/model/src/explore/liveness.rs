@@ -5,7 +5,7 @@ use super::drain::Drain;
 use super::generator::Generator;
 use super::held_claim::Outcomes;
 use super::lane::LaneState;
-use super::{Client, Scenario, TTL, World};
+use super::{Client, Part, Scenario, TTL, World};
 use crate::state::Node;
 
 /// Turns within which every message must end.
@@ -18,6 +18,9 @@ impl World {
     pub(super) fn everything_ends(&self, scenario: &Scenario) -> bool {
         let mut world = self.clone();
         world.faults = super::Faults::default();
+        for part in [Part::Generator, Part::Workers] {
+            world.pause(part, true);
+        }
         // One more node, in case all others are dead.
         world.nodes.push(Client::default());
         let fresh = (world.nodes.len() - 1) as Node;

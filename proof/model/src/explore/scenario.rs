@@ -72,6 +72,8 @@ pub struct Faults {
     pub declines: u8,
     /// A source finds no row, and only its cursor is stored.
     pub empty_batches: u8,
+    /// An operator pauses the generator or the workers. The pause may end at any time.
+    pub pauses: u8,
     /// A pack and its publish do not arrive together: the server refuses to stage the pack, or the
     /// publish comes later.
     pub splits: u8,
@@ -101,6 +103,7 @@ impl Faults {
         source_failures: 0,
         declines: 0,
         empty_batches: 0,
+        pauses: 0,
         splits: 0,
         expiries: 0,
         give_backs: 0,

@@ -1,6 +1,6 @@
 //! What each action does to the world.
 
-use super::actions::Action;
+use super::actions::{Action, Part};
 use super::drain::Drain;
 use super::{Client, Events, World};
 use crate::call::{Call, Sampled, Staging};
@@ -49,6 +49,8 @@ impl World {
             Action::JumpClock(by) | Action::JumpDay(by) => self.now += by,
             Action::WaitLong => self.now += VERDICT_MS,
             Action::WaitDue => self.now = self.next_due().unwrap_or(self.now),
+            Action::Pause(part) => self.pause(part, false),
+            Action::Resume(part) => self.pause(part, true),
             Action::Replicate => {
                 self.replica = Some(Box::new((self.redis.clone(), self.history.clone())));
             }
@@ -85,6 +87,7 @@ impl World {
                 &mut faults.give_backs
             }
             Action::Settle(..) => &mut faults.settles,
+            Action::Pause(_) => &mut faults.pauses,
             Action::Crash(_) => &mut faults.crashes,
             Action::Disconnect(node) if !client(node).dead => &mut faults.disconnects,
             Action::JumpClock(_) => &mut faults.clock_jumps,
@@ -147,6 +150,17 @@ impl World {
             max_claims: 64,
             max_due: 64,
             sampled: Sampled::default(),
+        };
+        self.execute(&call, &[]);
+    }
+
+    /// An operator pauses a part of the fleet, or lets it go on. A call that is late is the same as a
+    /// later one.
+    pub(super) fn pause(&mut self, part: Part, resume: bool) {
+        let call = Call::Pause {
+            resume,
+            generator: part == Part::Generator,
+            workers: part == Part::Workers,
         };
         self.execute(&call, &[]);
     }

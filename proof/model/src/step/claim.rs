@@ -41,6 +41,10 @@ impl Script<'_> {
         if let Some(reply) = self.known_claim(call) {
             return reply;
         }
+        if self.state.fence.paused.workers.is_some() && !self.has(Flaw::ClaimWhilePaused) {
+            self.fall_asleep(slot.node, alone);
+            return Reply::Paused;
+        }
         let mut postponed = None;
         for _ in 0..MAX_ENTRIES {
             let head = self.state.queue.first().copied();

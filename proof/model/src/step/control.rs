@@ -1,9 +1,9 @@
-//! Leave, free, seal and census.
+//! Leave, free, seal, pause and census.
 
 use super::Script;
 use crate::call::Reply;
 use crate::flaw::Flaw;
-use crate::state::{Entry, Lease, Node, Range};
+use crate::state::{Entry, Lease, Ms, Node, Paused, Range};
 
 impl Script<'_> {
     pub(super) fn leave(&mut self, node: Node) -> Reply {
@@ -41,6 +41,7 @@ impl Script<'_> {
         let waits = !self.state.queue.is_empty();
         let same_node = self.state.fence.node == Some(node) || self.has(Flaw::EpochOnlyFence);
         let forgets = self.has(Flaw::SealForgetsCursor);
+        let ends_pause = self.has(Flaw::SealEndsPause);
         let fence = &mut self.state.fence;
         if fence.epoch > epoch || (fence.epoch == epoch && !same_node) {
             return Reply::Fenced {
@@ -51,6 +52,9 @@ impl Script<'_> {
         fence.node = Some(node);
         fence.epoch = epoch;
         fence.born = true;
+        if ends_pause {
+            fence.paused.generator = None;
+        }
         let reply = Reply::Sealed {
             last: fence.last,
             cursor: if forgets { 0 } else { fence.cursor },
@@ -60,6 +64,24 @@ impl Script<'_> {
             self.ring();
         }
         reply
+    }
+
+    pub(super) fn pause(&mut self, resume: bool, generator: bool, workers: bool) -> Reply {
+        let now = self.now;
+        let then = |is_meant: bool, since: Option<Ms>| match (is_meant, resume) {
+            (false, _) => since,
+            (true, false) => since.or(Some(now)),
+            (true, true) => None,
+        };
+        let before = self.state.fence.paused;
+        self.state.fence.paused = Paused {
+            generator: then(generator, before.generator),
+            workers: then(workers, before.workers),
+        };
+        if resume && workers && !self.state.queue.is_empty() {
+            self.ring();
+        }
+        Reply::WasPaused(before)
     }
 
     pub(super) fn census(&self) -> Reply {
@@ -79,6 +101,7 @@ impl Script<'_> {
             foreign: state.foreign,
             retried: state.retried,
             dropped: state.dropped,
+            paused: state.fence.paused,
         }
     }
 }

@@ -105,10 +105,11 @@ impl Script<'_> {
         }
         if count == 0 {
             let last = fence.last;
+            let is_paused = fence.paused.generator.is_some() && !self.has(Flaw::CursorWhilePaused);
             return match call.first.cmp(&(last + 1)) {
                 Ordering::Less if self.has(Flaw::CursorGoesBack) => None,
                 Ordering::Less => Some(Reply::AlreadyPublished { last }),
-                Ordering::Equal => None,
+                Ordering::Equal => is_paused.then_some(Reply::Paused),
                 Ordering::Greater => Some(Reply::Gap { last }),
             };
         }
@@ -117,6 +118,9 @@ impl Script<'_> {
         }
         if call.first != fence.last + 1 && !self.has(Flaw::NumbersWithHoles) {
             return Some(Reply::Gap { last: fence.last });
+        }
+        if fence.paused.generator.is_some() && !self.has(Flaw::PublishWhilePaused) {
+            return Some(Reply::Paused);
         }
         let accepted = fence.last + self.state.retried;
         let open = accepted.saturating_sub(self.state.done + self.state.failed);

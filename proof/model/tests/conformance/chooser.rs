@@ -236,6 +236,7 @@ impl Chooser<'_> {
                 }
             }
             Verb::Free => Call::Free,
+            Verb::Pause => self.pause(),
             Verb::ErrorsClaim => self.errors_claim(),
             Verb::ErrorsCommit => self.errors_commit(),
             Verb::Settle => self.settle(),
@@ -256,6 +257,7 @@ impl Chooser<'_> {
             Call::Extend { .. }
             | Call::Reclaim { .. }
             | Call::Free
+            | Call::Pause { .. }
             | Call::Settle { .. }
             | Call::Census => first_present,
         };

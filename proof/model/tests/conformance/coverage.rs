@@ -7,7 +7,7 @@ use baton_model::call::{Call, Reply};
 use baton_model::state::{Entry, Ms, State};
 
 /// Every answer that every script can give, and some of them for a rare reason.
-const ALL: [&str; 64] = [
+const ALL: [&str; 72] = [
     "Beat Generator",
     "Beat Worker",
     "Beat Worker that declines a free lease",
@@ -23,6 +23,8 @@ const ALL: [&str; 64] = [
     "Claim Empty with a suspect left",
     "Claim Empty with all postponed",
     "Claim Held",
+    "Claim Paused",
+    "Claim Paused with messages waiting",
     "Claim Stale",
     "Claim of poison tried before",
     "Commit Already",
@@ -52,11 +54,16 @@ const ALL: [&str; 64] = [
     "GiveBack Lost",
     "Leave Left",
     "Leave Left with the lease",
+    "Pause WasPaused",
+    "Pause WasPaused again",
+    "Pause WasPaused and goes on",
     "Publish AlreadyPublished",
     "Publish Fenced",
     "Publish Full",
     "Publish Gap",
     "Publish Missing",
+    "Publish Paused",
+    "Publish Paused of a cursor alone",
     "Publish Published",
     "Publish Published of a cursor alone",
     "Publish Published of a pack staged before",
@@ -67,6 +74,7 @@ const ALL: [&str; 64] = [
     "Reclaim Reclaimed with a message woken",
     "Seal Fenced",
     "Seal Sealed",
+    "Seal Sealed while paused",
     "Settle Settled Dropped",
     "Settle Settled Missing",
     "Settle Settled Retried",
@@ -128,6 +136,23 @@ impl Coverage {
                 Call::Claim { .. } => note(" with all postponed"),
                 _ => {}
             },
+            Reply::Paused => match call {
+                Call::Publish { texts, .. } if texts.is_empty() => note(" of a cursor alone"),
+                Call::Claim { .. } if !after.queue.is_empty() => note(" with messages waiting"),
+                _ => {}
+            },
+            Reply::WasPaused(paused) => {
+                let now = after.fence.paused;
+                let ends = |was: Option<Ms>, is: Option<Ms>| was.is_some() && is.is_none();
+                if ends(paused.generator, now.generator) || ends(paused.workers, now.workers) {
+                    note(" and goes on");
+                } else if paused.generator.is_some() && *paused == now {
+                    note(" again");
+                }
+            }
+            Reply::Sealed { .. } if after.fence.paused.generator.is_some() => {
+                note(" while paused");
+            }
             Reply::Freed { holder: Some(_) } => note(" from the dead"),
             Reply::Records(records) => {
                 let reasons = records.iter().map(|(_, record)| record.reason);

@@ -123,7 +123,7 @@ pub(crate) fn apply(event: &Event, state: &mut State, at: Ms) {
 }
 
 /// Moves all stored times back, which is the same as moving the clock on. The times of takeovers
-/// stay: nothing depends on them.
+/// and pauses stay: nothing depends on them.
 fn shift(state: &mut State, by: Ms) {
     if state.lease.node.is_some() {
         state.lease.until -= by;

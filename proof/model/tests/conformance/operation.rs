@@ -18,6 +18,7 @@ const PICKS: usize = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Census,
+    Pause,
     Seal,
     Publish,
     Claim,
@@ -50,8 +51,9 @@ pub(crate) enum Verb {
 
 /// How often each verb is drawn, in a sequence about messages and in one about nodes. Shrinking
 /// replaces verbs by earlier ones of this list.
-const WEIGHTS: [(Verb, [usize; 2]); 29] = [
+const WEIGHTS: [(Verb, [usize; 2]); 30] = [
     (Verb::Census, [3, 0]),
+    (Verb::Pause, [6, 1]),
     (Verb::Seal, [5, 3]),
     (Verb::Publish, [14, 2]),
     (Verb::Claim, [22, 4]),

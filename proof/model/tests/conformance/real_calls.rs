@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use baton::Effects;
 use baton_model::call::{self, Call, Effect, Reply, Staging};
-use baton_model::state::{Ms, Node};
+use baton_model::state::{Ms, Node, Paused};
 use baton_protocol::{
     Beat, BeatCall, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim,
-    ErrorsCommit, Extend, Failure, GiveBack, Publish, PublishCall, Reclaimed, Seal, Settle,
+    ErrorsCommit, Extend, Failure, GiveBack, Part, Publish, PublishCall, Reclaimed, Seal, Settle,
     Settled, Store, Wanted,
 };
 
@@ -119,6 +119,20 @@ impl RealFleet {
                 }
             }
             Call::Settle { retry, records } => settle(store, *retry, records).await?,
+            Call::Pause {
+                resume,
+                generator,
+                workers,
+            } => {
+                let parts = [(Part::Generator, generator), (Part::Workers, workers)];
+                let parts = parts.into_iter().filter(|(_, is_meant)| **is_meant);
+                let parts: Vec<Part> = parts.map(|(part, _)| part).collect();
+                let before = match resume {
+                    true => store.resume(&parts).await?,
+                    false => store.pause(&parts).await?,
+                };
+                Reply::WasPaused(paused(before))
+            }
             Call::Census => counted(&store.census().await?)?,
         })
     }
@@ -280,9 +294,18 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
         Publish::Already { last } => Reply::AlreadyPublished { last },
         Publish::Gap { last } => Reply::Gap { last },
         Publish::Fenced { node, epoch } => fenced(&node, epoch)?,
+        Publish::Paused => Reply::Paused,
         Publish::Full { open: count } => Reply::Full { count },
         Publish::Missing => Reply::Missing,
     })
+}
+
+fn paused(paused: baton_protocol::Paused) -> Paused {
+    let since = |part| paused.since_ms(part).map(|ms| ms as Ms);
+    Paused {
+        generator: since(Part::Generator),
+        workers: since(Part::Workers),
+    }
 }
 
 async fn claim(store: &Store, claim: Claim) -> Result<Reply, SequenceError> {
@@ -302,6 +325,7 @@ async fn claim(store: &Store, claim: Claim) -> Result<Reply, SequenceError> {
             }
         }
         Claim::Empty => Reply::Empty,
+        Claim::Paused => Reply::Paused,
         Claim::Stale => Reply::Stale,
         Claim::Held { number } => Reply::Held { number },
     })
@@ -416,5 +440,6 @@ fn counted(census: &Census) -> Result<Reply, SequenceError> {
         foreign: census.foreign,
         retried: census.retried,
         dropped: census.dropped,
+        paused: paused(census.paused),
     })
 }

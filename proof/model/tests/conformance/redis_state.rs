@@ -6,8 +6,8 @@
 mod values;
 
 use baton_model::state::{
-    Body, Claim, EndedClaim, Entry, Fence, How, Lease, LedgerEntry, Ms, Node, Note, Pack, RunId,
-    Slot, State, Takeover,
+    Body, Claim, EndedClaim, Entry, Fence, How, Lease, LedgerEntry, Ms, Node, Note, Pack, Paused,
+    RunId, Slot, State, Takeover,
 };
 use baton_protocol::{Entry as StoredEntry, Keys};
 
@@ -287,14 +287,26 @@ fn takeover(value: &Value) -> Result<Takeover, String> {
 }
 
 fn read_fence(hash: &Value) -> Result<Fence, String> {
-    let names = ["node", "epoch", "last", "cursor", "born"];
-    let [node, epoch, last, cursor, born] = fields("fence", hash, names)?;
+    let names = [
+        "node",
+        "epoch",
+        "last",
+        "cursor",
+        "born",
+        "generator_paused",
+        "workers_paused",
+    ];
+    let [node, epoch, last, cursor, born, generator, workers] = fields("fence", hash, names)?;
     Ok(Fence {
         node: node.map(node_of).transpose()?,
         epoch: epoch.map_or(Ok(0), number)?,
         last: last.map_or(Ok(0), number)?,
         cursor: cursor.map_or(Ok(0), number)?,
         born: born.is_some(),
+        paused: Paused {
+            generator: generator.map(time_of).transpose()?,
+            workers: workers.map(time_of).transpose()?,
+        },
     })
 }
 

@@ -160,7 +160,7 @@ async fn work(store: Store, ends: mpsc::UnboundedSender<u64>) -> Result<()> {
     let mut claim = store.claim(call(&slot, number)).await?;
     loop {
         claim = match claim {
-            Claim::Empty => {
+            Claim::Empty | Claim::Paused => {
                 let turn = store.bell_turn().await;
                 turn.wait_and_claim(call(&slot, number)).await?
             }

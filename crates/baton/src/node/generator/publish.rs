@@ -11,11 +11,14 @@ use super::{End, Reign, warned_lately};
 use crate::node::context::Context;
 use crate::node::outbox::{Outbox, Prepared};
 use crate::node::warning::Warning;
-use crate::{Error, Event};
+use crate::{Error, Event, Part};
 
 /// Pauses of a generator whose queue is full: the first, and the longest.
 pub(super) const FULL_PAUSE: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(50));
+
+/// How long a paused generator waits before it asks again.
+const PAUSED_POLL: Duration = Duration::from_millis(100);
 
 /// Why Redis did not accept a pack.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(super) enum Trouble {
     Gap { last: u64 },
     /// The fleet's last number is one that this generator did not write.
     Foreign { last: u64 },
+    /// An operator has paused the generator.
+    Paused,
     /// Too many messages have not ended.
     Full { open: u64 },
     /// Redis no longer has the staged pack.
@@ -45,6 +50,7 @@ impl Trouble {
             Ok(Publish::Gap { last }) if last >= prepared.first => Self::Foreign { last },
             Ok(Publish::Gap { last }) => Self::Gap { last },
             Ok(Publish::Fenced { node, epoch }) => Self::Fenced { node, epoch },
+            Ok(Publish::Paused) => Self::Paused,
             Ok(Publish::Full { open }) => Self::Full { open },
             Ok(Publish::Missing) => Self::Missing,
             Err(error) => Self::Error(error),
@@ -88,7 +94,16 @@ impl Reign<'_> {
         answer: Result<Publish, Error>,
     ) -> Option<Refused> {
         prepared.maybe_there |= matches!(answer, Err(Error::ReplyLost(_)));
-        prepared.is_staged = matches!(answer, Ok(Publish::Gap { .. } | Publish::Full { .. }));
+        prepared.is_staged = matches!(
+            answer,
+            Ok(Publish::Gap { .. } | Publish::Paused | Publish::Full { .. })
+        );
+        match answer {
+            Ok(Publish::Ok | Publish::Full { .. }) => self.ctx.note_pause(Part::Generator, false),
+            Ok(Publish::Paused) => self.ctx.note_pause(Part::Generator, true),
+            // The answer does not depend on a pause.
+            _ => {}
+        }
         if let Some(trouble) = Trouble::of(answer, &prepared, &self.outbox) {
             return Some(Refused { prepared, trouble });
         }
@@ -125,6 +140,11 @@ impl Reign<'_> {
     pub(super) async fn recover(&mut self, trouble: Trouble) -> Result<Option<End>, Error> {
         match trouble {
             Trouble::Fenced { node, epoch } => return Ok(Some(End::Fenced { node, epoch })),
+            Trouble::Paused => {
+                // The queue is not stuck: no worker has to make room.
+                self.full_since = None;
+                tokio::time::sleep(PAUSED_POLL).await;
+            }
             Trouble::Full { open } => {
                 self.warn_full(open);
                 let pause = self.full_pause;
@@ -239,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_a_full_queue_and_an_error_are_told_apart() {
+    fn a_fence_a_pause_a_full_queue_and_an_error_are_told_apart() {
         let (outbox, prepared) = sent();
         let trouble = |answer| Trouble::of(answer, &prepared, &outbox);
         let fenced = Publish::Fenced {
@@ -250,6 +270,8 @@ mod tests {
             trouble(Ok(fenced)),
             Some(Trouble::Fenced { epoch: 2, .. })
         ));
+        let paused = trouble(Ok(Publish::Paused));
+        assert!(matches!(paused, Some(Trouble::Paused)));
         let full = Publish::Full { open: 1 };
         assert!(matches!(trouble(Ok(full)), Some(Trouble::Full { open: 1 })));
         let away = Error::Unavailable("away".to_owned());

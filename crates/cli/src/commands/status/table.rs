@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use baton::Part;
 use baton::inspect::{NodeStatus, Snapshot, TakeoverCause};
 use baton_protocol::text::{self, Escaped, Shortened};
 
@@ -52,6 +53,9 @@ fn rows(snapshot: &Snapshot, target: &str) -> String {
         ("generator", generator(snapshot)),
         ("messages", books(snapshot)),
     ];
+    if let Some(paused) = paused(snapshot) {
+        rows.push(("paused", paused));
+    }
     if snapshot.delayed > 0 {
         rows.push(("delayed", delayed(snapshot)));
     }
@@ -72,6 +76,17 @@ fn rows(snapshot: &Snapshot, target: &str) -> String {
         .collect()
 }
 
+/// What is paused, and since when; none if nothing is.
+fn paused(snapshot: &Snapshot) -> Option<String> {
+    let parts = Part::ALL.into_iter().filter_map(|part| {
+        let since_ms = snapshot.paused.since_ms(part)?;
+        let lasted = duration(snapshot.now_ms.saturating_sub(since_ms));
+        Some(format!("{} for {lasted}", part.as_str()))
+    });
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    (!parts.is_empty()).then(|| format!("{parts}; `baton resume` ends it"))
+}
+
 /// The messages that wait for their next attempt, and when the first one is due.
 fn delayed(snapshot: &Snapshot) -> String {
     let (subject, one) = match snapshot.delayed {
@@ -89,7 +104,7 @@ fn delayed(snapshot: &Snapshot) -> String {
 }
 
 /// A time as people write it, such as `3.2 s` or `9m 59s`.
-fn duration(ms: u64) -> String {
+pub(crate) fn duration(ms: u64) -> String {
     let whole = Duration::from_secs(ms / 1000);
     match ms {
         ..60_000 => format!("{:.1} s", ms as f64 / 1000.0),

@@ -8,7 +8,7 @@ use super::{lines, newest, protocol};
 use crate::Error;
 use crate::bounds::LINE_END_MS;
 use crate::calls::answer::{array, bytes, number, pairs, string, strings, unexpected};
-use crate::calls::{Census, FleetState, Lease, Roster, RosterEntry};
+use crate::calls::{Census, FleetState, Lease, Paused, Roster, RosterEntry};
 use crate::encoding::pack::Range;
 use crate::encoding::takeover;
 use crate::keys::FleetName;
@@ -89,7 +89,7 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
     let call = "census";
     let [
         time,
-        last,
+        fence,
         stats,
         length,
         queue,
@@ -100,6 +100,9 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
     ] = answers
     else {
         return Err(unexpected(call, answers));
+    };
+    let [last, generator_paused, workers_paused] = array(call, fence)? else {
+        return Err(unexpected(call, fence));
     };
     let [done, failed, foreign, retried, dropped] = array(call, stats)? else {
         return Err(unexpected(call, stats));
@@ -116,6 +119,10 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         errors: number(call, errors)?,
         counted: number(call, length)? <= ranges,
         now_ms: now_ms(time)?,
+        paused: Paused {
+            generator_since_ms: time_of("fence generator_paused", generator_paused)?,
+            workers_since_ms: time_of("fence workers_paused", workers_paused)?,
+        },
         ..Census::default()
     };
     let mut claimed_by = BTreeMap::<String, u64>::new();
@@ -161,6 +168,14 @@ fn count(place: &'static str, value: &Value) -> Result<u64, Error> {
             )),
             other => other,
         }),
+    }
+}
+
+/// A time in a hash; none if it is missing.
+fn time_of(place: &'static str, value: &Value) -> Result<Option<u64>, Error> {
+    match value {
+        Value::Nil => Ok(None),
+        value => count(place, value).map(Some),
     }
 }
 

@@ -213,6 +213,7 @@ impl World {
                 }
                 Publish::Fenced { .. } => "publish fenced",
                 Publish::Full { .. } => "publish full",
+                Publish::Paused => "publish paused",
                 Publish::Missing => "publish missing",
             });
     }
@@ -244,6 +245,7 @@ impl World {
                 "claim claimed"
             }
             Claim::Empty => "claim empty",
+            Claim::Paused => "claim paused",
             Claim::Stale => {
                 worker.number = number;
                 "claim stale"

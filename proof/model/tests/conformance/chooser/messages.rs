@@ -39,6 +39,19 @@ impl Chooser<'_> {
         }
     }
 
+    /// A pause; mostly the end of one, if something is paused: else a sequence would do little more.
+    pub(super) fn pause(&mut self) -> Call {
+        let paused = self.scene.state.fence.paused;
+        let is_paused = paused.generator.is_some() || paused.workers.is_some();
+        let (generator, workers) =
+            self.one(&[(true, true), (true, false), (false, true), (false, false)]);
+        Call::Pause {
+            resume: self.mostly(4) == is_paused,
+            generator,
+            workers,
+        }
+    }
+
     pub(super) fn publish(&mut self, present: &[Node]) -> Call {
         let state = self.scene.state;
         let fence = &state.fence;
