@@ -94,16 +94,14 @@ impl Reign<'_> {
         answer: Result<Publish, Error>,
     ) -> Option<Refused> {
         prepared.maybe_there |= matches!(answer, Err(Error::ReplyLost(_)));
-        prepared.is_staged = matches!(
-            answer,
-            Ok(Publish::Gap { .. } | Publish::Paused | Publish::Full { .. })
-        );
-        match answer {
-            Ok(Publish::Ok | Publish::Full { .. }) => self.ctx.note_pause(Part::Generator, false),
-            Ok(Publish::Paused) => self.ctx.note_pause(Part::Generator, true),
-            // The answer does not depend on a pause.
-            _ => {}
+        let is_paused = matches!(answer, Ok(Publish::Paused));
+        // Other answers do not depend on a pause.
+        if is_paused || matches!(answer, Ok(Publish::Ok | Publish::Full { .. })) {
+            self.ctx.note_pause(Part::Generator, is_paused);
         }
+        let stays_staged =
+            is_paused || matches!(answer, Ok(Publish::Gap { .. } | Publish::Full { .. }));
+        prepared.is_staged = stays_staged;
         if let Some(trouble) = Trouble::of(answer, &prepared, &self.outbox) {
             return Some(Refused { prepared, trouble });
         }
