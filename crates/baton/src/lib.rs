@@ -113,6 +113,8 @@ pub use source::{
 };
 #[cfg(feature = "cron")]
 pub use source::{Cron, CronError, CronSpec};
+#[cfg(feature = "postgres")]
+pub use source::{Outbox, OutboxError};
 
 /// What an [`Inspector`] and a watch return.
 pub mod inspect {

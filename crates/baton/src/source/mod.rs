@@ -9,6 +9,8 @@ mod cron;
 mod fleet_clock;
 mod interval;
 mod missed;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod schedule;
 mod tick_cursor;
 
@@ -22,6 +24,8 @@ pub use cron::{Cron, CronError, CronSpec};
 pub use fleet_clock::FleetClock;
 pub use interval::{Interval, interval};
 pub use missed::Missed;
+#[cfg(feature = "postgres")]
+pub use postgres::{Outbox, OutboxError};
 pub(crate) use tick_cursor::TickCursor;
 
 /// Makes messages. Only the generator asks its source.

@@ -1,0 +1,190 @@
+//! The SQL of an outbox, with the names of its table and columns.
+
+use std::fmt::Write as _;
+
+use super::{MAX_MESSAGE_BYTES, Row};
+use crate::source::SourceError;
+
+/// Bytes of the messages that one read takes; the last message may go beyond.
+const READ_BYTES: i64 = 256 << 10;
+/// Max rows that one statement deletes or marks.
+pub(super) const FORGET_ROWS: u64 = 1000;
+
+/// The names of a table and of its columns.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) schema: Option<String>,
+    pub(super) name: String,
+    pub(super) id: String,
+    pub(super) xid: String,
+    pub(super) payload: String,
+    /// Set instead of deleting a row.
+    pub(super) mark: Option<String>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            schema: None,
+            name: "outbox".to_owned(),
+            id: "id".to_owned(),
+            xid: "xid".to_owned(),
+            payload: "payload".to_owned(),
+            mark: None,
+        }
+    }
+}
+
+impl Table {
+    /// The source's word for its kind, without spaces.
+    pub(super) fn kind(&self) -> String {
+        let mut kind = "outbox:".to_owned();
+        for byte in self.plain().bytes() {
+            match byte {
+                b'!'..=b'~' if byte != b'%' => kind.push(char::from(byte)),
+                _ => {
+                    let _ = write!(kind, "%{byte:02X}");
+                }
+            }
+        }
+        kind
+    }
+
+    /// The name of the table for people.
+    pub(super) fn plain(&self) -> String {
+        match &self.schema {
+            Some(schema) => format!("{schema}.{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    fn quoted(&self) -> String {
+        self.beside(&self.name)
+    }
+
+    /// A quoted name in the schema of the table.
+    fn beside(&self, name: &str) -> String {
+        match &self.schema {
+            Some(schema) => format!("{}.{}", quote(schema), quote(name)),
+            None => quote(name),
+        }
+    }
+
+    /// Selects the message column of no row, to learn its type.
+    pub(super) fn probe(&self) -> String {
+        format!(
+            "SELECT {} FROM {} LIMIT 0",
+            quote(&self.payload),
+            self.quoted()
+        )
+    }
+
+    /// Selects the first rows behind `($1, $2)`, at most `$3`, of transactions that have all ended.
+    ///
+    /// One statement has one snapshot: all transactions below its `xmin` have ended, and the statement sees
+    /// what they committed. A text over the limit stays in Postgres.
+    pub(super) fn read(&self, is_binary: bool) -> String {
+        let (table, xid, id) = (self.quoted(), quote(&self.xid), quote(&self.id));
+        let payload = quote(&self.payload);
+        let text = match is_binary {
+            true => payload,
+            false => format!("convert_to({payload}::text, 'UTF8')"),
+        };
+        let bytes = format!("coalesce(octet_length({text}), 0)");
+        format!(
+            "SELECT {xid}::text::bigint, {id}::bigint, bytes::bigint, \
+             CASE WHEN bytes <= {MAX_MESSAGE_BYTES} THEN text END \
+             FROM (SELECT {xid}, {id}, {text} AS text, {bytes} AS bytes, \
+             sum({bytes}) OVER (ORDER BY {xid}, {id} ROWS UNBOUNDED PRECEDING) AS total \
+             FROM {table} WHERE ({xid}, {id}) > ($1::text::xid8, $2::bigint) \
+             AND {xid} < pg_snapshot_xmin(pg_current_snapshot()) \
+             ORDER BY {xid}, {id} LIMIT $3::bigint) AS head \
+             WHERE total - bytes < {READ_BYTES} ORDER BY {xid}, {id}"
+        )
+    }
+
+    /// Deletes or marks rows up to `($1, $2)`, the first ones first.
+    pub(super) fn forget(&self) -> String {
+        let (table, xid, id) = (self.quoted(), quote(&self.xid), quote(&self.id));
+        let (change, and_open) = match &self.mark {
+            None => (format!("DELETE FROM {table}"), String::new()),
+            Some(mark) => {
+                let mark = quote(mark);
+                let change = format!("UPDATE {table} SET {mark} = now()");
+                (change, format!(" AND {mark} IS NULL"))
+            }
+        };
+        format!(
+            "{change} WHERE {id} IN (SELECT {id} FROM {table} \
+             WHERE ({xid}, {id}) <= ($1::text::xid8, $2::bigint){and_open} \
+             ORDER BY {xid}, {id} LIMIT {FORGET_ROWS})"
+        )
+    }
+
+    /// Asks to be told of new rows.
+    pub(super) fn listen(&self) -> String {
+        format!("LISTEN {}", self.channel())
+    }
+
+    /// The trigger's notifications go here.
+    fn channel(&self) -> String {
+        quote(&self.plain())
+    }
+
+    pub(super) fn setup(&self) -> String {
+        let (table, xid, id) = (self.quoted(), quote(&self.xid), quote(&self.id));
+        let (payload, channel) = (quote(&self.payload), self.channel());
+        let notify = format!("{}_notify", self.name);
+        let (function, trigger) = (self.beside(&notify), quote(&notify));
+        let index = quote(&format!("{}_order", self.name));
+        let (mark, open_rows) = match &self.mark {
+            None => (String::new(), String::new()),
+            Some(mark) => {
+                let mark = quote(mark);
+                let open = quote(&format!("{}_open", self.name));
+                (
+                    format!(",\n    {mark} timestamptz"),
+                    format!(
+                        "CREATE INDEX IF NOT EXISTS {open} ON {table} ({xid}, {id}) \
+                         WHERE {mark} IS NULL;\n"
+                    ),
+                )
+            }
+        };
+        format!(
+            "\
+CREATE TABLE IF NOT EXISTS {table} (
+    {id} bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    {payload} bytea NOT NULL,
+    {xid} xid8 NOT NULL DEFAULT pg_current_xact_id(){mark}
+);
+CREATE INDEX IF NOT EXISTS {index} ON {table} ({xid}, {id});
+{open_rows}\
+CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN NOTIFY {notified}; RETURN NULL; END';
+DROP TRIGGER IF EXISTS {trigger} ON {table};
+CREATE TRIGGER {trigger} AFTER INSERT ON {table}
+    FOR EACH STATEMENT EXECUTE FUNCTION {function}();
+",
+            // It stands within quotes.
+            notified = channel.replace('\'', "''"),
+        )
+    }
+
+    /// Why a row cannot be a message. It waits where an operator can mend it.
+    pub(super) fn refuse(&self, row: &Row) -> SourceError {
+        let (table, id, payload) = (self.plain(), row.cursor.id, &self.payload);
+        SourceError::Retry(match row.bytes {
+            0 => format!("table {table}, row {id}: its column {payload} is null"),
+            bytes => format!(
+                "table {table}, row {id}: its {payload} has {bytes} bytes, and a message may have \
+                 {MAX_MESSAGE_BYTES}; mend or delete the row, and those behind it follow"
+            ),
+        })
+    }
+}
+
+/// A name as Postgres takes it, whatever characters it has.
+fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
