@@ -164,8 +164,7 @@ async fn within<T>(
 /// The innermost reason, which is the one in plain words.
 pub(super) fn words(error: &tokio_postgres::Error) -> String {
     if let Some(error) = error.as_db_error() {
-        let hint = error.hint().map(|hint| format!(" ({hint})"));
-        return format!("{}{}", error.message(), hint.unwrap_or_default());
+        return error.message().to_owned();
     }
     let mut reason: &dyn StdError = error;
     while let Some(source) = reason.source() {

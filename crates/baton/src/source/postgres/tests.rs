@@ -14,7 +14,10 @@ fn names_are_quoted_whatever_characters_they_have() {
         .mark("done");
     let sql = outbox.setup_sql();
     let table = r#""my ""app""" . "it's new""#.replace(" . ", ".");
-    assert!(sql.contains(&format!("CREATE TABLE IF NOT EXISTS {table} (")), "{sql}");
+    assert!(
+        sql.contains(&format!("CREATE TABLE IF NOT EXISTS {table} (")),
+        "{sql}"
+    );
     assert!(
         sql.contains(r#"'BEGIN NOTIFY "my ""app"".it''s new"; RETURN NULL; END'"#),
         "{sql}"
@@ -34,12 +37,17 @@ fn another_table_is_another_kind_of_source() {
 fn a_cursor_is_read_as_it_was_written_and_anything_else_is_refused() {
     let cursor = RowCursor { xid: 742, id: -3 };
     assert_eq!(RowCursor::parse(cursor.to_string().as_bytes()), Ok(cursor));
-    for wrong in ["", "742", "742 ", " 15", "-1 15", "742 15 3", "742 x", "\u{7f}"] {
+    for wrong in [
+        "", "742", "742 ", " 15", "-1 15", "742 15 3", "742 x", "\u{7f}",
+    ] {
         let error = RowCursor::parse(wrong.as_bytes()).unwrap_err();
         assert!(matches!(error, SourceError::Fatal(_)), "{wrong}: {error}");
     }
     let error = RowCursor::parse(b"7\xff").unwrap_err().to_string();
-    assert_eq!(error, r"'7\xff' is no cursor of an outbox, such as '742 15'");
+    assert_eq!(
+        error,
+        r"'7\xff' is no cursor of an outbox, such as '742 15'"
+    );
 }
 
 #[test]
@@ -50,6 +58,9 @@ fn an_address_that_is_none_is_refused_and_tells_no_password() {
         "nonsense",
     ] {
         let error = Outbox::new(wrong).unwrap_err().to_string();
-        assert!(!error.is_empty() && !error.contains("secret@") && error.len() < 100, "{error}");
+        assert!(
+            !error.is_empty() && !error.contains("secret@") && error.len() < 100,
+            "{error}"
+        );
     }
 }
