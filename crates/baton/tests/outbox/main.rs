@@ -8,6 +8,10 @@ mod database;
 #[path = "../sources/fleet.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod fleet;
+mod naive;
+mod node_process;
+mod proof;
+mod workload;
 
 use std::time::{Duration, Instant};
 
