@@ -109,7 +109,8 @@ pub use node::rate::Rate;
 pub use node::warning::Warning;
 pub use payload::{Json, OwnedMessage, Payload};
 pub use source::{
-    Batch, FleetClock, Flow, Interval, Missed, Position, Source, SourceError, interval,
+    Batch, FleetClock, Flow, Interval, Lines, Missed, Position, Source, SourceError, interval,
+    lines,
 };
 #[cfg(feature = "cron")]
 pub use source::{Cron, CronError, CronSpec};

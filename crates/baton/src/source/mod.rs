@@ -8,6 +8,7 @@ mod batch;
 mod cron;
 mod fleet_clock;
 mod interval;
+mod lines;
 mod missed;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -23,6 +24,7 @@ pub use batch::Batch;
 pub use cron::{Cron, CronError, CronSpec};
 pub use fleet_clock::FleetClock;
 pub use interval::{Interval, interval};
+pub use lines::{Lines, lines};
 pub use missed::Missed;
 #[cfg(feature = "postgres")]
 pub use postgres::{Outbox, OutboxError};

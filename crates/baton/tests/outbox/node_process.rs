@@ -4,9 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use baton::{
-    Effects, FleetName, GeneratorWorks, Node, OwnedMessage, Source, Target, handler,
-};
+use baton::{Effects, FleetName, GeneratorWorks, Node, OwnedMessage, Source, Target, handler};
 
 use super::naive::Naive;
 
@@ -32,7 +30,12 @@ pub(crate) struct NodeProcess {
 impl NodeProcess {
     pub(crate) fn start(redis: &str, postgres: &str, relay: Relay) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "node_process::a_node", "--ignored", "--nocapture"])
+            .args([
+                "--exact",
+                "node_process::a_node",
+                "--ignored",
+                "--nocapture",
+            ])
             .env(REDIS, redis)
             .env(POSTGRES, postgres)
             .env(SOURCE, format!("{relay:?}"))
