@@ -52,6 +52,12 @@ impl Database {
         }
     }
 
+    /// The socket of the server.
+    pub(crate) fn socket(&self) -> String {
+        let folder = self.address.split([' ', '=']).nth(1).unwrap();
+        format!("{folder}/.s.PGSQL.5432")
+    }
+
     /// An outbox in a table of this name, which is there.
     pub(crate) async fn outbox(&self, table: &str) -> Outbox {
         let outbox = self.absent(table);
@@ -64,7 +70,7 @@ impl Database {
         Outbox::new(&self.address).unwrap().table(table)
     }
 
-    /// A source like this one for another node.
+    /// Runs statements.
     pub(crate) async fn run(&self, sql: &str) {
         self.client.batch_execute(sql).await.unwrap();
     }

@@ -11,6 +11,7 @@ mod fleet;
 mod naive;
 mod node_process;
 mod proof;
+mod tls;
 mod workload;
 
 use std::time::{Duration, Instant};
@@ -59,6 +60,14 @@ async fn every_row_is_relayed_once_in_order_and_deleted() {
     worker.stop().await;
 }
 
+#[test]
+fn the_document_has_the_sql_of_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sources.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let sql = baton::Outbox::new("host=localhost").unwrap().setup_sql();
+    assert!(document.contains(&format!("```sql\n{sql}```\n")), "{sql}");
+}
+
 #[tokio::test]
 async fn a_row_of_a_transaction_that_commits_late_is_relayed_too() {
     let Some(database) = shared().await else {
@@ -76,6 +85,26 @@ async fn a_row_of_a_transaction_that_commits_late_is_relayed_too() {
     fleet.all_done(3).await;
     assert_eq!(fleet.texts(), rows(3));
     database.until_empty("late").await;
+    generator.stop().await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_row_waits_for_an_older_transaction_that_never_touches_the_table() {
+    let Some(database) = shared().await else {
+        return;
+    };
+    let outbox = database.outbox("waiting").await;
+    let (fleet, generator, worker) = started(outbox).await;
+    let older = Database::connect(&database.address).await;
+    older.run("BEGIN; SELECT pg_current_xact_id()").await;
+    database.insert("waiting", 1, 2).await;
+    database.until_read("waiting").await;
+    assert_eq!(fleet.inspector.snapshot().await.unwrap().published, 0);
+    // No notification tells of its end.
+    older.run("COMMIT").await;
+    fleet.all_done(2).await;
+    assert_eq!(fleet.texts(), rows(2));
     generator.stop().await;
     worker.stop().await;
 }

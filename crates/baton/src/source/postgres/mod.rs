@@ -13,11 +13,13 @@ mod session;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use rustls::RootCertStore;
 use tokio_postgres::Config;
 
 use self::row_cursor::RowCursor;
@@ -62,6 +64,8 @@ impl std::error::Error for OutboxError {}
 #[derive(Debug)]
 pub struct Outbox {
     config: Config,
+    /// Those of this system unless set.
+    roots: Option<RootCertStore>,
     table: Table,
     poll_every: Duration,
     kind: String,
@@ -85,7 +89,9 @@ struct Row {
 
 impl Outbox {
     /// The table `outbox` of a database, such as `postgres://user:password@host:5432/database` or
-    /// `host=/run/postgresql dbname=shop user=app`. This source speaks no TLS.
+    /// `host=/run/postgresql dbname=shop user=app`. With `sslmode=require` in it the connection is encrypted, and
+    /// the server's certificate must be for its host and of an authority that this system trusts. With any
+    /// other mode the connection is plain.
     ///
     /// # Errors
     ///
@@ -96,6 +102,7 @@ impl Outbox {
             .map_err(|error| OutboxError(session::words(&error)))?;
         Ok(Self {
             config,
+            roots: None,
             table: Table::default(),
             poll_every: POLL_EVERY,
             kind: String::new(),
@@ -105,6 +112,18 @@ impl Outbox {
             trouble: None,
         }
         .named())
+    }
+
+    /// Trusts the authorities in this PEM file instead of the system's.
+    ///
+    /// # Errors
+    ///
+    /// If it has no certificates, or malformed ones.
+    pub fn ca_pem(mut self, pem: &[u8]) -> Result<Self, OutboxError> {
+        let roots = tls::roots_of_pem(pem);
+        let bad = |problem| OutboxError(format!("no CA certificates: {problem}"));
+        self.roots = Some(roots.map_err(bad)?);
+        Ok(self)
     }
 
     /// The schema of the table. Without one, Postgres searches its `search_path`.
@@ -206,7 +225,7 @@ impl Source for Outbox {
     async fn open(&mut self, from: Position<'_>) -> Result<(), SourceError> {
         self.close().await;
         let accepted = from.cursor.map(RowCursor::parse).transpose()?;
-        let session = Session::open(&self.config, &self.table).await?;
+        let session = Session::open(&self.config, self.roots.clone(), &self.table).await?;
         session.check(accepted.unwrap_or_default()).await?;
         self.session = Some(session);
         self.read = accepted.unwrap_or_default();

@@ -6,15 +6,18 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::RootCertStore;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket, Statement};
 
 use super::Row;
 use super::row_cursor::RowCursor;
 use super::sql::{FORGET_ROWS, Table};
+use super::tls::Tls;
 use crate::source::SourceError;
 
 /// How long Postgres may take to answer. It gives up on a statement a little earlier by itself, so a
@@ -46,11 +49,22 @@ impl Drop for Session {
 
 impl Session {
     /// Connects, and learns whether the table is as it must be.
-    pub(super) async fn open(config: &Config, table: &Table) -> Result<Self, SourceError> {
+    pub(super) async fn open(
+        config: &Config,
+        roots: Option<RootCertStore>,
+        table: &Table,
+    ) -> Result<Self, SourceError> {
         let doing = "cannot connect to Postgres";
-        let (client, connection) = within(doing, config.connect(NoTls)).await?;
         let is_notified = Arc::new(Notify::new());
-        let connection = tokio::spawn(run(connection, Arc::clone(&is_notified)));
+        let notify = Arc::clone(&is_notified);
+        let (client, connection) = if config.get_ssl_mode() == SslMode::Require {
+            let tls = Tls::new(roots).await.map_err(SourceError::Retry)?;
+            let (client, connection) = within(doing, config.connect(tls)).await?;
+            (client, tokio::spawn(run(connection, notify)))
+        } else {
+            let (client, connection) = within(doing, config.connect(NoTls)).await?;
+            (client, tokio::spawn(run(connection, notify)))
+        };
         let doing = &format!("cannot use the table {}", table.plain());
         let prepare = async |sql: String| within(doing, client.prepare(&sql)).await;
         let start = format!("{STATEMENT_TIMEOUT}; {}", table.listen());
@@ -135,7 +149,10 @@ fn row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
 }
 
 /// Moves the connection's bytes until it ends, and passes on that there was a notification.
-async fn run(mut connection: Connection<Socket, NoTlsStream>, is_notified: Arc<Notify>) {
+async fn run<S: AsyncRead + AsyncWrite + Unpin>(
+    mut connection: Connection<Socket, S>,
+    is_notified: Arc<Notify>,
+) {
     while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
         if let AsyncMessage::Notification(_) = message {
             is_notified.notify_one();
