@@ -82,7 +82,7 @@ async fn run(redis: &str, source: impl Source) {
         .build(Target::parse(redis).unwrap(), source, keep)
         .unwrap();
     // The test runner writes `test NAME ...` without a newline before it.
-    writeln!(std::io::stdout(), "\nnode {}", node.name()).unwrap();
+    let _ = writeln!(std::io::stdout(), "\nnode {}", node.name());
     // It ends with the test, even if that is killed.
     let (end, ended) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {

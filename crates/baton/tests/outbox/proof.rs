@@ -2,6 +2,7 @@
 //! was relayed once. `BATON_OUTBOX_TRANSACTIONS` makes it longer.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use baton::{FleetName, Inspector, Outbox, Target};
@@ -36,6 +37,11 @@ async fn every_row_is_relayed_once_though_nodes_and_postgres_are_killed() {
     assert_eq!(arena.relayed(), written);
     assert!(written.values().all(|times| *times == 1));
     assert!(arena.kills > 3, "{}", arena.kills);
+    say(&format!(
+        "{} kills, {} rows, each relayed once",
+        arena.kills,
+        written.len()
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,8 +60,19 @@ async fn a_relay_that_continues_behind_the_highest_id_loses_rows() {
     arena.until_done(published).await;
     let (written, relayed) = (arena.written().await, arena.relayed());
     let lost = written.keys().filter(|text| !relayed.contains_key(*text));
-    assert!(lost.count() > 0, "all of {}", written.len());
+    let lost = lost.count();
+    assert!(lost > 0, "all of {}", written.len());
     assert!(relayed.values().all(|times| *times == 1));
+    say(&format!(
+        "naive: {} kills, {} rows, {lost} of them lost",
+        arena.kills,
+        written.len()
+    ));
+}
+
+/// Past the test runner, which keeps what a test prints: the figures are the point.
+fn say(what: &str) {
+    let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 /// A fleet of processes, its Redis and its Postgres.
