@@ -72,6 +72,8 @@ pub struct Outbox {
     session: Option<Session>,
     /// The last row that was read.
     read: RowCursor,
+    /// The last row that was deleted or marked, with all before it.
+    forgotten: RowCursor,
     /// Rows that were read and are in no batch.
     in_hand: VecDeque<Row>,
     /// Why rows could not be deleted.
@@ -108,6 +110,7 @@ impl Outbox {
             kind: String::new(),
             session: None,
             read: RowCursor::default(),
+            forgotten: RowCursor::default(),
             in_hand: VecDeque::new(),
             trouble: None,
         }
@@ -183,11 +186,12 @@ impl Outbox {
     }
 
     /// Deletes or marks the rows up to this one.
-    async fn forget(&self, until: RowCursor) -> Result<(), SourceError> {
-        match &self.session {
-            Some(session) => session.forget(until).await,
-            None => Ok(()),
+    async fn forget(&mut self, until: RowCursor) -> Result<(), SourceError> {
+        if let Some(session) = &self.session {
+            session.forget(self.forgotten, until).await?;
+            self.forgotten = until;
         }
+        Ok(())
     }
 
     /// Reads rows behind those that were read before. Whether there are any.
@@ -229,6 +233,7 @@ impl Source for Outbox {
         session.check(accepted.unwrap_or_default()).await?;
         self.session = Some(session);
         self.read = accepted.unwrap_or_default();
+        self.forgotten = RowCursor::default();
         // A predecessor may have died before it did. Without a cursor it shows that rows may be deleted.
         self.forget(self.read).await
     }

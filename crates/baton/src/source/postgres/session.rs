@@ -114,11 +114,15 @@ impl Session {
         within(&self.doing("read"), asked).await
     }
 
-    /// Deletes or marks the rows up to this one.
-    pub(super) async fn forget(&self, until: RowCursor) -> Result<(), SourceError> {
-        let xid = until.xid.to_string();
+    /// Deletes or marks the rows behind the one and up to the other.
+    pub(super) async fn forget(
+        &self,
+        behind: RowCursor,
+        until: RowCursor,
+    ) -> Result<(), SourceError> {
+        let (first, last) = (behind.xid.to_string(), until.xid.to_string());
+        let bounds: [&(dyn ToSql + Sync); 4] = [&first, &behind.id, &last, &until.id];
         loop {
-            let bounds: [&(dyn ToSql + Sync); 2] = [&xid, &until.id];
             let asked = self.client.execute(&self.forget, &bounds);
             if within(&self.doing("delete or mark rows of"), asked).await? < FORGET_ROWS {
                 return Ok(());

@@ -99,11 +99,14 @@ impl Table {
              FROM {table} WHERE ({xid}, {id}) > ($1::text::xid8, $2::bigint) \
              AND {xid} < pg_snapshot_xmin(pg_current_snapshot()) \
              ORDER BY {xid}, {id} LIMIT $3::bigint) AS head \
-             WHERE total - bytes < {READ_BYTES} ORDER BY {xid}, {id}"
+             WHERE total - bytes < {READ_BYTES} ORDER BY head.{xid}, head.{id}"
         )
     }
 
-    /// Deletes or marks rows up to `($1, $2)`, the first ones first.
+    /// Deletes or marks rows behind `($1, $2)` and up to `($3, $4)`, the first ones first.
+    ///
+    /// The lower bound spares the search all that was deleted before and is not vacuumed yet. The upper bound
+    /// stands outside: within a large transaction, an index scan does not end at it before Postgres 18.
     pub(super) fn forget(&self) -> String {
         let (table, xid, id) = (self.quoted(), quote(&self.xid), quote(&self.id));
         let (change, and_open) = match &self.mark {
@@ -115,9 +118,10 @@ impl Table {
             }
         };
         format!(
-            "{change} WHERE {id} IN (SELECT {id} FROM {table} \
-             WHERE ({xid}, {id}) <= ($1::text::xid8, $2::bigint){and_open} \
-             ORDER BY {xid}, {id} LIMIT {FORGET_ROWS})"
+            "{change} WHERE {id} IN (SELECT {id} FROM (SELECT {xid}, {id} FROM {table} \
+             WHERE ({xid}, {id}) > ($1::text::xid8, $2::bigint){and_open} \
+             ORDER BY {xid}, {id} LIMIT {FORGET_ROWS}) AS head \
+             WHERE ({xid}, {id}) <= ($3::text::xid8, $4::bigint))"
         )
     }
 
