@@ -6,7 +6,7 @@
 //! Ids are given at the insert, not at the commit: a source that continues behind the highest id loses the
 //! rows of transactions that commit late. So each row also has the id of its transaction. This source reads
 //! rows in the order of `(xid, id)`, and only those of transactions below the snapshot's `xmin`, all of which
-//! have ended. No row can appear behind its cursor any more.
+//! have ended. No row can appear before its cursor any more.
 
 mod row_cursor;
 mod session;
