@@ -153,6 +153,14 @@ async fn rows_can_be_marked_instead_of_deleted() {
     assert_eq!(database.rows("marked").await, 1203);
     second.stop().await;
     worker.stop().await;
+    // Another fleet does not begin with what is marked.
+    database.insert("marked", 1, 2).await;
+    let (fleet, generator, worker) = started(outbox()).await;
+    fleet.all_done(2).await;
+    database.until(1205, marked).await;
+    assert_eq!(fleet.texts(), rows(2));
+    generator.stop().await;
+    worker.stop().await;
 }
 
 #[tokio::test]

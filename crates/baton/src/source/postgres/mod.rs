@@ -161,7 +161,8 @@ impl Outbox {
         self
     }
 
-    /// Keeps the rows: sets this column, a `timestamptz`, instead of deleting them.
+    /// Keeps the rows: sets this column, a `timestamptz`, instead of deleting them. A fleet that begins with
+    /// this table relays the rows that are not marked.
     pub fn mark(mut self, column: impl Into<String>) -> Self {
         self.table.mark = Some(column.into());
         self
@@ -229,7 +230,8 @@ impl Source for Outbox {
     async fn open(&mut self, from: Position<'_>) -> Result<(), SourceError> {
         self.close().await;
         let accepted = from.cursor.map(RowCursor::parse).transpose()?;
-        let session = Session::open(&self.config, self.roots.clone(), &self.table).await?;
+        let roots = self.roots.clone();
+        let session = Session::open(&self.config, roots, &self.table, accepted.is_some()).await?;
         session.check(accepted.unwrap_or_default()).await?;
         self.session = Some(session);
         self.read = accepted.unwrap_or_default();

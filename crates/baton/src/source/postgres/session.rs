@@ -53,6 +53,7 @@ impl Session {
         config: &Config,
         roots: Option<RootCertStore>,
         table: &Table,
+        has_cursor: bool,
     ) -> Result<Self, SourceError> {
         let doing = "cannot connect to Postgres";
         let is_notified = Arc::new(Notify::new());
@@ -72,7 +73,7 @@ impl Session {
         let probe = prepare(table.probe()).await?;
         let is_binary = probe.columns().iter().all(|it| *it.type_() == Type::BYTEA);
         Ok(Self {
-            read: prepare(table.read(is_binary)).await?,
+            read: prepare(table.read(is_binary, has_cursor)).await?,
             forget: prepare(table.forget()).await?,
             table: table.plain(),
             client,

@@ -82,13 +82,18 @@ impl Table {
     /// Selects the first rows behind `($1, $2)`, at most `$3`, of transactions that have all ended.
     ///
     /// One statement has one snapshot: all transactions below its `xmin` have ended, and the statement sees
-    /// what they committed. A text over the limit stays in Postgres.
-    pub(super) fn read(&self, is_binary: bool) -> String {
+    /// what they committed. A text over the limit stays in Postgres. A fleet without a cursor leaves out what
+    /// is marked; behind a cursor marks do not count, because Redis may have lost those messages.
+    pub(super) fn read(&self, is_binary: bool, has_cursor: bool) -> String {
         let (table, xid, id) = (self.quoted(), quote(&self.xid), quote(&self.id));
         let payload = quote(&self.payload);
         let text = match is_binary {
             true => payload,
             false => format!("convert_to({payload}::text, 'UTF8')"),
+        };
+        let and_open = match &self.mark {
+            Some(mark) if !has_cursor => format!(" AND {} IS NULL", quote(mark)),
+            _ => String::new(),
         };
         let bytes = format!("coalesce(octet_length({text}), 0)");
         format!(
@@ -97,7 +102,7 @@ impl Table {
              FROM (SELECT {xid}, {id}, {text} AS text, {bytes} AS bytes, \
              sum({bytes}) OVER (ORDER BY {xid}, {id} ROWS UNBOUNDED PRECEDING) AS total \
              FROM {table} WHERE ({xid}, {id}) > ($1::text::xid8, $2::bigint) \
-             AND {xid} < pg_snapshot_xmin(pg_current_snapshot()) \
+             AND {xid} < pg_snapshot_xmin(pg_current_snapshot()){and_open} \
              ORDER BY {xid}, {id} LIMIT $3::bigint) AS head \
              WHERE total - bytes < {READ_BYTES} ORDER BY head.{xid}, head.{id}"
         )
