@@ -154,26 +154,44 @@ async fn a_row_that_cannot_be_a_message_holds_up_those_behind_it_until_it_is_men
 }
 
 #[tokio::test]
-async fn a_row_without_a_message_is_named() {
+async fn a_row_without_a_message_or_with_a_wrong_key_is_named() {
     let Some(database) = shared().await else {
         return;
     };
-    let outbox = database.outbox("hollow").await;
-    database
-        .run("ALTER TABLE hollow ALTER payload DROP NOT NULL; INSERT INTO hollow (payload) VALUES (NULL)")
-        .await;
-    let (fleet, generator, worker) = started(outbox).await;
-    until_failed(
-        &generator,
-        "table hollow, row 1: its column payload is null",
-    )
-    .await;
-    database.insert("hollow", 1, 1).await;
-    database.run("DELETE FROM hollow WHERE id = 1").await;
-    fleet.all_done(1).await;
-    assert_eq!(fleet.texts(), rows(1));
-    generator.stop().await;
-    worker.stop().await;
+    let outbox = || database.absent("hollow").key_column("key");
+    database.run(&outbox().setup_sql()).await;
+    let relax = "ALTER TABLE hollow ALTER payload DROP NOT NULL, ALTER key DROP NOT NULL";
+    database.run(relax).await;
+    for (values, why) in [
+        ("NULL, 'k'", "its column payload is null"),
+        ("'row', NULL", "its key is null"),
+        ("'row', ''", "its key is wrong: it is empty"),
+        (
+            "'row', repeat('k', 257)",
+            "its key is wrong: it has 257 bytes; it may have 256",
+        ),
+        (
+            "'row', E'k\\n'",
+            "its key is wrong: it has a control character",
+        ),
+    ] {
+        database
+            .run(&format!(
+                "TRUNCATE hollow RESTART IDENTITY; INSERT INTO hollow (payload, key) VALUES \
+                 ({values}), ('row 1', 'key 1')"
+            ))
+            .await;
+        let (fleet, generator, worker) = started(outbox()).await;
+        let reason = format!(
+            "table hollow, row 1: {why}; mend or delete the row, and those behind it follow"
+        );
+        until_failed(&generator, &reason).await;
+        database.run("DELETE FROM hollow WHERE id = 1").await;
+        fleet.all_done(1).await;
+        assert_eq!(fleet.texts(), rows(1));
+        generator.stop().await;
+        worker.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -35,6 +35,13 @@ async fn started(source: impl Source) -> (Fleet, Running, Running) {
     (fleet, generator, worker)
 }
 
+/// The keys of the messages that were handled, sorted.
+fn keys_of(fleet: &Fleet) -> Vec<String> {
+    let mut keys: Vec<String> = fleet.redis().lrange("keys", 0, -1).unwrap();
+    keys.sort();
+    keys
+}
+
 /// The source of a node that never generates.
 fn nothing() -> impl Source {
     baton::interval(Duration::from_secs(3600), |_, _| {})
@@ -291,6 +298,37 @@ async fn an_outbox_has_any_names_and_its_messages_any_type() {
 }
 
 #[tokio::test]
+async fn a_message_has_the_key_of_its_row() {
+    let Some(database) = shared().await else {
+        return;
+    };
+    let outbox = database.absent("it's keyed").key_column("order_key");
+    database.run(&outbox.setup_sql()).await;
+    database
+        .run(
+            "INSERT INTO \"it's keyed\" (payload, order_key) VALUES ('row 1', 'order 7 é'), \
+             ('row 2', '8')",
+        )
+        .await;
+    let (fleet, generator, worker) = started(outbox).await;
+    fleet.all_done(2).await;
+    assert_eq!(keys_of(&fleet), ["8", "order 7 é"]);
+    generator.stop().await;
+    worker.stop().await;
+
+    let outbox = database.absent("it's keyed");
+    let relax = "ALTER TABLE \"it's keyed\" ALTER order_key DROP NOT NULL";
+    database.run(relax).await;
+    database.insert("\"it's keyed\"", 3, 4).await;
+    let (fleet, generator, worker) = started(outbox).await;
+    fleet.all_done(2).await;
+    let keys = ["outbox:it's%20keyed:3", "outbox:it's%20keyed:4"];
+    assert_eq!(keys_of(&fleet), keys);
+    generator.stop().await;
+    worker.stop().await;
+}
+
+#[tokio::test]
 async fn lost_messages_are_relayed_again_if_their_rows_are_kept() {
     let Some(database) = shared().await else {
         return;
@@ -319,6 +357,9 @@ async fn lost_messages_are_relayed_again_if_their_rows_are_kept() {
     let worker = fleet.with(Roles::OnlyWorks).start(nothing());
     fleet.all_done(9).await;
     assert_eq!(fleet.texts(), rows(9));
+    // A handler that saw a lost message knows it again by its key.
+    let keys: Vec<String> = (1..=9).map(|id| format!("outbox:replayed:{id}")).collect();
+    assert_eq!(keys_of(&fleet), keys);
     second.stop().await;
     worker.stop().await;
 }

@@ -87,6 +87,7 @@ struct Row {
     /// None if the row has no text, or too long a one.
     text: Option<Vec<u8>>,
     bytes: i64,
+    key: Option<String>,
 }
 
 impl Outbox {
@@ -161,6 +162,13 @@ impl Outbox {
         self
     }
 
+    /// The column with the message's idempotency key, up to 256 bytes as text. Without one the key is
+    /// `outbox:TABLE:ID`: the same if a row is relayed again because Redis lost its message.
+    pub fn key_column(mut self, name: impl Into<String>) -> Self {
+        self.table.key = Some(name.into());
+        self
+    }
+
     /// Keeps the rows: sets this column, a `timestamptz`, instead of deleting them. A fleet that begins with
     /// this table relays the rows that are not marked.
     pub fn mark(mut self, column: impl Into<String>) -> Self {
@@ -214,10 +222,10 @@ impl Outbox {
             let Some(row) = self.in_hand.front() else {
                 break;
             };
-            match &row.text {
-                Some(text) => batch.push(text),
-                None if batch.count() > 0 => break,
-                None => return Err(self.table.refuse(row)),
+            match self.table.message(row) {
+                Ok((key, text)) => batch.push_keyed(key, text),
+                Err(_) if batch.count() > 0 => break,
+                Err(error) => return Err(error),
             }
             batch.set_cursor(row.cursor.to_string());
             self.in_hand.pop_front();

@@ -150,6 +150,7 @@ fn row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
         },
         bytes: row.try_get(2)?,
         text: row.try_get(3)?,
+        key: row.try_get(4)?,
     })
 }
 

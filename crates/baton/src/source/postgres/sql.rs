@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use baton_protocol::Key;
+
 use super::{MAX_MESSAGE_BYTES, Row};
 use crate::source::SourceError;
 
@@ -18,6 +20,8 @@ pub(super) struct Table {
     pub(super) id: String,
     pub(super) xid: String,
     pub(super) payload: String,
+    /// Without one, a row's id makes its key.
+    pub(super) key: Option<String>,
     /// Set instead of deleting a row.
     pub(super) mark: Option<String>,
 }
@@ -30,6 +34,7 @@ impl Default for Table {
             id: "id".to_owned(),
             xid: "xid".to_owned(),
             payload: "payload".to_owned(),
+            key: None,
             mark: None,
         }
     }
@@ -96,15 +101,20 @@ impl Table {
             _ => String::new(),
         };
         let bytes = format!("coalesce(octet_length({text}), 0)");
+        let key = match &self.key {
+            Some(key) => format!("{}::text", quote(key)),
+            None => format!("{} || {id}::text", literal(&format!("{}:", self.kind()))),
+        };
         format!(
-            "SELECT {xid}::text::bigint, {id}::bigint, bytes::bigint, \
-             CASE WHEN bytes <= {MAX_MESSAGE_BYTES} THEN text END \
-             FROM (SELECT {xid}, {id}, {text} AS text, {bytes} AS bytes, \
-             sum({bytes}) OVER (ORDER BY {xid}, {id} ROWS UNBOUNDED PRECEDING) AS total \
+            "SELECT row_xid::text::bigint, row_id::bigint, row_bytes::bigint, \
+             CASE WHEN row_bytes <= {MAX_MESSAGE_BYTES} THEN row_text END, row_key \
+             FROM (SELECT {xid} AS row_xid, {id} AS row_id, {text} AS row_text, {key} AS row_key, \
+             {bytes} AS row_bytes, \
+             sum({bytes}) OVER (ORDER BY {xid}, {id} ROWS UNBOUNDED PRECEDING) AS row_total \
              FROM {table} WHERE ({xid}, {id}) > ($1::text::xid8, $2::bigint) \
              AND {xid} < pg_snapshot_xmin(pg_current_snapshot()){and_open} \
              ORDER BY {xid}, {id} LIMIT $3::bigint) AS head \
-             WHERE total - bytes < {READ_BYTES} ORDER BY head.{xid}, head.{id}"
+             WHERE row_total - row_bytes < {READ_BYTES} ORDER BY head.row_xid, head.row_id"
         )
     }
 
@@ -146,6 +156,10 @@ impl Table {
         let notify = format!("{}_notify", self.name);
         let (function, trigger) = (self.beside(&notify), quote(&notify));
         let index = quote(&format!("{}_order", self.name));
+        let key = match &self.key {
+            Some(key) => format!("\n    {} text NOT NULL,", quote(key)),
+            None => String::new(),
+        };
         let (mark, open_rows) = match &self.mark {
             None => (String::new(), String::new()),
             Some(mark) => {
@@ -164,7 +178,7 @@ impl Table {
             "\
 CREATE TABLE IF NOT EXISTS {table} (
     {id} bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    {payload} bytea NOT NULL,
+    {payload} bytea NOT NULL,{key}
     {xid} xid8 NOT NULL DEFAULT pg_current_xact_id(){mark}
 );
 CREATE INDEX IF NOT EXISTS {index} ON {table} ({xid}, {id});
@@ -180,20 +194,40 @@ CREATE TRIGGER {trigger} AFTER INSERT ON {table}
         )
     }
 
+    /// What a row says, if it can be a message: its key and its text.
+    pub(super) fn message<'a>(&self, row: &'a Row) -> Result<(&'a str, &'a [u8]), SourceError> {
+        match (&row.key, &row.text) {
+            (Some(key), Some(text)) => match Key::check(key) {
+                Ok(()) => Ok((key, text)),
+                Err(wrong) => Err(self.refuse(row, &format!("its key is wrong: {wrong}"))),
+            },
+            (_, None) if row.bytes > 0 => Err(self.refuse(
+                row,
+                &format!(
+                    "its {} has {} bytes, and a message may have {MAX_MESSAGE_BYTES}",
+                    self.payload, row.bytes
+                ),
+            )),
+            (_, None) => Err(self.refuse(row, &format!("its column {} is null", self.payload))),
+            (None, _) => Err(self.refuse(row, "its key is null")),
+        }
+    }
+
     /// Why a row cannot be a message. It waits where an operator can mend it.
-    pub(super) fn refuse(&self, row: &Row) -> SourceError {
-        let (table, id, payload) = (self.plain(), row.cursor.id, &self.payload);
-        SourceError::Retry(match row.bytes {
-            0 => format!("table {table}, row {id}: its column {payload} is null"),
-            bytes => format!(
-                "table {table}, row {id}: its {payload} has {bytes} bytes, and a message may have \
-                 {MAX_MESSAGE_BYTES}; mend or delete the row, and those behind it follow"
-            ),
-        })
+    fn refuse(&self, row: &Row, why: &str) -> SourceError {
+        let (table, id) = (self.plain(), row.cursor.id);
+        SourceError::Retry(format!(
+            "table {table}, row {id}: {why}; mend or delete the row, and those behind it follow"
+        ))
     }
 }
 
 /// A name as Postgres takes it, whatever characters it has.
 fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text as Postgres takes it.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
