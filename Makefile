@@ -23,16 +23,17 @@ demo: setup build ## Build, then watch a fleet at work; Ctrl-C ends it
 test: setup ## Run every test, on real servers, in a real browser, behind a real proxy
 	@scripts/setup-browser
 	@scripts/setup-nginx
+	@scripts/setup-postgres
 	@scripts/setup-prometheus
 	@scripts/setup-chaos
 	@# Most tests wait for processes: more of them at a time than there are cores.
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$$((3 * $$(getconf _NPROCESSORS_ONLN)))) cargo test --workspace
-	cargo test -p baton-fleet --features testing,tracing --test testing --test spans
+	cargo test -p baton-fleet --features postgres,testing,tracing --lib --test outbox --test testing --test spans
 
 lint: ## Check the format, and deny every warning
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p baton-fleet --all-targets --features cron,testing,tracing -- -D warnings
+	cargo clippy -p baton-fleet --all-targets --features cron,postgres,testing,tracing -- -D warnings
 
 deny: ## Check the dependencies: licenses, duplicates, sources, advisories
 	@scripts/deny
@@ -41,7 +42,7 @@ msrv: ## Check that the product compiles with the oldest Rust it promises
 	@scripts/msrv
 
 doc: ## Build the documentation of the libraries, and deny every warning
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib --features baton-fleet/cron,baton-fleet/testing,baton-fleet/tracing
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib --features baton-fleet/cron,baton-fleet/postgres,baton-fleet/testing,baton-fleet/tracing
 
 package: ## Pack each crate of the product as for a registry, and build it from its package
 	@scripts/package

@@ -41,7 +41,8 @@
 //!    node's beat takes it when its holder is gone. Each new lease has a higher *epoch*, and Redis
 //!    refuses a publish of an older one, so a generator that wakes up late does no harm.
 //!    It publishes what its [`Source`] makes. Where the source stands is stored in the step that
-//!    accepts its messages, so the next generator continues exactly there.
+//!    accepts its messages, so the next generator continues exactly there. [`interval`] and [`lines`] make
+//!    sources; with the features `cron` and `postgres` there are `Cron` and `Outbox`.
 //! 2. **Who handles.** A worker *claims* messages, runs the handler, and *commits*. The commit ends
 //!    the claim, counts the outcomes and writes the staged [`Effects`] in one atomic step. When a
 //!    worker dies, its claim returns to the queue. A generator handles messages, too, if
@@ -68,7 +69,7 @@
 //! `readme` is the smallest fleet;
 //! [count](https://docs.rs/crate/baton-fleet/latest/source/examples/count.rs) is a whole fleet member;
 //! `graceful_stop` stops on SIGTERM within a bounded time; `effects` keeps exact totals in Redis;
-//! `orders` handles JSON with a closure; `blocking` calls code that blocks its thread; `drain` takes
+//! `orders` handles JSON with a closure; `outbox` (feature `postgres`) relays a table; `blocking` calls code that blocks its thread; `drain` takes
 //! all failed messages; `watch` prints the health of a fleet.
 //!
 //! # Tests of your own
@@ -111,10 +112,13 @@ pub use node::rate::Rate;
 pub use node::warning::Warning;
 pub use payload::{Json, OwnedMessage, Payload};
 pub use source::{
-    Batch, FleetClock, Flow, Interval, Missed, Position, Source, SourceError, interval,
+    Batch, FleetClock, Flow, Interval, Lines, Missed, Position, Source, SourceError, interval,
+    lines,
 };
 #[cfg(feature = "cron")]
 pub use source::{Cron, CronError, CronSpec};
+#[cfg(feature = "postgres")]
+pub use source::{Outbox, OutboxError};
 
 /// What an [`Inspector`] and a watch return.
 pub mod inspect {

@@ -19,6 +19,12 @@ pub enum Error {
         looked_for: String,
     },
 
+    /// No Postgres is installed.
+    #[error(
+        "no postgres and initdb were found in BATON_POSTGRES, on PATH or in /usr/lib/postgresql"
+    )]
+    PostgresNotFound,
+
     /// A server program was named, and there is no such executable file.
     #[error("{named_by} names {}, which is not an executable file", path.display())]
     ProgramMissing {

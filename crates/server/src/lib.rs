@@ -1,6 +1,6 @@
 //! Finding and running a Redis-compatible server, so that a user can try Baton without one.
 //!
-//! There are two kinds of server:
+//! There are two kinds of server, and a Postgres for tests of sources ([`PrivatePostgres`]):
 //!
 //! - [`PrivateServer`] belongs to the process that started it and is gone with it, even when that
 //!   process is killed. The demo, the benchmarks and the tests use it; they kill, pause and
@@ -15,6 +15,7 @@ mod embedded_server;
 mod error;
 mod password;
 mod port;
+mod private_postgres;
 mod private_server;
 mod probe;
 mod process;
@@ -26,6 +27,7 @@ pub use embedded_server::{
 };
 pub use error::Error;
 pub use port::free_port;
+pub use private_postgres::PrivatePostgres;
 pub use private_server::{Fsync, PrivateServer, PrivateServerBuilder};
 pub use probe::{PortUse, probe_port};
 pub use program::{PROGRAM_VARIABLE, find_program};

@@ -181,6 +181,9 @@ async fn run<S: Source>(
 async fn fill<S: Source>(source: &mut S, mut batch: Batch, orders: &mut Orders) -> Option<Made> {
     let has_messages = batch.messages_flag();
     loop {
+        if let Some(cursor) = orders.accepted_meanwhile() {
+            orders.or_interrupted(source.accepted(&cursor)).await?;
+        }
         let filled = {
             let mut next = pin!(source.next(&mut batch));
             loop {
@@ -244,6 +247,17 @@ impl Orders {
             // Who dropped the other end waits for the last order, or aborts this task.
             None => std::future::pending().await,
         }
+    }
+
+    /// What Redis accepted while the source was busy. The last cursor stands for all before it.
+    fn accepted_meanwhile(&mut self) -> Option<Vec<u8>> {
+        let mut last = None;
+        while let Some(Order::Accepted(_)) = self.waiting.front() {
+            if let Some(Order::Accepted(cursor)) = self.waiting.pop_front() {
+                last = Some(cursor);
+            }
+        }
+        last
     }
 
     /// Keeps an order for later. Whether it ends what the source does now.

@@ -8,7 +8,10 @@ mod batch;
 mod cron;
 mod fleet_clock;
 mod interval;
+mod lines;
 mod missed;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod schedule;
 mod tick_cursor;
 
@@ -21,7 +24,10 @@ pub use batch::Batch;
 pub use cron::{Cron, CronError, CronSpec};
 pub use fleet_clock::FleetClock;
 pub use interval::{Interval, interval};
+pub use lines::{Lines, lines};
 pub use missed::Missed;
+#[cfg(feature = "postgres")]
+pub use postgres::{Outbox, OutboxError};
 pub(crate) use tick_cursor::TickCursor;
 
 /// Makes messages. Only the generator asks its source.

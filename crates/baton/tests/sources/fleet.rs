@@ -27,6 +27,7 @@ impl Handler for Keep {
         effects: &mut Effects,
     ) -> Result<(), HandlerError> {
         effects.rpush("texts", message.text);
+        effects.rpush("keys", message.key().to_string());
         Ok(())
     }
 }

@@ -146,6 +146,20 @@ async fn a_source_that_waits_hears_what_is_accepted() {
 }
 
 #[tokio::test]
+async fn a_source_that_waits_hears_what_is_accepted_while_it_hears_of_earlier_rows() {
+    let fleet = Fleet::new().await;
+    let source = rows(100).with(6, Trouble::Hang);
+    let source = source
+        .paused(Duration::ZERO)
+        .hearing_for(Duration::from_millis(200));
+    let a = fleet.start(source.clone());
+    until("a generator", || a.generates()).await;
+    let accepted = Asked::Accepted("6".to_owned());
+    until("accepted", || source.asked().contains(&accepted)).await;
+    a.kill().await;
+}
+
+#[tokio::test]
 async fn a_batch_leaves_when_its_source_pauses_however_few_messages_it_has() {
     let fleet = Fleet::new().await;
     let source = rows(100).with(3, Trouble::Hang);

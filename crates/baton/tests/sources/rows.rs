@@ -22,6 +22,8 @@ pub(crate) struct Rows {
     rows: u64,
     pub(crate) at_a_time: u64,
     pause: Duration,
+    /// How long it takes to hear what is accepted.
+    hears_for: Duration,
     /// What `next` does instead when it has made this row.
     trouble: Option<(u64, Trouble)>,
     at: u64,
@@ -45,6 +47,7 @@ pub(crate) fn rows(rows: u64) -> Rows {
         rows,
         at_a_time: 3,
         pause: Duration::from_millis(1),
+        hears_for: Duration::ZERO,
         trouble: None,
         at: 0,
         asked: Arc::default(),
@@ -60,6 +63,12 @@ impl Rows {
     /// A source that waits this long before each batch.
     pub(crate) fn paused(mut self, pause: Duration) -> Self {
         self.pause = pause;
+        self
+    }
+
+    /// A source that takes this long to hear what is accepted.
+    pub(crate) fn hearing_for(mut self, time: Duration) -> Self {
+        self.hears_for = time;
         self
     }
 
@@ -88,7 +97,9 @@ impl Source for Rows {
     }
 
     async fn next(&mut self, batch: &mut Batch) -> Result<Flow, SourceError> {
-        tokio::time::sleep(self.pause).await;
+        if !self.pause.is_zero() {
+            tokio::time::sleep(self.pause).await;
+        }
         match self.trouble {
             Some((at, trouble)) if self.at >= at => match trouble {
                 Trouble::Retry => {
@@ -131,6 +142,7 @@ impl Source for Rows {
     }
 
     async fn accepted(&mut self, cursor: &[u8]) {
+        tokio::time::sleep(self.hears_for).await;
         self.note(Asked::Accepted(text(cursor)));
     }
 
