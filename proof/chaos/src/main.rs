@@ -13,7 +13,7 @@ use baton_chaos::plan::{KINDS, Kind, Plan};
 use baton_chaos::progress::Progress;
 use baton_chaos::run::{self, Length};
 use baton_chaos::stop::Stop;
-use baton_chaos::{faults, namespace, rng::Rng};
+use baton_chaos::{chaos_program, faults, namespace, rng::Rng};
 use baton_print::{errln as eprintln, outln as println};
 use baton_report::stats::{quantile, sorted};
 use clap::Parser;
@@ -192,18 +192,7 @@ fn again(args: &Args, seed: u64) -> String {
 
 fn settings(args: &Args, seed: u64) -> Result<Settings> {
     let exe = std::env::current_exe().context("cannot find this program")?;
-    let program = match &args.program {
-        Some(program) => program.clone(),
-        None => exe.with_file_name("baton"),
-    };
-    let bytes = std::fs::read(&program)
-        .with_context(|| format!("cannot read {}; see --program", program.display()))?;
-    let has_points = bytes.windows(14).any(|word| word == b"BATON_CRASH_AT");
-    ensure!(
-        has_points,
-        "{} has no crash points: build it with `cargo build -p baton-cli --features chaos`",
-        program.display()
-    );
+    let program = chaos_program::find(args.program.as_deref())?;
     let always = match args.durability.as_deref() {
         Some(how) => how == "always",
         // Another generator than the plan's: the plan is the same either way.
@@ -216,7 +205,7 @@ fn settings(args: &Args, seed: u64) -> Result<Settings> {
     let faketime = faketime(&exe);
     let runs = |library: &PathBuf| clock::runs_with(&server_program, library);
     Ok(Settings {
-        program: program.canonicalize()?,
+        program,
         handler: args.handler,
         handler_program: exe,
         server_faketime: faketime.as_ref().is_some_and(runs),

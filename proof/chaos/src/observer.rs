@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use baton::inspect::Snapshot;
 use baton::{FleetName, Target};
+use baton_protocol::audit::Audit;
 use baton_protocol::{Census, Entry, Keys, Ledger, Store, new_name};
 
 use crate::handlers::COUNTER;
@@ -44,6 +45,14 @@ impl Observer {
     pub fn ledger_since(&self, skip: usize) -> Result<Vec<Entry>> {
         let ledger = self.with_store(async |store| Ok(Ledger::read_since(store, skip).await?))?;
         Ok(ledger.entries)
+    }
+
+    /// Compares the ledger of a fleet that is at rest with everything else.
+    pub fn audit(&self) -> Result<Audit> {
+        self.with_store(async |store| {
+            let ledger = Ledger::read(store).await?;
+            Ok(baton_protocol::audit::audit(store, &ledger).await?)
+        })
     }
 
     /// The counter of effects and the number of messages that are done, read in one atomic step.

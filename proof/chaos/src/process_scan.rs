@@ -83,8 +83,10 @@ impl Stat {
 pub enum Kind {
     /// A node, or a node's supervisor.
     Node,
-    /// A command, or what it started.
+    /// A command that handles a message, or what it started.
     Command,
+    /// A command that makes messages, or what it started.
+    Source,
     /// One that has ended and that no process reaps.
     Zombie,
 }
@@ -105,6 +107,7 @@ impl fmt::Display for Found {
         let what = match self.kind {
             Kind::Node => "a node or supervisor",
             Kind::Command => "a command",
+            Kind::Source => "a source",
             Kind::Zombie => "a zombie",
         };
         let (pid, parent) = (self.process.pid, self.parent);
@@ -158,9 +161,11 @@ fn kind(pid: i32, mark: &[u8]) -> Option<Kind> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let has = |test: &dyn Fn(&[u8]) -> bool| environment.split(|byte| *byte == 0).any(test);
     has(&|variable| variable == mark).then(|| {
-        match has(&|variable| variable.starts_with(b"BATON_EFFECTS=")) {
-            true => Kind::Command,
-            false => Kind::Node,
+        let sets = |name: &[u8]| has(&|variable| variable.starts_with(name));
+        match (sets(b"BATON_EFFECTS="), sets(b"BATON_RUN=")) {
+            (true, _) => Kind::Command,
+            (false, true) => Kind::Source,
+            (false, false) => Kind::Node,
         }
     })
 }

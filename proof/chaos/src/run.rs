@@ -248,7 +248,7 @@ impl Run<'_> {
         // The zombie of a node is a supervisor that was killed. The node reaps it when it needs
         // another.
         let is_old = |of: &Found| match of.kind {
-            process_scan::Kind::Node => false,
+            process_scan::Kind::Node | process_scan::Kind::Source => false,
             process_scan::Kind::Zombie if self.arena.with_pid(of.parent).is_some() => false,
             process_scan::Kind::Zombie | process_scan::Kind::Command => of.age() > OLDEST_COMMAND,
         };
@@ -309,7 +309,12 @@ impl Run<'_> {
             }
             self.arena.stop.pause_poll()?;
         }
-        let is_command = |of: &Found| of.kind != process_scan::Kind::Node;
+        let is_command = |of: &Found| {
+            !matches!(
+                of.kind,
+                process_scan::Kind::Node | process_scan::Kind::Source
+            )
+        };
         self.wait_no_process("after the last message", is_command)?;
         self.stop_all()?;
         self.wait_no_process("after the last node", |_| true)?;
