@@ -94,6 +94,7 @@ proof: ## Run all the proofs, one after the other (more than an hour)
 	$(MAKE) chaos
 	$(MAKE) chaos ARGS="--handler exec --seconds 600"
 	$(MAKE) chaos ARGS="--handler push --seconds 600"
+	$(MAKE) chaos ARGS="--source rows --seconds 600"
 	$(MAKE) csv
 	$(MAKE) bench ARGS="--kill 20"
 	$(MAKE) mutants

@@ -9,6 +9,7 @@ use baton_protocol::audit::Audit;
 use baton_protocol::{Census, Entry, Keys, Ledger, Store, new_name};
 
 use crate::handlers::COUNTER;
+use crate::row_check::Stored;
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,6 +63,18 @@ impl Observer {
         both.atomic().get(COUNTER).hget(counters, "done");
         let (counted, done): (Option<u64>, Option<u64>) = both.query(&mut self.redis()?)?;
         Ok((counted.unwrap_or_default(), done.unwrap_or_default()))
+    }
+
+    /// The last number and the cursor of the source, read in one step.
+    pub fn stored(&self) -> Result<Stored> {
+        let fence = Keys::new(&self.fleet).fence;
+        let mut read = redis::cmd("HMGET");
+        read.arg(fence).arg("last").arg("cursor");
+        let (last, cursor): (Option<u64>, Option<String>) = read.query(&mut self.redis()?)?;
+        Ok(Stored {
+            last: last.unwrap_or_default(),
+            cursor: cursor.unwrap_or_default(),
+        })
     }
 
     /// A connection for any other command.

@@ -33,12 +33,24 @@ impl Process {
 
     /// Kills it with -9. False if it has ended.
     pub fn kill9(&self) -> bool {
+        self.send(Signal::KILL)
+    }
+
+    /// Pauses it with SIGSTOP. False if it has ended.
+    pub fn pause(&self) -> bool {
+        self.send(Signal::STOP)
+    }
+
+    /// Resumes it. False if it has ended.
+    pub fn resume(&self) -> bool {
+        self.send(Signal::CONT)
+    }
+
+    fn send(&self, signal: Signal) -> bool {
         let pid = Pid::from_raw(self.pid);
         let opened = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         // From here on the descriptor means one process, so check which.
-        opened.is_some_and(|opened| {
-            self.is_alive() && pidfd_send_signal(opened, Signal::KILL).is_ok()
-        })
+        opened.is_some_and(|opened| self.is_alive() && pidfd_send_signal(opened, signal).is_ok())
     }
 
     fn age(&self) -> Duration {

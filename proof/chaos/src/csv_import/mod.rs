@@ -34,7 +34,7 @@ const BEHAVIOUR: &[(&str, &str)] = &[
     ("BATON_MAX_PENDING", "2000"),
 ];
 /// Longest time without a message that ends.
-const STALL: Duration = Duration::from_secs(60);
+const STALL: Duration = Duration::from_secs(30);
 
 /// The settings of an import.
 #[derive(Debug, Clone)]
@@ -107,15 +107,19 @@ pub fn run(settings: Settings, stop: Stop, mut say: impl FnMut(&str)) -> Result<
         ));
     }
     let lines = arena.settings.lines;
-    let status = arena.wait_for(|status| status.published >= lines && have_ended(status))?;
+    let ended = arena.wait_for(|status| status.published >= lines && have_ended(status));
     let seconds = began.elapsed().as_secs_f64();
     arena.stop_all()?;
+    let mut import = arena.check()?;
+    if let Err(error) = ended {
+        import.findings.insert(0, format!("{error:#}"));
+    }
     Ok(Import {
-        server: status.server.version,
+        server: arena.observer.snapshot()?.server.version,
         seconds,
         killed,
         handled: arena.service.handled(),
-        ..arena.check()?
+        ..import
     })
 }
 
@@ -173,18 +177,15 @@ impl Arena {
     fn wait_for(&mut self, fits: impl Fn(&Snapshot) -> bool) -> Result<Snapshot> {
         let (mut done, mut since) = (None, Instant::now());
         loop {
-            let seen = self.observer.snapshot();
-            match seen {
+            match self.observer.snapshot() {
                 Ok(status) if fits(&status) => return Ok(status),
-                Ok(ref status) if done != Some(status.done) => {
+                Ok(status) if done != Some(status.done) => {
                     (done, since) = (Some(status.done), Instant::now());
                 }
-                _ => {}
+                // While Redis is away there is no status.
+                Ok(_) | Err(_) => {}
             }
-            ensure!(
-                since.elapsed() < STALL,
-                "no message ended for {STALL:?}: {seen:?}"
-            );
+            ensure!(since.elapsed() < STALL, "no message ended for {STALL:?}");
             for node in self.fleet.alive() {
                 let ended = self.fleet.ended(node)?;
                 ensure!(ended.is_none(), "node {node} ended by itself: {ended:?}");
