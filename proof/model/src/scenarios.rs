@@ -128,6 +128,16 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         workers: 1,
         ..generators("failover", failover)
     };
+    let late_failover = Faults {
+        duplicates: 1,
+        failovers: 1,
+        ..NONE
+    };
+    let late_failover = Scenario {
+        generators: 1,
+        rows: 3,
+        ..generators("failover, late publishes", late_failover)
+    };
     let source_failures = Faults {
         lost_replies: 1,
         duplicates: 1,
@@ -156,12 +166,13 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         (takeovers("lapses", lapses), 129_881),
         (generators("deaths", deaths), 105_054),
         (generators("clocks", clocks), 152_346),
-        (failover, 314_830),
+        (failover, 304_480),
+        (late_failover, 12_549),
         (source_failures, 2_664),
-        (generators("empty batches", empty_batches), 75_793),
+        (generators("empty batches", empty_batches), 78_721),
         (
             generators("empty batches, failover", empty_failover),
-            87_500,
+            88_642,
         ),
     ]
 }
@@ -195,7 +206,7 @@ fn of_staging() -> Vec<(Scenario, usize)> {
     vec![
         (staged("staging", staging), 32_915),
         (staged("staging, lapses", lapses), 55_157),
-        (failover, 105_477),
+        (failover, 93_551),
     ]
 }
 
@@ -357,7 +368,8 @@ pub fn with(flaw: Flaw) -> Scenario {
         Flaw::AcceptedGoesBack => "source failures",
         Flaw::DeclinerTakesLease | Flaw::DeclinerKeepsLease => "declining, to the end",
         Flaw::RetryUnderNewNumber => "takeover",
-        Flaw::EpochOnlyFence | Flaw::GapRenumbers | Flaw::OpeningKeepsOrigin => "failover",
+        Flaw::EpochOnlyFence | Flaw::GapRenumbers => "failover",
+        Flaw::OpensUnderOldEpoch => "failover, late publishes",
         Flaw::StageByNumber => "staging, failover",
         Flaw::ClaimLeavesQueue | Flaw::CommitKeepsClaim | Flaw::ReclaimLeavesClaim => "work",
         Flaw::CommitForgets | Flaw::CommitUnheard => "work",

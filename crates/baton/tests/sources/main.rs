@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod fleet;
+mod lost_writes;
 mod rows;
 
 use std::time::{Duration, Instant};
