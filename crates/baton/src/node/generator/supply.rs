@@ -78,9 +78,7 @@ impl<'a> Supply<'a> {
     pub(super) fn open(&mut self, ctx: &Context, next_seq: u64, stored: Vec<u8>) {
         let cursor = own_cursor(&stored, self.source.kind());
         if cursor.is_none() && !stored.is_empty() {
-            ctx.warn(Warning::ForeignCursor {
-                key: ctx.store.keys().fence.clone(),
-            });
+            warn_foreign_cursor(ctx);
         }
         self.has_cursors = cursor.is_some();
         self.source.open(next_seq, cursor.map(<[u8]>::to_vec));
@@ -164,6 +162,9 @@ impl<'a> Supply<'a> {
         };
         self.backoff.reset();
         self.leave_out(ctx, &batch);
+        if batch.begins_anew {
+            warn_foreign_cursor(ctx);
+        }
         if count == 0 && batch.cursor.is_none() {
             self.builder = batch.pack;
             return None;
@@ -259,6 +260,12 @@ impl LeftOutSince {
             at_most_ms: self.at_most_ms,
         });
     }
+}
+
+fn warn_foreign_cursor(ctx: &Context) {
+    ctx.warn(Warning::ForeignCursor {
+        key: ctx.store.keys().fence.clone(),
+    });
 }
 
 /// The cursor in what Redis has stored, if a source of this kind wrote it.
