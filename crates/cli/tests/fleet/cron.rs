@@ -207,7 +207,7 @@ fn a_fleet_that_had_an_interval_begins_its_crontab_now() {
         &fleet,
         0,
         "a warning",
-        |told| matches!(told.event(), LogEvent::Warning { text } if text.contains("of another source")),
+        |told| matches!(told.event(), LogEvent::Warning { text } if text.contains("not of this source")),
     );
     let is_stored = || cursor(&server).is_some_and(|cursor| cursor.starts_with("cron "));
     wait_until("the beginning", is_stored);
