@@ -53,10 +53,13 @@ impl Sort {
     }
 }
 
-/// What an operator should know although the fleet may be well: handlers that cannot work, and
-/// settings of the server that can lose messages.
+/// What an operator should know although the fleet may be well: sources that cannot go on, handlers
+/// that cannot work, and settings of the server that can lose messages.
 pub(crate) fn warnings(snapshot: &Snapshot) -> impl Iterator<Item = &String> {
-    snapshot.handler_troubles.iter().chain(&snapshot.warnings)
+    let troubles = snapshot.source_troubles.iter();
+    troubles
+        .chain(&snapshot.handler_troubles)
+        .chain(&snapshot.warnings)
 }
 
 /// The state of the screen.

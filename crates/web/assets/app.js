@@ -145,11 +145,11 @@ function delayedWords({ delayed, next_due_ms, now_ms }) {
   return `${subject}, ${delayed === 1 ? "due" : "the first"} ${when}`;
 }
 
-function renderWarnings({ warnings, handler_troubles, server }) {
+function renderWarnings({ warnings, handler_troubles, source_troubles, server }) {
   const what = warnings.length ? "what can lose messages" : "nothing in its settings can lose messages";
   setText(byId("server"), `${server.version}: ${what}`);
   renderList(byId("warnings"), warnings);
-  renderList(byId("handlers"), handler_troubles);
+  renderList(byId("troubles"), [...source_troubles, ...handler_troubles]);
 }
 
 /** Writes sentences into a list, unless they are there already. */

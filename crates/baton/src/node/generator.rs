@@ -56,11 +56,12 @@ async fn reign_until_stopped(ctx: &Arc<Context>, source: &mut SourceTask) -> Res
         let mut reign = Reign::new(ctx, source, epoch);
         let end = reign.run().await?;
         reign.supply.end(ctx);
+        let gave_up = reign.supply.gave_up().map(str::to_owned);
         let sealed = reign.sealed;
         let fenced = match end {
             End::Stopped => return Ok(()),
             End::SourceGaveUp => {
-                ctx.source_gave_up.store(true, Ordering::Relaxed);
+                let _ = ctx.source_trouble.set(gave_up.unwrap_or_default());
                 ctx.beat_now.notify_one();
                 // The election gives up the lease with its next beat.
                 ctx.stopped().await;

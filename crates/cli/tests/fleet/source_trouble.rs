@@ -35,10 +35,15 @@ fn assert_gives_up(format: &str, source: &str, published: u64, reason: &str) {
         "{source}"
     );
     assert_eq!(status(&server).published, published, "{source}");
-    // The node runs on, and does not generate.
-    wait_status(&server, "the lease to be free", |status| {
-        status.generator.node.is_none()
+    // The node runs on, does not generate, and says why.
+    let status = wait_status(&server, "the lease to be free", |status| {
+        status.generator.node.is_none() && !status.source_troubles.is_empty()
     });
+    let node = &status.nodes[0].node;
+    assert_eq!(
+        status.source_troubles,
+        [format!("the source of {node} cannot go on: {reason}")]
+    );
 }
 
 #[test]

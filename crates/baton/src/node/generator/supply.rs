@@ -30,8 +30,8 @@ enum State {
     Failed(Instant),
     /// It has no more messages.
     Ended,
-    /// It cannot go on.
-    GaveUp,
+    /// It cannot go on, for this reason.
+    GaveUp(String),
 }
 
 /// The messages of one reign, as its source makes them.
@@ -109,7 +109,7 @@ impl<'a> Supply<'a> {
                     self.open(ctx, outbox.next, stored);
                 }
                 State::Open | State::Failed(_) | State::Ended => std::future::pending().await,
-                State::GaveUp => return None,
+                State::GaveUp(_) => return None,
                 State::Asked => {
                     let made = self.source.next().await;
                     if let Some(prepared) = self.take(ctx, made) {
@@ -209,7 +209,7 @@ impl<'a> Supply<'a> {
     fn fail(&mut self, ctx: &Context, error: SourceError) {
         match error {
             SourceError::Fatal(reason) => {
-                self.state = State::GaveUp;
+                self.state = State::GaveUp(reason.clone());
                 ctx.warn(Warning::SourceGaveUp { reason });
             }
             SourceError::Retry(reason) => {
@@ -219,6 +219,14 @@ impl<'a> Supply<'a> {
                     ctx.warn(Warning::SourceFailed { reason });
                 }
             }
+        }
+    }
+
+    /// Why the source cannot go on, if it gave up.
+    pub(super) fn gave_up(&self) -> Option<&str> {
+        match &self.state {
+            State::GaveUp(reason) => Some(reason),
+            _ => None,
         }
     }
 
