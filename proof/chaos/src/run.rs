@@ -269,11 +269,11 @@ impl Run<'_> {
         let stored = self.arena.observer.stored()?;
         self.arena.findings.extend(stored.check());
         let is_source = |of: &Found| of.kind == process_scan::Kind::Source;
-        self.wait_no_process("beside the generator's source", 1, is_source)
+        self.wait_until_few("beside the generator's source", 1, is_source)
     }
 
     /// Waits until the run has at most so many of these processes.
-    fn wait_no_process(
+    fn wait_until_few(
         &mut self,
         when: &str,
         allowed: usize,
@@ -333,9 +333,9 @@ impl Run<'_> {
                 process_scan::Kind::Node | process_scan::Kind::Source
             )
         };
-        self.wait_no_process("after the last message", 0, is_command)?;
+        self.wait_until_few("after the last message", 0, is_command)?;
         self.stop_all()?;
-        self.wait_no_process("after the last node", 0, |_| true)?;
+        self.wait_until_few("after the last node", 0, |_| true)?;
         scan(&self.arena.mark()).iter().for_each(|left| {
             left.process.kill9();
         });
