@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 # chaos-programs is only for the others.
-.PHONY: chaos-programs help setup build demo test lint deny msrv doc package figures bench peers model conform chaos points mutants proof fuzz clean
+.PHONY: chaos-programs help setup build demo test lint deny msrv doc package figures bench peers model conform chaos csv points mutants proof fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,10 +79,13 @@ chaos: chaos-programs ## Hurt a real fleet for ten minutes; ARGS="--handler exec
 	@trap : INT; $(TARGET)/release/chaos --program $(CHAOS) --out $(TARGET)/chaos.html \
 	  $(or $(ARGS),--seconds 600) || { code=$$?; [ $$code -eq 130 ] || exit $$code; }
 
+csv: chaos-programs ## Import a CSV of a million lines under kill -9 of everything; ARGS="--lines 200000 --kills 2"
+	@$(TARGET)/release/csv --program $(CHAOS) $(ARGS)
+
 points: chaos-programs ## Let a copy die at each named point of the program, and a fleet go on
 	BATON_CHAOS_PROGRAM=$(abspath $(CHAOS)) cargo test -p baton-chaos -- --ignored
 
-mutants: chaos-programs ## Break the source in 123 ways, one by one; each must be noticed (an hour); ARGS=name
+mutants: chaos-programs ## Break the source in 134 ways, one by one; each must be noticed (an hour); ARGS=name
 	@scripts/setup-servers
 	cargo run --release -p baton-mutants --bin mutants -- $(ARGS)
 
@@ -92,6 +95,8 @@ proof: ## Run all the proofs, one after the other (more than an hour)
 	$(MAKE) chaos
 	$(MAKE) chaos ARGS="--handler exec --seconds 600"
 	$(MAKE) chaos ARGS="--handler push --seconds 600"
+	$(MAKE) chaos ARGS="--source rows --seconds 600"
+	$(MAKE) csv
 	$(MAKE) bench ARGS="--kill 20"
 	$(MAKE) mutants
 

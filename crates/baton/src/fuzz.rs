@@ -16,13 +16,26 @@ use baton_protocol::{
 
 use crate::observe::snapshot::{About, Snapshot};
 use crate::source::TickCursor;
-use crate::{Effects, Error, FleetName, Part, Target};
+use crate::{Batch, Effects, Error, FleetName, Part, Target};
 use baton_protocol::ServerInfo;
 
 /// What the channels of presence of the corpus begin with.
 const PRESENCE: &str = "baton:{hostile}:presence:";
 /// Longest error, in characters, for an answer that no script gives.
 const ANSWER_CHARS: usize = 300;
+
+/// A batch that takes so many messages, for what fills it in another crate.
+pub fn batch(limit: u64) -> Batch {
+    Batch::new(1, limit, false, false, PackBuilder::default())
+}
+
+/// The texts and the cursor of a batch.
+pub fn made(mut batch: Batch) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
+    let pack = batch.pack.finish(1, "origin", 1);
+    let texts =
+        Pack::parse(&pack).map(|pack| pack.texts.iter().map(|text| text.to_vec()).collect());
+    (texts.unwrap_or_default(), batch.cursor)
+}
 
 /// A pack, as it lies in Redis.
 pub fn pack(data: &[u8]) {

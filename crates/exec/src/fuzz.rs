@@ -1,7 +1,11 @@
-//! What hostile bytes of a command reach: its exit, its output, its effects.
+//! What hostile bytes of a command reach: its exit, its output, its effects; or its messages, if it is a
+//! source.
 //!
-//! The fuzz target in `proof/fuzz/` calls the function; the test below replays its corpus.
+//! The fuzz targets in `proof/fuzz/` call the functions; the tests below replay their corpora.
 
+mod source;
+
+pub use self::source::source;
 use baton::Effects;
 
 use crate::handler::Exec;
@@ -93,5 +97,10 @@ mod tests {
     #[test]
     fn any_end_and_any_output_of_a_command_have_a_bounded_meaning() {
         super::replay::replay("exec", super::exec, 256 << 10, 2000);
+    }
+
+    #[test]
+    fn any_output_of_a_source_makes_the_messages_that_it_should_whatever_the_pieces() {
+        super::replay::replay("source", super::source, 512 << 10, 4000);
     }
 }

@@ -55,10 +55,13 @@ impl Sort {
     }
 }
 
-/// What an operator should know although the fleet may be well: what is paused, handlers that cannot
-/// work, and settings of the server that can lose messages.
+/// What an operator should know although the fleet may be well: what is paused, sources that cannot
+/// go on, handlers that cannot work, and settings of the server that can lose messages.
 pub(crate) fn warnings(snapshot: &Snapshot) -> Vec<String> {
-    let others = snapshot.handler_troubles.iter().chain(&snapshot.warnings);
+    let troubles = snapshot.source_troubles.iter();
+    let others = troubles
+        .chain(&snapshot.handler_troubles)
+        .chain(&snapshot.warnings);
     paused(snapshot)
         .into_iter()
         .chain(others.cloned())

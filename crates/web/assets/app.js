@@ -156,11 +156,11 @@ function renderPaused({ paused }) {
   setText(byId("paused"), words && `${words[0].toUpperCase()}${words.slice(1)}. To go on: baton resume`);
 }
 
-function renderWarnings({ warnings, handler_troubles, server }) {
+function renderWarnings({ warnings, handler_troubles, source_troubles, server }) {
   const what = warnings.length ? "what can lose messages" : "nothing in its settings can lose messages";
   setText(byId("server"), `${server.version}: ${what}`);
   renderList(byId("warnings"), warnings);
-  renderList(byId("handlers"), handler_troubles);
+  renderList(byId("troubles"), [...source_troubles, ...handler_troubles]);
 }
 
 /** Writes sentences into a list, unless they are there already. */

@@ -5,6 +5,7 @@ mod drains;
 mod handler;
 mod push_service;
 mod server;
+mod source;
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use crate::namespace::Namespace;
 use crate::observer::Observer;
 use crate::proxy::Proxy;
 use crate::rng::Rng;
+use crate::sources::SourceKind;
 use crate::stop::Stop;
 
 pub use drains::Drain;
@@ -42,7 +44,6 @@ const BEHAVIOUR: &[(&str, &str)] = &[
     ("BATON_LEASE_TTL", "1s"),
     ("BATON_CLAIM_TTL", "1500ms"),
     ("BATON_AUDIT", "1"),
-    ("BATON_HOSTILE", "1"),
 ];
 /// Longest search for a worker that holds messages.
 const SEARCH: Duration = Duration::from_secs(3);
@@ -58,8 +59,10 @@ pub struct Settings {
     pub server_program: PathBuf,
     /// What handles the messages.
     pub handler: HandlerKind,
-    /// The program `chaos`, which has that handler.
-    pub handler_program: PathBuf,
+    /// What makes the messages.
+    pub source: SourceKind,
+    /// The program `chaos`, which has handlers and a source.
+    pub own_program: PathBuf,
     /// How many nodes there are at a time.
     pub nodes: usize,
     /// Whether the server forces every write to the disk before it answers.
@@ -79,7 +82,8 @@ impl Settings {
     /// with its children: a command that is killed while it holds the lock would stop its node.
     pub fn node_faketime(&self) -> Option<&PathBuf> {
         let faketime = self.faketime.as_ref();
-        faketime.filter(|_| self.handler != HandlerKind::Exec)
+        let has_commands = self.handler == HandlerKind::Exec || self.source == SourceKind::Rows;
+        faketime.filter(|_| !has_commands)
     }
 }
 
@@ -167,10 +171,7 @@ impl Arena {
         let server = server::start(&settings, folder.path(), &server_clock)?;
         let shared = Shared::create(folder.path().join("handler"))?;
         let push_service = match settings.handler {
-            HandlerKind::Push => Some(PushService::start(
-                settings.handler_program.clone(),
-                &shared,
-            )?),
+            HandlerKind::Push => Some(PushService::start(settings.own_program.clone(), &shared)?),
             _ => None,
         };
         let get_errors = ["getErrors", "--json", "--fleet", FLEET, "--redis"]

@@ -1,15 +1,20 @@
-//! Chaos: a real server, a fleet of real `baton` processes, and a plan of faults from a seed.
+//! Chaos: a real server, a fleet of real `baton` processes, and a plan of faults from a seed. [`chaos_program`]
+//! finds the `baton` that has crash points.
 //!
 //! The tour: [`plan`] draws faults from a seed. [`arena`] starts the server, the nodes and what
 //! lies between them: a [`proxy`] for each node, or a network [`namespace`]. [`faults`] hurts them.
-//! The nodes work with one of the [`handlers`], whose processes a [`process_scan`] finds.
+//! The nodes get their messages from one of the [`sources`] and work with one of the [`handlers`], whose
+//! processes a [`process_scan`] finds.
 //! [`run`] lets the fleet recover after each fault, and finish at the end; an [`observer`] reads
 //! the fleet meanwhile, and a [`ledger_check`] the ledger. [`verdict`] compares the ledger with the
-//! logs and with what the drains printed; a [`message_trace`] explains the first wrong message.
+//! logs and with what the drains printed, a [`row_check`] each text with its row; a [`message_trace`] explains the first wrong message.
 //! [`lives`] and [`outcome`] put all of it into a [`history`], from which [`report`] draws a page.
-//! [`points`] lets a copy die at each crash point on purpose.
+//! [`points`] lets a copy die at each crash point on purpose. [`csv_import`] is another run: a file whose
+//! lines are imported while processes are killed.
 
 pub mod arena;
+pub mod chaos_program;
+pub mod csv_import;
 pub mod faults;
 pub mod handlers;
 pub mod history;
@@ -26,6 +31,8 @@ pub mod progress;
 pub mod proxy;
 pub mod report;
 pub mod rng;
+pub mod row_check;
 pub mod run;
+pub mod sources;
 pub mod stop;
 pub mod verdict;

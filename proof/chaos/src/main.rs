@@ -12,8 +12,9 @@ use baton_chaos::history::History;
 use baton_chaos::plan::{KINDS, Kind, Plan};
 use baton_chaos::progress::Progress;
 use baton_chaos::run::{self, Length};
+use baton_chaos::sources::{self, SourceKind};
 use baton_chaos::stop::Stop;
-use baton_chaos::{faults, namespace, rng::Rng};
+use baton_chaos::{chaos_program, faults, namespace, rng::Rng};
 use baton_print::{errln as eprintln, outln as println};
 use baton_report::stats::{quantile, sorted};
 use clap::Parser;
@@ -34,6 +35,9 @@ struct Args {
     /// What handles the messages; a handler of one's own brings faults of its own
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     handler: HandlerKind,
+    /// What makes the messages; a source of one's own brings faults of its own
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    source: SourceKind,
     /// Begin no new fault after so many seconds
     #[arg(
         long,
@@ -90,6 +94,9 @@ fn main() -> ExitCode {
         [word, folder, addr] if word == handlers::PUSH_SERVICE => {
             serve(folder.as_ref(), addr).map(|()| ExitCode::SUCCESS)
         }
+        [word] if word == sources::COMMAND => {
+            sources::command::print_rows().map(|()| ExitCode::SUCCESS)
+        }
         _ => chaos(&Args::parse()),
     };
     match ran {
@@ -122,9 +129,9 @@ fn chaos(args: &Args) -> Result<ExitCode> {
     let settings = settings(args, seed)?;
     let wanted = |kind| args.only.is_empty() || args.only.contains(&kind);
     for facts in KINDS {
-        // Only a user who asks for it misses a fault of another handler.
+        // Only a user who asks for it misses a fault of another handler or source.
         let missed = match args.only.is_empty() {
-            true => facts.misses(args.handler).is_none(),
+            true => facts.misses(args.handler, args.source).is_none(),
             false => wanted(facts.kind),
         };
         match faults::why_not(facts.kind, &settings) {
@@ -141,7 +148,7 @@ fn chaos(args: &Args) -> Result<ExitCode> {
         Some(faults) => Length::Faults(faults),
         None => Length::Time(Duration::from_secs(args.seconds)),
     };
-    let plan = Plan::new(seed, args.handler, &args.only);
+    let plan = Plan::new(seed, args.handler, args.source, &args.only);
     let ran = run::run(
         plan,
         length,
@@ -183,6 +190,9 @@ fn again(args: &Args, seed: u64) -> String {
     if args.handler != HandlerKind::Pretended {
         words.push(format!("--handler {}", args.handler.name()));
     }
+    if args.source != SourceKind::Random {
+        words.push(format!("--source {}", args.source.name()));
+    }
     let durability = args.durability.iter();
     words.extend(durability.map(|how| format!("--durability {how}")));
     let only = args.only.iter();
@@ -192,18 +202,7 @@ fn again(args: &Args, seed: u64) -> String {
 
 fn settings(args: &Args, seed: u64) -> Result<Settings> {
     let exe = std::env::current_exe().context("cannot find this program")?;
-    let program = match &args.program {
-        Some(program) => program.clone(),
-        None => exe.with_file_name("baton"),
-    };
-    let bytes = std::fs::read(&program)
-        .with_context(|| format!("cannot read {}; see --program", program.display()))?;
-    let has_points = bytes.windows(14).any(|word| word == b"BATON_CRASH_AT");
-    ensure!(
-        has_points,
-        "{} has no crash points: build it with `cargo build -p baton-cli --features chaos`",
-        program.display()
-    );
+    let program = chaos_program::find(args.program.as_deref())?;
     let always = match args.durability.as_deref() {
         Some(how) => how == "always",
         // Another generator than the plan's: the plan is the same either way.
@@ -216,9 +215,10 @@ fn settings(args: &Args, seed: u64) -> Result<Settings> {
     let faketime = faketime(&exe);
     let runs = |library: &PathBuf| clock::runs_with(&server_program, library);
     Ok(Settings {
-        program: program.canonicalize()?,
+        program,
         handler: args.handler,
-        handler_program: exe,
+        source: args.source,
+        own_program: exe,
         server_faketime: faketime.as_ref().is_some_and(runs),
         server_program,
         nodes: usize::from(args.nodes),

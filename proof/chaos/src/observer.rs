@@ -5,9 +5,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use baton::inspect::Snapshot;
 use baton::{FleetName, Part, Target};
+use baton_protocol::audit::Audit;
 use baton_protocol::{Census, Entry, Keys, Ledger, Store, new_name};
 
 use crate::handlers::COUNTER;
+use crate::row_check::Stored;
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,6 +50,14 @@ impl Observer {
         Ok(ledger.entries)
     }
 
+    /// Compares the ledger of a fleet that is at rest with everything else.
+    pub fn audit(&self) -> Result<Audit> {
+        self.with_store(async |store| {
+            let ledger = Ledger::read(store).await?;
+            Ok(baton_protocol::audit::audit(store, &ledger).await?)
+        })
+    }
+
     /// The counter of effects and the number of messages that are done, read in one atomic step.
     pub fn effects(&self) -> Result<(u64, u64)> {
         let counters = Keys::new(&self.fleet).stats;
@@ -71,6 +81,18 @@ impl Observer {
             let census = store.census().await?;
             let _before = store.resume(parts).await?;
             Ok(census)
+        })
+    }
+
+    /// The last number and the cursor of the source, read in one step.
+    pub fn stored(&self) -> Result<Stored> {
+        let fence = Keys::new(&self.fleet).fence;
+        let mut read = redis::cmd("HMGET");
+        read.arg(fence).arg("last").arg("cursor");
+        let (last, cursor): (Option<u64>, Option<String>) = read.query(&mut self.redis()?)?;
+        Ok(Stored {
+            last: last.unwrap_or_default(),
+            cursor: cursor.unwrap_or_default(),
         })
     }
 

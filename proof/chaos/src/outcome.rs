@@ -15,6 +15,7 @@ use crate::handlers::{Entry, HandlerKind};
 use crate::history::{Fault, History};
 use crate::lives;
 use crate::message_trace::MessageTrace;
+use crate::sources::SourceKind;
 use crate::verdict::{Evidence, Judgement, Print, judge};
 
 /// Max findings in words; the others are only counted.
@@ -53,6 +54,10 @@ pub fn history(
         Entry::Beside(beside) => Some(beside),
         Entry::Hit => None,
     });
+    let stored = match arena.settings.source {
+        SourceKind::Random => None,
+        SourceKind::Rows => Some(arena.observer.stored()?),
+    };
     let judgement = judge(&Evidence {
         ledger: &ledger,
         census: &arena.observer.census()?,
@@ -62,6 +67,7 @@ pub fn history(
         forgetful_deaths,
         counted,
         besides: &besides.collect::<Vec<_>>(),
+        stored,
     });
     asides(&judgement);
     let labels: Vec<String> = arena.nodes.iter().map(|node| node.label.clone()).collect();

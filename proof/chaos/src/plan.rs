@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::handlers::HandlerKind;
 use crate::rng::Rng;
+use crate::sources::SourceKind;
 
 /// How often two faults come at once, in a hundred.
 const TWO_AT_ONCE: u64 = 20;
@@ -63,6 +64,17 @@ pub enum Kind {
     PushError,
     PushHangs,
     PushEndless,
+    KillSource,
+    PauseSource,
+}
+
+/// What a run must have for a kind of fault to hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// This handler.
+    Handler(HandlerKind),
+    /// This source.
+    Source(SourceKind),
 }
 
 /// The properties of a kind.
@@ -83,8 +95,8 @@ pub struct Facts {
     /// wait. A full disk may end the server at any moment. A fault that locks all nodes out, or
     /// that judges a node's behaviour, is not mixed with other causes.
     with_others: bool,
-    /// The handler that it hits; `None` if it comes with each.
-    handler: Option<HandlerKind>,
+    /// The handler or the source that it hits; `None` if it comes with each.
+    needs: Option<Needs>,
 }
 
 const fn facts(
@@ -101,7 +113,7 @@ const fn facts(
         weight,
         lasts_ms,
         with_others: true,
-        handler: None,
+        needs: None,
     }
 }
 
@@ -114,14 +126,21 @@ const fn alone(facts: Facts) -> Facts {
 
 const fn of_exec(facts: Facts) -> Facts {
     Facts {
-        handler: Some(HandlerKind::Exec),
+        needs: Some(Needs::Handler(HandlerKind::Exec)),
         ..facts
     }
 }
 
 const fn of_push(facts: Facts) -> Facts {
     Facts {
-        handler: Some(HandlerKind::Push),
+        needs: Some(Needs::Handler(HandlerKind::Push)),
+        ..facts
+    }
+}
+
+const fn of_rows(facts: Facts) -> Facts {
+    Facts {
+        needs: Some(Needs::Source(SourceKind::Rows)),
         ..facts
     }
 }
@@ -182,12 +201,15 @@ pub const KINDS: &[Facts] = &[
     of_push(facts(Kind::PushError, "push-500", "the push service answers 500", 2, (300, 2500))),
     of_push(facts(Kind::PushHangs, "push-hangs", "the push service hangs", 2, (300, 2500))),
     of_push(facts(Kind::PushEndless, "push-endless", "the push service sends without end", 2, (300, 2500))),
+    of_rows(facts(Kind::KillSource, "kill-source", "kill -9 the source", 4, AT_ONCE)),
+    of_rows(facts(Kind::PauseSource, "pause-source", "pause the source", 2, PAST_TTL)),
 ];
 
 impl Facts {
-    /// The handler that it hits, if the run has another one.
-    pub fn misses(&self, handler: HandlerKind) -> Option<HandlerKind> {
-        self.handler.filter(|wanted| *wanted != handler)
+    /// What it hits, if a run with this handler and this source does not have it.
+    pub fn misses(&self, handler: HandlerKind, source: SourceKind) -> Option<Needs> {
+        let had = [Needs::Handler(handler), Needs::Source(source)];
+        self.needs.filter(|needs| !had.contains(needs))
     }
 }
 
@@ -241,10 +263,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed, with the kinds of this handler; of these kinds only, if there are any.
-    pub fn new(seed: u64, handler: HandlerKind, only: &[Kind]) -> Self {
+    /// The plan of a seed, with the kinds of this handler and this source; of these kinds only, if there
+    /// are any.
+    pub fn new(seed: u64, handler: HandlerKind, source: SourceKind, only: &[Kind]) -> Self {
         let wanted = |facts: &&Facts| {
-            facts.misses(handler).is_none() && (only.is_empty() || only.contains(&facts.kind))
+            facts.misses(handler, source).is_none()
+                && (only.is_empty() || only.contains(&facts.kind))
         };
         Self {
             rng: Rng::new(seed),
@@ -312,12 +336,16 @@ mod tests {
     /// About what ten minutes have.
     const TEN_MINUTES: usize = 240;
 
-    const HANDLERS: [HandlerKind; 3] =
-        [HandlerKind::Pretended, HandlerKind::Exec, HandlerKind::Push];
+    const RUNS: [(HandlerKind, SourceKind); 4] = [
+        (HandlerKind::Pretended, SourceKind::Random),
+        (HandlerKind::Pretended, SourceKind::Rows),
+        (HandlerKind::Exec, SourceKind::Random),
+        (HandlerKind::Push, SourceKind::Rows),
+    ];
 
-    fn counts(seed: u64, handler: HandlerKind) -> HashMap<Kind, usize> {
+    fn counts(seed: u64, handler: HandlerKind, source: SourceKind) -> HashMap<Kind, usize> {
         let mut counts = HashMap::new();
-        let faults = Plan::new(seed, handler, &[])
+        let faults = Plan::new(seed, handler, source, &[])
             .flat_map(|step| step.faults)
             .take(TEN_MINUTES);
         faults.for_each(|fault| *counts.entry(fault.kind).or_default() += 1);
@@ -334,13 +362,13 @@ mod tests {
             assert_eq!(facts.kind.facts().name, facts.name);
             assert_eq!(Kind::named(facts.name), Some(facts.kind));
         }
-        assert_eq!(KINDS.len(), Kind::PushEndless as usize + 1);
+        assert_eq!(KINDS.len(), Kind::PauseSource as usize + 1);
     }
 
     #[test]
     fn the_same_seed_makes_the_same_plan_and_another_seed_another() {
         let plan = |seed| {
-            let plan = Plan::new(seed, HandlerKind::Pretended, &[]);
+            let plan = Plan::new(seed, HandlerKind::Pretended, SourceKind::Random, &[]);
             plan.take(100).collect::<Vec<_>>()
         };
         assert_eq!(plan(7), plan(7));
@@ -349,12 +377,12 @@ mod tests {
 
     #[test]
     fn ten_minutes_have_every_kind_three_times_whatever_the_seed() {
-        for (seed, handler) in (0..200).flat_map(|seed| HANDLERS.map(|handler| (seed, handler))) {
-            let counts = counts(seed, handler);
+        for (seed, (handler, source)) in (0..200).flat_map(|seed| RUNS.map(|run| (seed, run))) {
+            let counts = counts(seed, handler, source);
             for facts in KINDS {
                 let times = counts.get(&facts.kind).copied().unwrap_or_default();
                 let name = facts.name;
-                match facts.misses(handler) {
+                match facts.misses(handler, source) {
                     None => assert!(times >= 3, "seed {seed}: {name} only {times} times"),
                     Some(_) => assert_eq!(times, 0, "seed {seed}: {name} with {handler:?}"),
                 }
@@ -364,7 +392,9 @@ mod tests {
 
     #[test]
     fn some_faults_overlap_and_the_ones_that_must_be_alone_are() {
-        let steps: Vec<Step> = Plan::new(3, HandlerKind::Exec, &[]).take(1000).collect();
+        let steps: Vec<Step> = Plan::new(3, HandlerKind::Exec, SourceKind::Rows, &[])
+            .take(1000)
+            .collect();
         let pairs = steps
             .iter()
             .map(|step| &step.faults)
@@ -380,7 +410,8 @@ mod tests {
     #[test]
     fn a_plan_of_some_kinds_has_no_others() {
         let only = [Kind::KillAll, Kind::Cut];
-        let faults = Plan::new(1, HandlerKind::Pretended, &only).flat_map(|step| step.faults);
+        let faults = Plan::new(1, HandlerKind::Pretended, SourceKind::Random, &only)
+            .flat_map(|step| step.faults);
         let faults: Vec<Planned> = faults.take(50).collect();
         assert!(faults.iter().all(|fault| only.contains(&fault.kind)));
         assert!(

@@ -33,12 +33,24 @@ impl Process {
 
     /// Kills it with -9. False if it has ended.
     pub fn kill9(&self) -> bool {
+        self.send(Signal::KILL)
+    }
+
+    /// Pauses it with SIGSTOP. False if it has ended.
+    pub fn pause(&self) -> bool {
+        self.send(Signal::STOP)
+    }
+
+    /// Resumes it. False if it has ended.
+    pub fn resume(&self) -> bool {
+        self.send(Signal::CONT)
+    }
+
+    fn send(&self, signal: Signal) -> bool {
         let pid = Pid::from_raw(self.pid);
         let opened = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         // From here on the descriptor means one process, so check which.
-        opened.is_some_and(|opened| {
-            self.is_alive() && pidfd_send_signal(opened, Signal::KILL).is_ok()
-        })
+        opened.is_some_and(|opened| self.is_alive() && pidfd_send_signal(opened, signal).is_ok())
     }
 
     fn age(&self) -> Duration {
@@ -83,8 +95,10 @@ impl Stat {
 pub enum Kind {
     /// A node, or a node's supervisor.
     Node,
-    /// A command, or what it started.
+    /// A command that handles a message, or what it started.
     Command,
+    /// A command that makes messages, or what it started.
+    Source,
     /// One that has ended and that no process reaps.
     Zombie,
 }
@@ -105,6 +119,7 @@ impl fmt::Display for Found {
         let what = match self.kind {
             Kind::Node => "a node or supervisor",
             Kind::Command => "a command",
+            Kind::Source => "a source",
             Kind::Zombie => "a zombie",
         };
         let (pid, parent) = (self.process.pid, self.parent);
@@ -158,9 +173,11 @@ fn kind(pid: i32, mark: &[u8]) -> Option<Kind> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let has = |test: &dyn Fn(&[u8]) -> bool| environment.split(|byte| *byte == 0).any(test);
     has(&|variable| variable == mark).then(|| {
-        match has(&|variable| variable.starts_with(b"BATON_EFFECTS=")) {
-            true => Kind::Command,
-            false => Kind::Node,
+        let sets = |name: &[u8]| has(&|variable| variable.starts_with(name));
+        match (sets(b"BATON_EFFECTS="), sets(b"BATON_RUN=")) {
+            (true, _) => Kind::Command,
+            (false, true) => Kind::Source,
+            (false, false) => Kind::Node,
         }
     })
 }

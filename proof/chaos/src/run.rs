@@ -15,6 +15,7 @@ use crate::outcome;
 use crate::plan::{Kind, Plan, Planned, Step};
 use crate::process_scan::{self, Found, scan};
 use crate::progress::Progress;
+use crate::sources::SourceKind;
 use crate::stop::Stop;
 use crate::verdict::Judgement;
 
@@ -155,6 +156,7 @@ impl Run<'_> {
             self.progress.done(fault);
         }
         self.check_handlers()?;
+        self.check_source()?;
         self.read_ledger()
     }
 
@@ -248,7 +250,7 @@ impl Run<'_> {
         // The zombie of a node is a supervisor that was killed. The node reaps it when it needs
         // another.
         let is_old = |of: &Found| match of.kind {
-            process_scan::Kind::Node => false,
+            process_scan::Kind::Node | process_scan::Kind::Source => false,
             process_scan::Kind::Zombie if self.arena.with_pid(of.parent).is_some() => false,
             process_scan::Kind::Zombie | process_scan::Kind::Command => of.age() > OLDEST_COMMAND,
         };
@@ -259,17 +261,33 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits until the run has no such process any more.
-    fn wait_no_process(&mut self, when: &str, counts: impl Fn(&Found) -> bool) -> Result<()> {
+    /// Checks the stored cursor, and that no source of an earlier generator runs on.
+    fn check_source(&mut self) -> Result<()> {
+        if self.arena.settings.source == SourceKind::Random {
+            return Ok(());
+        }
+        let stored = self.arena.observer.stored()?;
+        self.arena.findings.extend(stored.check());
+        let is_source = |of: &Found| of.kind == process_scan::Kind::Source;
+        self.wait_until_few("beside the generator's source", 1, is_source)
+    }
+
+    /// Waits until the run has at most so many of these processes.
+    fn wait_until_few(
+        &mut self,
+        when: &str,
+        allowed: usize,
+        counts: impl Fn(&Found) -> bool,
+    ) -> Result<()> {
         let deadline = Instant::now() + LAST_PROCESSES;
         loop {
             let mut left = scan(&self.arena.mark());
             left.retain(&counts);
-            if left.is_empty() {
+            if left.len() <= allowed {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                let (first, more) = (left[0], left.len() - 1);
+                let (first, more) = (left[0], left.len() - 1 - allowed);
                 let text = format!("{first} is left {when}, and {more} more");
                 self.arena.findings.push(text);
                 return Ok(());
@@ -309,10 +327,15 @@ impl Run<'_> {
             }
             self.arena.stop.pause_poll()?;
         }
-        let is_command = |of: &Found| of.kind != process_scan::Kind::Node;
-        self.wait_no_process("after the last message", is_command)?;
+        let is_command = |of: &Found| {
+            !matches!(
+                of.kind,
+                process_scan::Kind::Node | process_scan::Kind::Source
+            )
+        };
+        self.wait_until_few("after the last message", 0, is_command)?;
         self.stop_all()?;
-        self.wait_no_process("after the last node", |_| true)?;
+        self.wait_until_few("after the last node", 0, |_| true)?;
         scan(&self.arena.mark()).iter().for_each(|left| {
             left.process.kill9();
         });

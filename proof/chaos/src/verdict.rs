@@ -13,6 +13,7 @@ use baton_protocol::{Entry, Ledger};
 
 use crate::handlers::Beside;
 use crate::history::Verdict;
+use crate::row_check::{self, Stored};
 
 /// A server with `appendfsync everysec` may lose its last writes when it dies: at most this much.
 const FORGETS: Duration = Duration::from_secs(5);
@@ -46,6 +47,8 @@ pub struct Evidence<'a> {
     pub counted: Option<u64>,
     /// Commands that ran beside the next attempt of their message.
     pub besides: &'a [Beside],
+    /// Where the source stood at the end; `None` if its texts are random.
+    pub stored: Option<Stored>,
 }
 
 /// The verdict on the evidence, with details.
@@ -73,6 +76,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Judgement {
     judgement.logs(evidence);
     judgement.effects(evidence);
     judgement.besides(evidence);
+    judgement.rows(evidence);
     judgement
 }
 
@@ -175,6 +179,15 @@ impl Judgement {
         if let Some(counted) = evidence.counted.filter(|counted| *counted != done) {
             let text = format!("{done} messages are done, their effects counted {counted}");
             self.find(0, text);
+        }
+    }
+
+    /// Checks that each message is its row, and that the cursor stands behind the last one.
+    fn rows(&mut self, evidence: &Evidence<'_>) {
+        if let Some(stored) = &evidence.stored {
+            self.findings
+                .extend(row_check::wrong_texts(&evidence.ledger.entries));
+            self.findings.extend(stored.check().map(|text| (0, text)));
         }
     }
 

@@ -10,7 +10,7 @@ use baton_chaos::history::History;
 
 /// Runs a few faults of one kind: every one is done, and every message ends once. Nothing is
 /// tested of a kind that cannot happen here; the run says why.
-fn only(handler: &str, kind: &str) {
+fn only(flags: &str, kind: &str) {
     let program = std::env::var_os("BATON_CHAOS_PROGRAM").unwrap();
     // Cargo runs tests in the folder of their package, people name files from that of the workspace.
     let program = PathBuf::from("../..").join(program);
@@ -18,7 +18,7 @@ fn only(handler: &str, kind: &str) {
     let json = folder.path().join("record.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_chaos"));
     command.args(["--seed", "11", "--faults", "3", "--only", kind]);
-    command.args(["--handler", handler]);
+    command.args(flags.split(' '));
     command.arg("--program").arg(program);
     command.arg("--json").arg(&json);
     let output = command.output().unwrap();
@@ -40,28 +40,30 @@ fn only(handler: &str, kind: &str) {
 }
 
 macro_rules! kinds {
-    ($($test:ident: $handler:literal $kind:literal,)*) => {$(
+    ($($test:ident: $flags:literal $kind:literal,)*) => {$(
         #[test]
         #[ignore = "needs BATON_CHAOS_PROGRAM, a program built with the feature `chaos`"]
         fn $test() {
-            only($handler, $kind);
+            only($flags, $kind);
         }
     )*};
 }
 
 kinds! {
-    a_fleet_goes_on_while_the_disk_of_a_log_is_full: "pretended" "log-disk-full",
-    a_fleet_goes_on_while_a_log_is_not_read: "pretended" "log-stall",
-    a_fleet_survives_a_small_output_buffer: "pretended" "output-limit",
-    a_fleet_comes_back_with_its_password: "pretended" "password",
-    a_fleet_comes_back_when_its_primary_is_one_again: "pretended" "demote",
-    a_paused_fleet_leaks_nothing_and_goes_on: "pretended" "operator-pause",
-    a_fleet_waits_for_no_time_that_a_fast_clock_wrote: "pretended" "clock-corrected",
-    effects_are_exact_while_commands_are_killed: "exec" "kill-child",
-    effects_are_exact_while_commands_hang: "exec" "hang-child",
-    effects_are_exact_while_supervisors_are_killed: "exec" "kill-supervisor",
-    effects_are_exact_while_a_service_dies: "push" "push-dies",
-    effects_are_exact_while_a_service_fails: "push" "push-500",
-    effects_are_exact_while_a_service_hangs: "push" "push-hangs",
-    effects_are_exact_while_a_service_sends_without_end: "push" "push-endless",
+    a_fleet_goes_on_while_the_disk_of_a_log_is_full: "--handler pretended" "log-disk-full",
+    a_fleet_goes_on_while_a_log_is_not_read: "--handler pretended" "log-stall",
+    a_fleet_survives_a_small_output_buffer: "--handler pretended" "output-limit",
+    a_fleet_comes_back_with_its_password: "--handler pretended" "password",
+    a_fleet_comes_back_when_its_primary_is_one_again: "--handler pretended" "demote",
+    a_paused_fleet_leaks_nothing_and_goes_on: "--handler pretended" "operator-pause",
+    a_fleet_waits_for_no_time_that_a_fast_clock_wrote: "--handler pretended" "clock-corrected",
+    effects_are_exact_while_commands_are_killed: "--handler exec" "kill-child",
+    effects_are_exact_while_commands_hang: "--handler exec" "hang-child",
+    effects_are_exact_while_supervisors_are_killed: "--handler exec" "kill-supervisor",
+    effects_are_exact_while_a_service_dies: "--handler push" "push-dies",
+    effects_are_exact_while_a_service_fails: "--handler push" "push-500",
+    effects_are_exact_while_a_service_hangs: "--handler push" "push-hangs",
+    effects_are_exact_while_a_service_sends_without_end: "--handler push" "push-endless",
+    each_row_is_one_message_while_its_source_is_killed: "--source rows" "kill-source",
+    each_row_is_one_message_while_its_source_hangs: "--source rows" "pause-source",
 }

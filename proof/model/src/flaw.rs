@@ -106,8 +106,8 @@ pub enum Flaw {
     GapRenumbers,
     /// A generator opens a source that failed again where a pack left it that was confirmed late.
     AcceptedGoesBack,
-    /// A generator opens its source again and keeps its word.
-    OpeningKeepsOrigin,
+    /// A generator that finds lost numbers opens its source again under the same epoch.
+    OpensUnderOldEpoch,
     /// A generator stages a pack under its first number, which it may give to other texts.
     StageByNumber,
 }
@@ -168,7 +168,7 @@ impl Flaw {
         Self::CommitUnheard,
         Self::GapRenumbers,
         Self::AcceptedGoesBack,
-        Self::OpeningKeepsOrigin,
+        Self::OpensUnderOldEpoch,
         Self::StageByNumber,
     ];
 }

@@ -131,6 +131,16 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         workers: 1,
         ..generators("failover", failover)
     };
+    let late_failover = Faults {
+        duplicates: 1,
+        failovers: 1,
+        ..NONE
+    };
+    let late_failover = Scenario {
+        generators: 1,
+        rows: 3,
+        ..generators("failover, late publishes", late_failover)
+    };
     let source_failures = Faults {
         lost_replies: 1,
         duplicates: 1,
@@ -159,12 +169,13 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         (takeovers("lapses", lapses), 129_881),
         (generators("deaths", deaths), 105_054),
         (generators("clocks", clocks), 152_346),
-        (failover, 314_830),
+        (failover, 304_480),
+        (late_failover, 12_549),
         (source_failures, 2_664),
         (generators("empty batches", empty_batches), 72_963),
         (
             generators("empty batches, failover", empty_failover),
-            81_384,
+            79_374,
         ),
     ]
 }
@@ -198,7 +209,7 @@ fn of_staging() -> Vec<(Scenario, usize)> {
     vec![
         (staged("staging", staging), 32_915),
         (staged("staging, lapses", lapses), 55_157),
-        (failover, 105_477),
+        (failover, 93_551),
     ]
 }
 
@@ -362,7 +373,8 @@ pub fn with(flaw: Flaw) -> Scenario {
         Flaw::AcceptedGoesBack => "source failures",
         Flaw::DeclinerTakesLease | Flaw::DeclinerKeepsLease => "declining, to the end",
         Flaw::RetryUnderNewNumber => "takeover",
-        Flaw::EpochOnlyFence | Flaw::GapRenumbers | Flaw::OpeningKeepsOrigin => "failover",
+        Flaw::EpochOnlyFence | Flaw::GapRenumbers => "failover",
+        Flaw::OpensUnderOldEpoch => "failover, late publishes",
         Flaw::StageByNumber => "staging, failover",
         Flaw::ClaimLeavesQueue | Flaw::CommitKeepsClaim | Flaw::ReclaimLeavesClaim => "work",
         Flaw::CommitForgets | Flaw::CommitUnheard => "work",

@@ -1,7 +1,7 @@
 //! What the parts of a running node share.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_protocol::{Part, Store};
@@ -88,8 +88,8 @@ pub(crate) struct Context {
     pub(crate) lane_wake: Notify,
     /// The highest epoch that a reign of this node saw at the fence; its next lease must exceed it.
     pub(crate) above: AtomicU64,
-    /// Whether the source cannot go on on this node.
-    pub(crate) source_gave_up: AtomicBool,
+    /// Why the source cannot go on on this node, if that is so.
+    pub(crate) source_trouble: OnceLock<String>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
     pub(crate) refused: RefusedMessages,
@@ -108,7 +108,7 @@ impl Context {
 
     /// Whether this node may hold the lease.
     pub(crate) fn may_generate(&self) -> bool {
-        self.config.roles != Roles::OnlyWorks && !self.source_gave_up.load(Ordering::Relaxed)
+        self.config.roles != Roles::OnlyWorks && self.source_trouble.get().is_none()
     }
 
     pub(crate) fn warn(&self, warning: Warning) {

@@ -44,7 +44,6 @@ use tokio::time::Instant;
 
 use crate::node::config::GeneratorWorks;
 use crate::node::context::{Context, Role};
-use crate::node::meter::Meter;
 use crate::node::no_worker::NoWorker;
 use crate::node::warning::Warning;
 use crate::observe::snapshot::{About, shortened_reason};
@@ -75,9 +74,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
         ..About::default()
     };
     while !ctx.stopping() {
-        let pause = election
-            .beat(ctx, &describe(&mut about, &ctx.meter))
-            .await?;
+        let pause = election.beat(ctx, &describe(&mut about, ctx)).await?;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = ctx.beat_now.notified() => {}
@@ -89,12 +86,14 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
 }
 
 /// What the node says about itself with a beat, as JSON.
-fn describe(about: &mut About, meter: &Meter) -> String {
+fn describe(about: &mut About, ctx: &Context) -> String {
+    let meter = &ctx.meter;
     about.published = meter.published();
     about.processed = meter.processed();
     about.failed = meter.failed();
     about.delayed = meter.delayed();
     about.handler_trouble = meter.handler_trouble().as_deref().map(shortened_reason);
+    about.source_trouble = ctx.source_trouble.get().map(|why| shortened_reason(why));
     about.latency = meter.latency();
     // Serializing strings and numbers cannot fail.
     serde_json::to_string(about).unwrap_or_default()

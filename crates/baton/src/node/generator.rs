@@ -56,26 +56,34 @@ async fn reign_until_stopped(ctx: &Arc<Context>, source: &mut SourceTask) -> Res
         let mut reign = Reign::new(ctx, source, epoch);
         let end = reign.run().await?;
         reign.supply.end(ctx);
+        let gave_up = reign.supply.gave_up().map(str::to_owned);
         let sealed = reign.sealed;
-        let (by, fenced) = match end {
+        let fenced = match end {
             End::Stopped => return Ok(()),
             End::SourceGaveUp => {
-                ctx.source_gave_up.store(true, Ordering::Relaxed);
+                let _ = ctx.source_trouble.set(gave_up.unwrap_or_default());
                 ctx.beat_now.notify_one();
                 // The election gives up the lease with its next beat.
                 ctx.stopped().await;
                 return Ok(());
             }
-            End::Lapsed => (None, epoch),
-            End::Fenced { node, epoch } => (Some(node).filter(|node| !node.is_empty()), epoch),
+            End::Reopen => None,
+            End::Lapsed => Some((None, epoch)),
+            End::Fenced { node, epoch } => {
+                Some((Some(node).filter(|node| !node.is_empty()), epoch))
+            }
         };
         // This reign is over for good. If the lease is still, or again, this node's, it goes on
         // under a higher epoch: perhaps no other node took the lease, and a server that lost its
         // data counts from one again.
-        ctx.above.fetch_max(epoch.max(fenced), Ordering::Relaxed);
+        let above = fenced.as_ref().map_or(epoch, |(_, fenced)| *fenced);
+        ctx.above.fetch_max(epoch.max(above), Ordering::Relaxed);
         ctx.beat_now.notify_one();
-        ctx.emit(Event::Fenced { epoch, by });
-        if sealed {
+        let is_fenced = fenced.is_some();
+        if let Some((by, _)) = fenced {
+            ctx.emit(Event::Fenced { epoch, by });
+        }
+        if sealed && is_fenced {
             tokio::select! {
                 biased;
                 () = ctx.stopped() => return Ok(()),
@@ -98,6 +106,9 @@ enum End {
     Lapsed,
     /// Another generator has sealed.
     Fenced { node: String, epoch: u64 },
+    /// The source must be opened again where the fleet stands, because the fleet's last number is not this
+    /// generator's. A new reign does that: Redis refuses what is still on its way under the old epoch.
+    Reopen,
     /// The source cannot go on: this node gives up the lease for good.
     SourceGaveUp,
 }

@@ -25,8 +25,8 @@ mod witness;
 mod worker;
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_protocol::{Backoff, LinkState, LoggedReasons, Store, crash};
@@ -160,7 +160,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             beat_now: Notify::new(),
             lane_wake: Notify::new(),
             above: AtomicU64::new(0),
-            source_gave_up: AtomicBool::new(false),
+            source_trouble: OnceLock::new(),
             meter: node.meter,
             packs: PackCache::default(),
             refused: RefusedMessages::default(),

@@ -114,7 +114,7 @@ impl fmt::Display for Warning {
             ),
             Self::ForeignCursor { key } => write!(
                 f,
-                "the field cursor of {key} is of another source: this one begins anew"
+                "the field cursor of {key} is not of this source, which begins anew"
             ),
             Self::ClockSet { by_ms } => {
                 let by = duration(by_ms.unsigned_abs());

@@ -90,6 +90,8 @@ struct SignsOfLife {
     /// When a handler could last work, as far as the nodes say, or had not to.
     able_at: Instant,
     pending: u64,
+    /// How many living nodes generate no more, because their sources cannot go on.
+    gave_up: usize,
 }
 
 impl HealthMonitor {
@@ -137,6 +139,7 @@ impl HealthMonitor {
             moved_at,
             able_at,
             pending: snapshot.pending,
+            gave_up: gave_up(snapshot),
         });
     }
 
@@ -156,6 +159,11 @@ impl HealthMonitor {
             (None, None) => Vec::new(),
             (Some(signs), None) => {
                 let unheld = "no generator has renewed the lease";
+                let gave_up = match signs.gave_up {
+                    0 => String::new(),
+                    1 => "; the source of 1 node gave up".to_owned(),
+                    nodes => format!("; the sources of {nodes} nodes gave up"),
+                };
                 let unable = "no worker's handler could work";
                 let stalled = format!("{} messages wait and none has ended", signs.pending);
                 let max_unheld = lease_ttl.max(signs.lease_ttl.unwrap_or_default());
@@ -163,7 +171,8 @@ impl HealthMonitor {
                 // The monitor knows nothing of the time since the last snapshot.
                 let until = self.read_at;
                 [
-                    overdue(signs.renewed_at, until, max_unheld, unheld),
+                    overdue(signs.renewed_at, until, max_unheld, unheld)
+                        .map(|unheld| unheld + &gave_up),
                     overdue(signs.able_at, until, claim_ttl, unable),
                     overdue(signs.moved_at, until, max_stalled, &stalled),
                 ]
@@ -191,6 +200,12 @@ fn no_handler_can_work(snapshot: &Snapshot) -> bool {
     let cannot_work = |node: &NodeStatus| node.handler_trouble.is_some();
     living().any(cannot_work)
         && living().all(|node| node.role == NodeRole::Generator || cannot_work(node))
+}
+
+fn gave_up(snapshot: &Snapshot) -> usize {
+    let living = snapshot.nodes.iter();
+    let living = living.filter(|node| node.role != NodeRole::Dead);
+    living.filter(|node| node.source_trouble.is_some()).count()
 }
 
 /// How long the lease lives: from its holder's last beat to its end. The nodes may have been
@@ -254,6 +269,33 @@ mod tests {
         assert_eq!(
             troubles(LIMITS, &[], 4),
             ["the fleet could not be read for 4.0 s"]
+        );
+    }
+
+    #[test]
+    fn a_fleet_whose_sources_all_gave_up_has_that_in_its_trouble() {
+        let gave_up = NodeStatus {
+            role: NodeRole::Worker,
+            source_trouble: Some("line 7: no JSON".to_owned()),
+            ..NodeStatus::default()
+        };
+        let dead = NodeStatus {
+            role: NodeRole::Dead,
+            ..gave_up.clone()
+        };
+        let fleet = |nodes: &[&NodeStatus]| Snapshot {
+            nodes: nodes.iter().map(|node| (*node).clone()).collect(),
+            ..fleet(None, 0, 0)
+        };
+        let one = [0, 4].map(|at| (at, fleet(&[&gave_up, &dead])));
+        assert_eq!(
+            troubles(LIMITS, &one, 4),
+            ["no generator has renewed the lease for 4.0 s; the source of 1 node gave up"]
+        );
+        let two = [0, 4].map(|at| (at, fleet(&[&gave_up, &gave_up])));
+        assert_eq!(
+            troubles(LIMITS, &two, 4),
+            ["no generator has renewed the lease for 4.0 s; the sources of 2 nodes gave up"]
         );
     }
 

@@ -12,7 +12,7 @@ use baton_protocol::{Census, FleetState, Roster, Store};
 use baton_protocol::{FailedPreview, Paused, ServerInfo, Takeover, TakeoverCause};
 
 /// Max reasons in the list of handlers that cannot work, and max nodes that a reason names.
-const MAX_HANDLER_TROUBLES: usize = 5;
+const MAX_TROUBLES: usize = 5;
 const MAX_NAMED_NODES: usize = 3;
 /// Max characters of a node's name in that list.
 const MAX_NAME_CHARS: usize = 64;
@@ -86,6 +86,9 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
     /// Why handlers of living nodes cannot work, one sentence for each reason.
     pub handler_troubles: Vec<String>,
+    /// Why sources of living nodes cannot go on, one sentence for each reason. These nodes generate no
+    /// more.
+    pub source_troubles: Vec<String>,
 }
 
 impl Snapshot {
@@ -167,6 +170,8 @@ pub struct NodeStatus {
     pub delayed: u64,
     /// Why its handler cannot work, whatever the message; none if it can.
     pub handler_trouble: Option<String>,
+    /// Why its source cannot go on; none if it can, as far as the node knows.
+    pub source_trouble: Option<String>,
     /// Messages that it has claimed and not yet ended.
     pub claimed: u64,
     /// The time from publish to commit of all messages that it has processed.
@@ -190,6 +195,8 @@ pub(crate) struct About {
     pub(crate) delayed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) handler_trouble: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source_trouble: Option<String>,
     pub(crate) latency: Histogram,
 }
 
@@ -209,7 +216,12 @@ impl Snapshot {
             newest,
         } = state;
         let (generator, nodes) = generator_and_nodes(roster, &census);
-        let handler_troubles = handler_troubles(&nodes);
+        let handler_troubles = troubles(&nodes, "handler", "cannot work", |node| {
+            node.handler_trouble.as_deref()
+        });
+        let source_troubles = troubles(&nodes, "source", "cannot go on", |node| {
+            node.source_trouble.as_deref()
+        });
         let takeovers = with_resigned_holders(takeovers);
         Self {
             fleet: fleet.to_string(),
@@ -234,6 +246,7 @@ impl Snapshot {
             newest,
             warnings: server.warnings(),
             handler_troubles,
+            source_troubles,
             server,
         }
     }
@@ -250,18 +263,23 @@ fn with_resigned_holders(mut takeovers: Vec<Takeover>) -> Vec<Takeover> {
     takeovers
 }
 
-/// Why handlers of living nodes cannot work, in words.
-fn handler_troubles(nodes: &[NodeStatus]) -> Vec<String> {
+/// Why handlers or sources of living nodes are in trouble, in words.
+fn troubles(
+    nodes: &[NodeStatus],
+    of: &str,
+    trouble: &str,
+    reason: impl Fn(&NodeStatus) -> Option<&str>,
+) -> Vec<String> {
     let mut by_reason = BTreeMap::<&str, Vec<&str>>::new();
     for node in nodes.iter().filter(|node| node.role != NodeRole::Dead) {
-        if let Some(reason) = &node.handler_trouble {
+        if let Some(reason) = reason(node) {
             by_reason.entry(reason).or_default().push(&node.node);
         }
     }
     let mut reasons = by_reason.into_iter();
     let mut troubles: Vec<String> = reasons
         .by_ref()
-        .take(MAX_HANDLER_TROUBLES)
+        .take(MAX_TROUBLES)
         .map(|(reason, nodes)| {
             let named = nodes.iter().take(MAX_NAMED_NODES);
             let named: Vec<String> = named.map(|node| shortened(node, MAX_NAME_CHARS)).collect();
@@ -269,20 +287,18 @@ fn handler_troubles(nodes: &[NodeStatus]) -> Vec<String> {
                 0 => String::new(),
                 others => format!(" and {others} more"),
             };
-            format!(
-                "the handler of {}{others} cannot work: {reason}",
-                named.join(", ")
-            )
+            let named = named.join(", ");
+            format!("the {of} of {named}{others} {trouble}: {reason}")
         })
         .collect();
     let others: usize = reasons.map(|(_, nodes)| nodes.len()).sum();
     if others > 0 {
-        troubles.push(format!("the handlers of {others} more nodes cannot work"));
+        troubles.push(format!("the {of}s of {others} more nodes {trouble}"));
     }
     troubles
 }
 
-/// A reason why a handler cannot work, as long as a beat may carry it.
+/// A reason why a handler or a source is in trouble, as long as a beat may carry it.
 pub(crate) fn shortened_reason(reason: &str) -> String {
     shortened(reason, MAX_REASON_CHARS)
 }
@@ -333,6 +349,7 @@ fn generator_and_nodes(roster: Roster, census: &Census) -> (GeneratorStatus, Vec
                 failed: about.failed,
                 delayed: about.delayed,
                 handler_trouble: about.handler_trouble.as_deref().map(shortened_reason),
+                source_trouble: about.source_trouble.as_deref().map(shortened_reason),
                 latency: about.latency,
                 joined_ms: listed.joined_ms,
                 seen_ms: listed.seen_ms,
@@ -399,6 +416,11 @@ mod tests {
             role,
             handler_trouble: trouble.map(str::to_owned),
             ..NodeStatus::default()
+        };
+        let handler_troubles = |nodes: &[NodeStatus]| {
+            troubles(nodes, "handler", "cannot work", |node| {
+                node.handler_trouble.as_deref()
+            })
         };
         let mut nodes = vec![
             node("a", NodeRole::Worker, Some("no jq")),

@@ -32,6 +32,8 @@ pub struct Batch {
     pub(crate) left_out: LeftOut,
     /// Whether its messages were due at certain times.
     pub(crate) is_scheduled: bool,
+    /// Whether the source cannot read the stored cursor, and begins anew.
+    pub(crate) begins_anew: bool,
     /// The text of its only message, for the log.
     pub(crate) only_text: Option<Vec<u8>>,
     /// Why a key that the source gave is none.
@@ -58,6 +60,7 @@ impl Batch {
             cursor: None,
             left_out: LeftOut::default(),
             is_scheduled: false,
+            begins_anew: false,
             only_text: None,
             wrong_key: None,
             has_messages: Arc::default(),

@@ -38,6 +38,8 @@ pub struct Cron {
     /// None is the usual one.
     text: Option<String>,
     clock: Option<FleetClock>,
+    /// Whether the stored cursor is no tick, and the node has not heard of it.
+    begins_anew: bool,
 }
 
 impl Cron {
@@ -124,7 +126,9 @@ fn written(text: &str, tick: &Tick) -> String {
 
 impl Source for Cron {
     async fn open(&mut self, from: Position<'_>) -> Result<(), SourceError> {
-        self.crontab.resume(from.cursor.and_then(Tick::parse));
+        let position = from.cursor.and_then(Tick::parse);
+        self.begins_anew = from.cursor.is_some() && position.is_none();
+        self.crontab.resume(position);
         self.clock = Some(from.clock.clone());
         Ok(())
     }
@@ -150,6 +154,7 @@ impl Source for Cron {
             if let Some(position) = self.crontab.position() {
                 batch.set_cursor(position.cursor());
             }
+            batch.begins_anew = std::mem::take(&mut self.begins_anew);
             return Ok(Flow::More);
         }
     }

@@ -13,6 +13,8 @@ pub struct Interval<F> {
     make: F,
     schedule: Schedule,
     clock: Option<FleetClock>,
+    /// Whether the stored cursor is no tick, and the node has not heard of it.
+    begins_anew: bool,
     text: Vec<u8>,
 }
 
@@ -28,6 +30,7 @@ where
         make,
         schedule: Schedule::new(every, Missed::default()),
         clock: None,
+        begins_anew: false,
         text: Vec::new(),
     }
 }
@@ -51,6 +54,7 @@ impl<F: FnMut(u64, &mut Vec<u8>) + Send + 'static> Source for Interval<F> {
     async fn open(&mut self, from: Position<'_>) -> Result<(), SourceError> {
         let cursor = from.cursor.and_then(|bytes| str::from_utf8(bytes).ok());
         let cursor = cursor.and_then(TickCursor::parse);
+        self.begins_anew = from.cursor.is_some() && cursor.is_none();
         let clock = from.clock.clock();
         self.schedule
             .resume(cursor.and_then(|cursor| clock.steady(cursor)));
@@ -83,6 +87,7 @@ impl<F: FnMut(u64, &mut Vec<u8>) + Send + 'static> Source for Interval<F> {
             self.schedule.begin_anew();
         }
         batch.is_scheduled = self.schedule.next().is_some();
+        batch.begins_anew = std::mem::take(&mut self.begins_anew);
         batch.set_cursor(clock.cursor(self.schedule.next()).to_string());
         Ok(Flow::More)
     }

@@ -1,5 +1,6 @@
 //! Nodes on a server of their own, as tasks of the test.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,9 @@ use baton::{
     Effects, Event, FleetName, Handler, HandlerError, Inspector, Message, Node, NodeBuilder, Roles,
     Source, Target, Warning,
 };
-use baton_server::PrivateServer;
+use baton_server::{Fsync, PrivateServer, PrivateServerBuilder};
 use redis::Commands;
+use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -34,7 +36,7 @@ impl Handler for Keep {
 
 /// A server, and the settings of all nodes on it.
 pub(crate) struct Fleet {
-    server: Arc<PrivateServer>,
+    server: Arc<Mutex<PrivateServer>>,
     target: Target,
     settings: NodeBuilder,
     pub(crate) inspector: Inspector,
@@ -49,15 +51,49 @@ pub(crate) struct Running {
 
 impl Fleet {
     pub(crate) async fn new() -> Self {
-        let server = Arc::new(PrivateServer::builder().start().unwrap());
+        Self::on(PrivateServer::builder()).await
+    }
+
+    /// A fleet with an audit, on a server whose append-only file has all that it has confirmed.
+    pub(crate) async fn durable() -> Self {
+        let fleet = Self::on(PrivateServer::builder().appendonly(Fsync::Always)).await;
+        // Redis writes to the disk before each answer: on a busy machine a beat takes long.
+        let settings = fleet.settings.clone().lease_ttl(Duration::from_secs(3));
+        Self {
+            settings: settings.audit(true),
+            ..fleet
+        }
+    }
+
+    async fn on(server: PrivateServerBuilder) -> Self {
+        let server = server.start().unwrap();
         let target = Target::parse(&server.url()).unwrap();
         let name = FleetName::new("sources").unwrap();
         Self {
             inspector: Inspector::connect(&target, &name).await.unwrap(),
             settings: Node::builder(name).lease_ttl(Duration::from_millis(600)),
-            server,
+            server: Arc::new(Mutex::new(server)),
             target,
         }
+    }
+
+    /// A copy of the server's files.
+    pub(crate) fn copy_data(&self) -> TempDir {
+        let mut server = self.server.lock().unwrap();
+        let copy = tempfile::tempdir().unwrap();
+        // No file changes meanwhile.
+        server.pause().unwrap();
+        copy_files(server.folder(), copy.path());
+        server.resume().unwrap();
+        copy
+    }
+
+    /// Kills the server, and starts it again with an earlier copy of its files.
+    pub(crate) fn lose_writes_since(&self, earlier: &TempDir) {
+        let mut server = self.server.lock().unwrap();
+        server.kill9();
+        copy_files(earlier.path(), server.folder());
+        server.restart().unwrap();
     }
 
     /// The same fleet, for nodes with these roles.
@@ -98,11 +134,12 @@ impl Fleet {
     pub(crate) async fn until(&self, what: &str, fits: impl Fn(&Snapshot) -> bool) -> Snapshot {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            let snapshot = self.inspector.snapshot().await.unwrap();
-            if fits(&snapshot) {
-                return snapshot;
+            // A server that was killed does not answer for a moment.
+            let snapshot = self.inspector.snapshot().await;
+            match snapshot {
+                Ok(snapshot) if fits(&snapshot) => return snapshot,
+                _ => assert!(Instant::now() < deadline, "in vain: {what}: {snapshot:?}"),
             }
-            assert!(Instant::now() < deadline, "in vain: {what}: {snapshot:?}");
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -116,19 +153,42 @@ impl Fleet {
     }
 
     pub(crate) fn redis(&self) -> redis::Connection {
-        let client = redis::Client::open(self.server.url()).unwrap();
+        let client = redis::Client::open(self.server.lock().unwrap().url()).unwrap();
         client.get_connection().unwrap()
     }
 
     /// The texts that were handled, sorted by their row.
     pub(crate) fn texts(&self) -> Vec<String> {
         let mut texts: Vec<String> = self.redis().lrange("texts", 0, -1).unwrap();
-        texts.sort_by_key(|text| (text.len(), text.clone()));
+        texts.sort_by_key(|text| row_of(text));
         texts
     }
 
     pub(crate) fn fence(&self, field: &str) -> String {
         self.redis().hget("baton:{sources:0}:fence", field).unwrap()
+    }
+}
+
+/// The number of a text, such as `row 7`.
+fn row_of(text: &str) -> u64 {
+    let digits = text.trim_start_matches("row ").trim_end_matches('.');
+    digits.parse().unwrap_or_default()
+}
+
+/// Copies the append-only files of a server: a file, or a folder of files.
+fn copy_files(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (name, kind) = (entry.file_name(), entry.file_type().unwrap());
+        let is_data = name.to_string_lossy().starts_with("appendonly");
+        if kind.is_dir() && is_data {
+            let folder = to.join(&name);
+            let _ = std::fs::remove_dir_all(&folder);
+            std::fs::create_dir(&folder).unwrap();
+            copy_files(&entry.path(), &folder);
+        } else if kind.is_file() && is_data {
+            std::fs::copy(entry.path(), to.join(&name)).unwrap();
+        }
     }
 }
 

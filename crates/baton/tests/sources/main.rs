@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod fleet;
+mod lost_writes;
 mod rows;
 
 use std::slice;
@@ -254,9 +255,13 @@ async fn a_node_whose_source_cannot_go_on_says_why_and_leaves_the_lease_to_anoth
         assert_eq!(snapshot.generator.epoch, 2);
         assert_eq!(snapshot.nodes.len(), 2);
         b.kill().await;
-        fleet
+        let snapshot = fleet
             .until("no generator", |at| at.generator.node.is_none())
             .await;
+        assert_eq!(
+            snapshot.source_troubles,
+            [format!("the source of {} cannot go on: {reason}", a.name)]
+        );
         a.stop().await;
     }
 }

@@ -1,5 +1,6 @@
 //! A table as a source: its rows come again from any cursor.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,6 +27,10 @@ pub(crate) struct Rows {
     hears_for: Duration,
     /// What `next` does instead when it has made this row.
     trouble: Option<(u64, Trouble)>,
+    /// The row after which it waits.
+    waits_at: Arc<AtomicU64>,
+    /// How many bytes a text has at least.
+    length: usize,
     at: u64,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
@@ -49,6 +54,8 @@ pub(crate) fn rows(rows: u64) -> Rows {
         pause: Duration::from_millis(1),
         hears_for: Duration::ZERO,
         trouble: None,
+        waits_at: Arc::new(AtomicU64::new(u64::MAX)),
+        length: 0,
         at: 0,
         asked: Arc::default(),
     }
@@ -70,6 +77,26 @@ impl Rows {
     pub(crate) fn hearing_for(mut self, time: Duration) -> Self {
         self.hears_for = time;
         self
+    }
+
+    /// A source with texts of so many bytes, which end with dots.
+    pub(crate) fn with_text(mut self, length: usize) -> Self {
+        self.length = length;
+        self
+    }
+
+    /// A source that waits after this row until it is told to go on.
+    pub(crate) fn until_told(self, row: u64) -> Self {
+        self.wait_at(row);
+        self
+    }
+
+    pub(crate) fn wait_at(&self, row: u64) {
+        self.waits_at.store(row, Ordering::Relaxed);
+    }
+
+    pub(crate) fn go_on(&self) {
+        self.wait_at(u64::MAX);
     }
 
     fn note(&self, asked: Asked) {
@@ -98,6 +125,9 @@ impl Source for Rows {
 
     async fn next(&mut self, batch: &mut Batch) -> Result<Flow, SourceError> {
         if !self.pause.is_zero() {
+            tokio::time::sleep(self.pause).await;
+        }
+        while self.at >= self.waits_at.load(Ordering::Relaxed) {
             tokio::time::sleep(self.pause).await;
         }
         match self.trouble {
@@ -134,7 +164,8 @@ impl Source for Rows {
         for _ in 0..self.at_a_time {
             if self.at < self.rows && batch.has_room() {
                 self.at += 1;
-                batch.push(format!("row {}", self.at).as_bytes());
+                let text = format!("row {}", self.at);
+                batch.push(format!("{text:.<0$}", self.length).as_bytes());
             }
         }
         batch.set_cursor(self.at.to_string());

@@ -220,7 +220,8 @@ Examples:
   baton status --json | jq '.nodes[] | {node, role, seen}'
 
 A delayed message waits for its next attempt. With --json, next_due says when the first of them is
-due, and handler_trouble of a node why its handler cannot work.
+due, handler_trouble of a node why its handler cannot work, and source_trouble why it generates no
+more.
 
 Exit codes: 0 the books balance: published + retried = done + failed + pending + claimed + delayed,
 counted in one step; 1 they do not, or Redis did not answer.";

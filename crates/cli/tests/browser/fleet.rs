@@ -160,13 +160,13 @@ fn a_handler_that_cannot_work_is_named_with_its_reason_as_text() {
     let tab = Tab::open(&browser, &page.url);
     tab.wait_until(
         "the handler",
-        "document.querySelectorAll('#handlers li').length === 1",
+        "document.querySelectorAll('#troubles li').length === 1",
     );
     let mut names = fleet.told();
     names.retain(|told| told.node() != generator(&fleet));
     let worker = names[0].node();
     assert_eq!(
-        tab.text("#handlers li"),
+        tab.text("#troubles li"),
         format!(
             "the handler of {worker} cannot work: cannot start {program}: No such file or \
              directory (os error 2)"
@@ -179,7 +179,7 @@ fn a_handler_that_cannot_work_is_named_with_its_reason_as_text() {
     );
     assert_eq!(tab.eval("typeof window.pwned"), json!("undefined"));
     assert_eq!(
-        tab.eval("document.querySelectorAll('#handlers img').length"),
+        tab.eval("document.querySelectorAll('#troubles img').length"),
         json!(0)
     );
     assert_eq!(tab.errors(), Vec::<String>::new());

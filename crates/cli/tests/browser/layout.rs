@@ -49,7 +49,7 @@ fn on_a_phone_nothing_is_wider_than_the_screen() {
     tab.wait_until(
         "all there is to show",
         "document.querySelectorAll('#nodes tr[data-node]').length === 4
-            && document.querySelectorAll('#handlers li').length > 0
+            && document.querySelectorAll('#troubles li').length > 0
             && !document.querySelector('#next-due').hidden
             && document.querySelectorAll('#failed [data-id]').length > 0
             && document.querySelectorAll('#timeline [data-epoch]').length > 0

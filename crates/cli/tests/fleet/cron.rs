@@ -10,7 +10,7 @@ use redis::Commands;
 use crate::fake_clock::FakeClock;
 use crate::support::{
     TIMEOUT, assert_each_once, durable_server, keys, redis, replace_generator, status, wait_for,
-    wait_status, wait_until,
+    wait_status, wait_until, warns,
 };
 
 const MINUTE_S: u64 = 60;
@@ -207,7 +207,7 @@ fn a_fleet_that_had_an_interval_begins_its_crontab_now() {
         &fleet,
         0,
         "a warning",
-        |told| matches!(told.event(), LogEvent::Warning { text } if text.contains("of another source")),
+        |told| matches!(told.event(), LogEvent::Warning { text } if text.contains("not of this source")),
     );
     let is_stored = || cursor(&server).is_some_and(|cursor| cursor.starts_with("cron "));
     wait_until("the beginning", is_stored);
@@ -236,4 +236,23 @@ fn a_clock_that_is_set_a_day_ahead_and_back_stops_no_ticks() {
                 .any(|at_s| text.as_deref() == Some(&*self::text("second", at_s)))
         });
     }
+}
+
+#[test]
+fn a_cursor_that_is_no_tick_begins_anew_and_the_log_says_so() {
+    let server = durable_server();
+    let every_second = ["tick=* * * * * *"];
+    let mut fleet = fleet_with(2, &server, &every_second, "");
+    wait_status(&server, "a tick", |status| status.done >= 1);
+    kill_all(&mut fleet);
+    let _: () = redis(&server)
+        .hset(keys().fence, "cursor", "cron soon")
+        .unwrap();
+    let fleet = fleet_with(2, &server, &every_second, "");
+    let _ = wait_for(&fleet, 0, "the warning", |told| {
+        warns(told, &format!("the field cursor of {}", keys().fence))
+    });
+    let before = status(&server).published;
+    wait_status(&server, "a tick", |status| status.done > before);
+    assert!(cursor(&server).unwrap().starts_with("cron 1"));
 }

@@ -98,7 +98,7 @@ fn a_cursor_far_ahead_or_of_garbage_does_not_stop_the_schedule() {
     for (cursor, said) in [
         ("interval 9007199254740991", None),
         ("interval 9007199254740991 9007199254740991", None),
-        ("interval -5", None),
+        ("interval -5", Some("cursor")),
         ("soon", Some("cursor")),
         ("1e300", Some("cursor")),
     ] {

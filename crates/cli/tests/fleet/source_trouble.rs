@@ -34,11 +34,17 @@ fn assert_gives_up(format: &str, source: &str, published: u64, reason: &str) {
         )],
         "{source}"
     );
-    assert_eq!(status(&server).published, published, "{source}");
-    // The node runs on, and does not generate.
-    wait_status(&server, "the lease to be free", |status| {
-        status.generator.node.is_none()
+    // The node runs on, does not generate, and says why.
+    let status = wait_status(&server, "the lease to be free", |status| {
+        status.generator.node.is_none() && !status.source_troubles.is_empty()
     });
+    // What was on its way is accepted before the lease is free.
+    assert_eq!(status.published, published, "{source}");
+    let node = &status.nodes[0].node;
+    assert_eq!(
+        status.source_troubles,
+        [format!("the source of {node} cannot go on: {reason}")]
+    );
 }
 
 #[test]
@@ -227,4 +233,48 @@ fn a_flood_of_cursors_leaves_the_node_time_to_beat_and_to_stop() {
     assert_eq!(status(&server).published, 0);
     fleet.terminate(0).unwrap();
     assert_eq!(fleet.wait(0).unwrap(), Some(0));
+}
+
+#[test]
+fn lines_that_are_left_out_because_the_fleet_has_messages_are_in_the_log() {
+    let server = server();
+    let source = "echo begun >&2; seq $BATON_NEXT 5; sleep 1000";
+    let json = r#"printf '{"text":"%s","cursor":"%s"}\n' a 1 b 2; sleep 1000"#;
+    let fleet = fleet_with(2, &server, "--error-rate 1", "json", json);
+    wait_status(&server, "two", |status| status.failed == 2);
+    drop(fleet);
+    let mut fleet = fleet_with(3, &server, "--error-rate 1", "lines", source);
+    let left_out = "the fleet has 2 messages that no such source made: as many lines are left out, and \
+                    BATON_NEXT is 3; give the lines a fleet of their own";
+    assert_eq!(wait_output(&fleet, 0), left_out);
+    wait_status(&server, "five", |status| status.failed == 5);
+    let texts = ["a", "b", "3", "4", "5"].map(str::to_owned);
+    assert_eq!(
+        failed_texts(&server),
+        (1..).zip(texts).collect::<Vec<(u64, String)>>()
+    );
+    // A successor continues with lines.
+    let mark = fleet.mark();
+    let _ = replace_generator(&mut fleet);
+    assert_eq!(wait_output(&fleet, mark), "begun");
+}
+
+#[test]
+fn a_next_number_that_goes_back_starts_the_source_again_there() {
+    const LINES: u64 = 3000;
+    let server = server();
+    let source = format!("echo $BATON_NEXT >&2; seq $BATON_NEXT {LINES}; sleep 1000");
+    let args = "--error-rate 1 --max-pending 200 --work 2ms --concurrency 2";
+    let fleet = fleet_with(3, &server, args, "lines", &source);
+    assert_eq!(wait_output(&fleet, 0), "1");
+    wait_status(&server, "some lines", |status| status.published >= 1000);
+    let mark = fleet.mark();
+    let _: () = ::redis::cmd("FLUSHALL").query(&mut redis(&server)).unwrap();
+    let _ = wait_for(&fleet, mark, "the warning", |told| {
+        warns(told, "Redis lost its data")
+    });
+    assert_eq!(wait_output(&fleet, mark), "1");
+    wait_status(&server, "all", |status| status.failed == LINES);
+    let texts: Vec<(u64, String)> = (1..=LINES).map(|seq| (seq, seq.to_string())).collect();
+    assert_eq!(failed_texts(&server), texts);
 }

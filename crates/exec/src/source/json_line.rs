@@ -8,6 +8,9 @@ use serde::Deserialize;
 /// Max bytes of a cursor. Redis stores it behind the source's kind.
 pub(crate) const MAX_CURSOR_BYTES: usize = (64 << 10) - 16;
 
+/// Max characters of what is wrong with a line.
+const MAX_COMPLAINT_CHARS: usize = 200;
+
 /// What a line says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct JsonLine {
@@ -34,7 +37,12 @@ impl JsonLine {
         let fields: Fields = serde_json::from_slice(line).map_err(|error| {
             // Its line is always the first.
             let words = error.to_string();
-            let words = words.split(" at line ").next().unwrap_or_default();
+            let words = words
+                .rsplit_once(" at line ")
+                .map_or(&*words, |(words, _)| words);
+            // They may have any word of the line.
+            let words: String = words.chars().take(MAX_COMPLAINT_CHARS).collect();
+            let words = words.replace(char::is_control, " ");
             format!("not an object such as {{\"text\":\"…\",\"cursor\":\"…\"}}: {words}")
         })?;
         let text = match (fields.text, fields.base64) {

@@ -88,7 +88,7 @@ impl LineBuffer {
         has_rest
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn push(&mut self, piece: &[u8]) {
         self.make_room();
         self.bytes.extend_from_slice(piece);

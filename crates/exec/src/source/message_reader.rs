@@ -76,6 +76,8 @@ impl MessageReader {
                 return Ok(Stopped::NeedsMore);
             };
             batch.push(line);
+            // Its kind alone is stored: these messages are lines.
+            batch.set_cursor([]);
             *has_given = true;
             self.lines.advance();
         }

@@ -9,6 +9,14 @@ mod json_line;
 mod line_buffer;
 mod message_reader;
 
+/// What the fuzz target reads with.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz {
+    pub(crate) use super::Format;
+    pub(crate) use super::json_line::JsonLine;
+    pub(crate) use super::message_reader::{MAX_UNCOVERED, MessageReader, Stopped};
+}
+
 use std::ffi::OsString;
 use std::process::Command;
 use std::sync::Arc;
@@ -117,6 +125,20 @@ impl CommandSource {
         }
     }
 
+    /// Lines are counted as messages are. If the fleet has messages of another source, as many lines are
+    /// left out, and the log says so.
+    fn warn_of_left_out(&self, from: &Position<'_>) {
+        let count = from.next_seq - 1;
+        if self.format == Format::Lines && from.cursor.is_none() && count > 0 {
+            let words = format!(
+                "the fleet has {count} messages that no such source made: as many lines are left out, \
+                 and BATON_NEXT is {}; give the lines a fleet of their own",
+                from.next_seq
+            );
+            (self.on_output)(words.as_bytes());
+        }
+    }
+
     /// The first line that a command reads, if it reads any.
     fn first_line(&self, from: &Position<'_>) -> Result<Option<Vec<u8>>, SourceError> {
         if self.format == Format::Lines {
@@ -178,6 +200,7 @@ impl Source for CommandSource {
         // One at a time: the next one may write where the last one did.
         self.close().await;
         let first_line = self.first_line(&from)?;
+        self.warn_of_left_out(&from);
         self.runs += 1;
         let request = Request {
             variables: vec![(NEXT.to_owned(), from.next_seq.to_string())],

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Arena, BEHAVIOUR, Settings};
+use super::{Arena, BEHAVIOUR, Settings, source};
 use crate::handlers::{self, HandlerKind};
 use crate::process_scan;
 use crate::proxy::Proxy;
@@ -25,17 +25,13 @@ pub(super) fn variables(settings: &Settings, folder: &Path) -> Vec<(String, Stri
         HandlerKind::Pretended => PRETENDED,
         HandlerKind::Exec | HandlerKind::Push => OWN_WORK,
     };
-    // A command costs more than pretended work.
-    let interval = match settings.handler {
-        HandlerKind::Exec => "25ms",
-        HandlerKind::Pretended | HandlerKind::Push => "10ms",
-    };
     let folder = folder.display().to_string();
     BEHAVIOUR
         .iter()
         .chain(own)
-        .chain(&[("BATON_INTERVAL", interval), (process_scan::RUN, &folder)])
+        .chain(&[(process_scan::RUN, folder.as_str())])
         .map(|(name, value)| (name.to_string(), value.to_string()))
+        .chain(source::variables(settings))
         .collect()
 }
 
@@ -52,7 +48,7 @@ impl Arena {
         let variable = |name: &str, value: String| (name.to_owned(), value);
         match (self.settings.handler, &self.push_service) {
             (HandlerKind::Exec, _) => {
-                let program = self.settings.handler_program.display().to_string();
+                let program = self.settings.own_program.display().to_string();
                 let folder = self.shared.path().display().to_string();
                 (
                     vec![

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use super::{Fault, Note};
 use crate::arena::Arena;
 use crate::handlers::Entry;
-use crate::process_scan::{Found, Kind, scan};
+use crate::process_scan::{Found, Kind, Process, scan};
 use crate::rng::Rng;
 
 /// Pause between two kills.
@@ -69,14 +69,19 @@ impl Fault for Kill {
 
 /// Kills one of the commands that a supervisor has started. Returns the node's process id.
 fn kill_one(found: &[Found], rng: &mut Rng) -> Option<i32> {
+    let (command, node) = rng.pick(&children(found, Kind::Command))?;
+    command.kill9().then_some(node)
+}
+
+/// The processes of this kind that a supervisor has started, each with the process id of its node.
+pub(super) fn children(found: &[Found], kind: Kind) -> Vec<(Process, i32)> {
     let supervisor = |command: &Found| {
         let mut nodes = found.iter().filter(|of| of.kind == Kind::Node);
         nodes.find(|of| of.process.pid == command.parent)
     };
-    let commands = found.iter().filter(|of| of.kind == Kind::Command);
+    let commands = found.iter().filter(|of| of.kind == kind);
     let pairs = commands.filter_map(|of| Some((of.process, supervisor(of)?.parent)));
-    let (command, node) = rng.pick(&pairs.collect::<Vec<_>>())?;
-    command.kill9().then_some(node)
+    pairs.collect()
 }
 
 /// Kills the supervisor of one node. Alone: if the node died, too, nothing would be left to end its

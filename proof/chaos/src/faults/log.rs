@@ -108,9 +108,12 @@ impl Fault for Stall {
         let status = status?;
         let Node { label, name, .. } = &arena.nodes[node];
         let listed = status.nodes.iter().find(|listed| listed.node == *name);
-        let silent_ms = listed.map(|listed| status.now_ms.saturating_sub(listed.seen_ms));
+        // Beside the other nodes: a server whose disk is slow hears none of them for a while.
+        let newest_ms = status.nodes.iter().map(|listed| listed.seen_ms).max();
+        let newest_ms = newest_ms.unwrap_or_default();
+        let silent_ms = listed.map(|listed| newest_ms.saturating_sub(listed.seen_ms));
         note.text = match silent_ms {
-            Some(ms) => format!("its last beat was {ms} ms ago"),
+            Some(ms) => format!("its last beat was {ms} ms before that of another node"),
             None => "it was forgotten".to_owned(),
         };
         if silent_ms.is_none_or(|ms| u128::from(ms) > SILENT.as_millis()) {

@@ -16,6 +16,7 @@ mod pause;
 mod proxy;
 mod push;
 mod server;
+mod source;
 mod staging;
 mod stop;
 
@@ -28,7 +29,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::arena::{Arena, Settings};
 use crate::handlers::{self, HandlerKind};
-use crate::plan::{Kind, Planned};
+use crate::plan::{Kind, Needs, Planned};
 use crate::proxy::Mode;
 use crate::rng::Rng;
 
@@ -113,6 +114,8 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::KillChild => Box::new(command::Kill::new(rng)),
         Kind::HangChild => Box::new(command::Hang::default()),
         Kind::KillSupervisor => Box::new(command::KillSupervisor(rng)),
+        Kind::KillSource => Box::new(source::Kill),
+        Kind::PauseSource => Box::new(source::Pause::default()),
         Kind::PushDies => Box::new(push::Die),
         Kind::PushError => Box::new(push::Answer::new(handlers::Mode::Error)),
         Kind::PushHangs => Box::new(push::Answer::new(handlers::Mode::Hang)),
@@ -148,9 +151,10 @@ fn warned(arena: &Arena, mark: usize, word: &str) -> String {
 
 /// Why this run cannot have a kind of fault; `None` if it can.
 pub fn why_not(kind: Kind, settings: &Settings) -> Option<&'static str> {
-    match kind.facts().misses(settings.handler) {
-        Some(HandlerKind::Exec) => return Some("it needs --handler exec"),
-        Some(_) => return Some("it needs --handler push"),
+    match kind.facts().misses(settings.handler, settings.source) {
+        Some(Needs::Handler(HandlerKind::Exec)) => return Some("it needs --handler exec"),
+        Some(Needs::Handler(_)) => return Some("it needs --handler push"),
+        Some(Needs::Source(_)) => return Some("it needs --source rows"),
         None => {}
     }
     match kind {

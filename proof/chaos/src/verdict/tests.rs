@@ -18,6 +18,7 @@ struct Case {
     deaths: Vec<Instant>,
     counted: Option<u64>,
     besides: Vec<Beside>,
+    stored: Option<Stored>,
     now: Instant,
 }
 
@@ -87,6 +88,7 @@ impl Case {
             deaths: Vec::new(),
             counted: Some(2),
             besides: Vec::new(),
+            stored: None,
             now,
         };
         case.tell("n0", published(1, 1, 3));
@@ -141,6 +143,7 @@ impl Case {
             forgetful_deaths: &self.deaths,
             counted: self.counted,
             besides: &self.besides,
+            stored: self.stored.clone(),
         })
     }
 
@@ -366,5 +369,21 @@ fn a_command_of_a_dead_node_may_not_go_on_beside_the_next_attempt() {
     assert_eq!(
         case.findings(),
         ["#3: a command of node 2, which is dead, ran for 500 ms beside the next attempt"]
+    );
+}
+
+#[test]
+fn rows_with_other_texts_and_a_cursor_elsewhere_are_found() {
+    let mut case = Case::clean();
+    case.stored = Some(Stored {
+        last: 3,
+        cursor: "json 2".to_owned(),
+    });
+    assert_eq!(
+        case.findings(),
+        [
+            "#1 to #3 have other texts than their rows",
+            "the cursor 'json 2' does not belong to #3",
+        ]
     );
 }

@@ -41,7 +41,7 @@ impl Model for Explored {
                 world.is_row_by_row()
             }),
             Property::always(
-                "no older generator publishes after a newer one",
+                "no older generator or opening of its source publishes after a newer one",
                 |_, world: &World| world.fence_held(),
             ),
             Property::always(
@@ -212,8 +212,8 @@ impl World {
 
     fn fence_held(&self) -> bool {
         self.history.messages.windows(2).all(|pair| {
-            pair[0].epoch < pair[1].epoch
-                || (pair[0].epoch, pair[0].node) == (pair[1].epoch, pair[1].node)
+            let is_same = (pair[0].epoch, pair[0].node) == (pair[1].epoch, pair[1].node);
+            pair[0].epoch < pair[1].epoch || is_same && pair[0].origin <= pair[1].origin
         })
     }
 

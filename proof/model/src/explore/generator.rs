@@ -252,10 +252,9 @@ impl World {
         };
         match reply {
             Reply::Sealed { last, cursor } => {
-                self.events |= match (openings, last) {
-                    (0, 0) => Events::SEALED,
-                    (0, _) => Events::TAKEOVER,
-                    _ => Events::REOPENED,
+                self.events |= match last {
+                    0 => Events::SEALED,
+                    _ => Events::TAKEOVER,
                 };
                 self.nodes[node as usize].generator = Generator::Publishing(Publishing {
                     epoch,
@@ -291,10 +290,6 @@ impl World {
         };
         let cursor = publishing.cursor;
         let opening = word(node, publishing.epoch, publishing.openings);
-        let origin = match self.flaw {
-            Some(Flaw::OpeningKeepsOrigin) => word(node, publishing.epoch, 0),
-            _ => opening,
-        };
         let rows = before + 1..=before + count;
         let texts: Vec<Text> = rows.map(|row| source::text(row, opening)).collect();
         let stage = (self.stages_packs && count > 0).then(|| {
@@ -307,7 +302,7 @@ impl World {
         let prepared = Prepared {
             first,
             texts,
-            origin,
+            origin: opening,
             cursor,
             stage,
             is_staged: false,
@@ -417,7 +412,12 @@ impl World {
             CallState::Answered(Answer::Gap { last }) if publishing.close_gap(last, flaw) => {}
             CallState::Answered(Answer::Gap { .. } | Answer::Foreign) => {
                 let (epoch, openings) = (publishing.epoch, publishing.openings + 1);
-                self.seal(node, epoch, openings);
+                self.events |= Events::REOPENED;
+                match flaw {
+                    Some(Flaw::OpensUnderOldEpoch) => self.seal(node, epoch, openings),
+                    // Under the next epoch, what is still on its way is refused.
+                    _ => self.step_down(node, 0),
+                }
             }
             CallState::Answered(Answer::Fenced { epoch }) => self.step_down(node, epoch),
             _ => {}

@@ -51,7 +51,7 @@ const NODE_FLAWS: [Flaw; 6] = [
     Flaw::CommitUnheard,
     Flaw::GapRenumbers,
     Flaw::AcceptedGoesBack,
-    Flaw::OpeningKeepsOrigin,
+    Flaw::OpensUnderOldEpoch,
     Flaw::StageByNumber,
 ];
 

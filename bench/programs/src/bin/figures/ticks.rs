@@ -60,6 +60,7 @@ pub(crate) fn around_kills(program: &Path, rounds: Rounds, report: &mut Report) 
         let before = Place::read(&mut redis, &keys)?;
         // From 7 ms before the tick to 7 ms after it, by turns.
         let offset_ms = attempt as u64 % (2 * NEAR_MS - 1);
+        let mark = fleet.mark();
         sleep_until(before.due_ms + offset_ms - (NEAR_MS - 1));
         fleet.kill9(generator)?;
         let distance = now().abs_diff(Duration::from_millis(before.due_ms));
@@ -72,6 +73,8 @@ pub(crate) fn around_kills(program: &Path, rounds: Rounds, report: &mut Report) 
         let made = after.last - before.last;
         missed += ticks.saturating_sub(made);
         doubled += made.saturating_sub(ticks);
+        // Its log may be read later than Redis, and the next round asks the logs who generates.
+        fleet.wait_for(mark, TIMEOUT, "a generator", |told| told.is_generator())?;
         fleet.start_many(1, TIMEOUT)?;
     }
     let history = History::new(&fleet.told());

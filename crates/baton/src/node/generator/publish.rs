@@ -149,10 +149,10 @@ impl Reign<'_> {
                 self.full_pause = (pause * 2).min(FULL_PAUSE.1);
                 tokio::time::sleep(pause).await;
             }
-            Trouble::Gap { last } => return self.close_gap(last).await,
+            Trouble::Gap { last } => return Ok(self.close_gap(last)),
             // The generator sends the whole pack again.
             Trouble::Missing => {}
-            Trouble::Foreign { last } => return self.go_on_after(last).await,
+            Trouble::Foreign { last } => return Ok(Some(self.go_on_after(last))),
             Trouble::Error(error) if error.is_transient() => self.pause_after(&error).await,
             Trouble::Error(error) => return Err(error),
         }
@@ -173,27 +173,25 @@ impl Reign<'_> {
 
     /// Redis lost writes that it had confirmed: sends them again if they are still here, else the
     /// source makes them again.
-    async fn close_gap(&mut self, last: u64) -> Result<Option<End>, Error> {
-        let Some((first_lost, last_lost)) = self.outbox.close_gap(last) else {
-            return Ok(None);
-        };
+    fn close_gap(&mut self, last: u64) -> Option<End> {
+        let (first_lost, last_lost) = self.outbox.close_gap(last)?;
         // The warning below is more exact than any other of this loss.
         let _ = self.ctx.witness.notice_loss(last);
         self.ctx.warn(Warning::MessagesLost {
             first: first_lost,
             last: last_lost,
         });
-        self.seal().await
+        Some(End::Reopen)
     }
 
     /// Another program has moved the fleet's last number: goes on after it.
-    async fn go_on_after(&mut self, last: u64) -> Result<Option<End>, Error> {
+    fn go_on_after(&mut self, last: u64) -> End {
         self.ctx.warn(Warning::ForeignNumber {
             key: self.ctx.store.keys().fence.clone(),
             found: last,
             last: self.outbox.confirmed(),
         });
-        self.seal().await
+        End::Reopen
     }
 }
 

@@ -31,8 +31,8 @@ enum State {
     Failed(Instant),
     /// It has no more messages.
     Ended,
-    /// It cannot go on.
-    GaveUp,
+    /// It cannot go on, for this reason.
+    GaveUp(String),
 }
 
 /// The messages of one reign, as its source makes them.
@@ -82,9 +82,7 @@ impl<'a> Supply<'a> {
     pub(super) fn open(&mut self, ctx: &Context, next_seq: u64, stored: Vec<u8>) {
         let cursor = own_cursor(&stored, self.source.kind());
         if cursor.is_none() && !stored.is_empty() {
-            ctx.warn(Warning::ForeignCursor {
-                key: ctx.store.keys().fence.clone(),
-            });
+            warn_foreign_cursor(ctx);
         }
         self.has_cursors = cursor.is_some();
         self.source.open(next_seq, cursor.map(<[u8]>::to_vec));
@@ -115,7 +113,7 @@ impl<'a> Supply<'a> {
                     self.open(ctx, outbox.next, stored);
                 }
                 State::Open | State::Failed(_) | State::Ended => std::future::pending().await,
-                State::GaveUp => return None,
+                State::GaveUp(_) => return None,
                 State::Asked => {
                     let made = self.source.next().await;
                     if let Some(prepared) = self.take(ctx, made) {
@@ -177,6 +175,9 @@ impl<'a> Supply<'a> {
         };
         self.backoff.reset();
         self.leave_out(ctx, &batch);
+        if batch.begins_anew {
+            warn_foreign_cursor(ctx);
+        }
         if count == 0 && batch.cursor.is_none() {
             self.builder = batch.pack;
             return None;
@@ -225,7 +226,7 @@ impl<'a> Supply<'a> {
     fn fail(&mut self, ctx: &Context, error: SourceError) {
         match error {
             SourceError::Fatal(reason) => {
-                self.state = State::GaveUp;
+                self.state = State::GaveUp(reason.clone());
                 ctx.warn(Warning::SourceGaveUp { reason });
             }
             SourceError::Retry(reason) => {
@@ -235,6 +236,14 @@ impl<'a> Supply<'a> {
                     ctx.warn(Warning::SourceFailed { reason });
                 }
             }
+        }
+    }
+
+    /// Why the source cannot go on, if it gave up.
+    pub(super) fn gave_up(&self) -> Option<&str> {
+        match &self.state {
+            State::GaveUp(reason) => Some(reason),
+            _ => None,
         }
     }
 
@@ -276,6 +285,12 @@ impl LeftOutSince {
             at_most_ms: self.at_most_ms,
         });
     }
+}
+
+fn warn_foreign_cursor(ctx: &Context) {
+    ctx.warn(Warning::ForeignCursor {
+        key: ctx.store.keys().fence.clone(),
+    });
 }
 
 /// The cursor in what Redis has stored, if a source of this kind wrote it.

@@ -30,7 +30,12 @@ pub(crate) fn table(snapshot: &Snapshot, target: &str) -> String {
         table.push('\n');
         table.push_str(&nodes(&snapshot.nodes, snapshot.now_ms));
     }
-    let warnings = [&snapshot.handler_troubles[..], &snapshot.warnings].concat();
+    let warnings = [
+        &snapshot.source_troubles[..],
+        &snapshot.handler_troubles,
+        &snapshot.warnings,
+    ];
+    let warnings = warnings.concat();
     // Writing to a string cannot fail.
     for warning in &warnings {
         let _ = write!(table, "\nwarning: {}", escaped(warning));
