@@ -83,7 +83,7 @@ impl Store {
             presence: format!("{}{node}", keys.presence),
             call: format!("{}{node}", keys.calls),
         };
-        let link = Link::open(target, Some(channels), observe).await?;
+        let link = Link::open(target, &keys.fence, Some(channels), observe).await?;
         Ok(Self {
             fleet: fleet.clone(),
             node: node.to_owned(),
@@ -98,11 +98,12 @@ impl Store {
     /// Connects to read only: this process is not present in the fleet, and its user needs no right
     /// to write. Claims and beats need [`Store::open`].
     pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
+        let keys = Keys::new(fleet);
         Ok(Self {
             fleet: fleet.clone(),
             node: new_name(),
-            keys: Keys::new(fleet),
-            link: Link::open(target, None, |_| {}).await?,
+            link: Link::open(target, &keys.fence, None, |_| {}).await?,
+            keys,
             bell: Arc::default(),
             loads: Arc::default(),
             stages: Arc::default(),
