@@ -74,7 +74,9 @@ async fn a_fleet_follows_its_master_though_servers_die_and_hang() {
             tokio::time::sleep(PAUSE).await;
         }
         let before = numbers.last();
-        numbers.until_above("messages on the new master", before + 50).await;
+        numbers
+            .until_above("messages on the new master", before + 50)
+            .await;
         match hangs {
             false => group.servers[old].restart().unwrap(),
             true => group.servers[old].resume().unwrap(),

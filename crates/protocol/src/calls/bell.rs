@@ -127,7 +127,7 @@ impl Store {
     pub(super) async fn check_bell(&self) -> Result<(), Error> {
         let mut command = redis::cmd("BLPOP");
         // Not one millisecond: Redis 6.2 rounds that down to zero, and zero blocks for ever.
-        command.arg(&self.keys.preflight[1]).arg(0.002);
+        command.arg(&self.keys.preflight).arg(0.002);
         self.link.call(&command).await.map(drop)
     }
 

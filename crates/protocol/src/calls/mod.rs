@@ -154,10 +154,9 @@ impl Store {
                 policy: server.maxmemory_policy,
             });
         }
-        for scratch in &self.keys.preflight {
-            let answer = self.eval(&scripts::PREFLIGHT, &[scratch], &[]).await?;
-            decode::preflight(&answer)?;
-        }
+        let scratch = &self.keys.preflight;
+        let answer = self.eval(&scripts::PREFLIGHT, &[scratch], &[]).await?;
+        decode::preflight(&answer)?;
         self.check_bell().await?;
         self.check_transaction().await?;
         self.check_types().await?;
