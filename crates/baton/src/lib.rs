@@ -94,7 +94,7 @@ mod source;
 pub mod testing;
 
 pub use baton_protocol::{
-    Effects, EffectsError, Error, FailedMessage, FleetName, Key, Setting, Target,
+    Effects, EffectsError, Error, FailedMessage, FleetName, Key, Setting, Target, TlsFiles,
 };
 pub use closure::{blocking, handler};
 pub use inspector::Inspector;

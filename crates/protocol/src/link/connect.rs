@@ -199,6 +199,23 @@ async fn info(redis: &mut MultiplexedConnection, section: Option<&str>) -> Resul
     command.query_async(redis).await.map_err(unreachable)
 }
 
+/// What is wrong with a certificate, in words that say what to do.
+fn explained(words: String) -> String {
+    let why = match () {
+        () if words.contains("UnknownIssuer") => {
+            "an authority signed the server's certificate that this client does not trust"
+        }
+        () if words.contains("NotValidForName") || words.contains("not valid for name") => {
+            "the server's certificate is for another name than the one that this client uses"
+        }
+        () if words.contains("CertificateRequired") => {
+            "the server asks for a certificate of this client"
+        }
+        () => return words,
+    };
+    format!("{why} ({words})")
+}
+
 /// Sorts an error of connecting. No call of the protocol was sent yet, so a broken or refused
 /// connection is *unavailable*, not *reply lost*.
 pub(super) fn unreachable(error: redis::RedisError) -> Error {
@@ -207,7 +224,7 @@ pub(super) fn unreachable(error: redis::RedisError) -> Error {
         Error::ReplyLost(_) if is_parse => {
             Error::Refused("what answers there does not speak Redis's protocol".to_owned())
         }
-        Error::ReplyLost(_) => Error::Unavailable(words),
+        Error::ReplyLost(_) => Error::Unavailable(explained(words)),
         other => other,
     }
 }

@@ -108,6 +108,8 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         let Some(pair) = self.pair().filter(|pair| !locator.leads_to(&pair.found)) else {
             return;
         };
+        // The old server may hang: nothing waits for its answers.
+        pair.ended.end();
         self.replace(pair, "the Sentinels promoted another server".to_owned())
             .await;
     }
@@ -144,7 +146,6 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         let proven = is_proven(&broken);
         self.rejecting = false;
         self.set_down(&why);
-        broken.ended.end();
         self.report(&why);
         if proven {
             self.backoff.reset();
@@ -153,6 +154,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         }
         // The old pair stays until the first attempt is over. So a node that lost only its data
         // connection stays present, and keeps its lease.
+        let (ended, run_id) = (Arc::clone(&broken.ended), broken.server.run_id.clone());
         let mut broken = Some(broken);
         let pair = loop {
             let id = self.new_id();
@@ -172,6 +174,9 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
                 () = self.shared.connector.locator.moved.notified() => {}
             }
         };
+        if pair.server.run_id != run_id {
+            ended.end();
+        }
         self.shared.state.send_replace(State::Up(pair));
         if proven {
             self.report_regained();
