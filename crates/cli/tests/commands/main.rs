@@ -26,6 +26,7 @@ mod outputs;
 mod passwords;
 mod push;
 mod seeder;
+mod sentinel;
 mod settle;
 mod source;
 mod sources_document;
