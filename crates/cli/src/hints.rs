@@ -31,6 +31,12 @@ pub(crate) fn words(error: &Error) -> String {
         Error::ReadOnlyReplica => {
             "this server is a read-only replica: point --redis at its primary".to_owned()
         }
+        Error::Unavailable(why) if why.contains("this client does not trust") => {
+            format!("{error}; --tls-ca names a file with that authority")
+        }
+        Error::Unavailable(why) if why.contains("a certificate of this client") => {
+            format!("{error}; --tls-cert and --tls-key name it")
+        }
         Error::Evicts { .. } => format!("{error}, or insist with --allow-eviction"),
         Error::ForeignKey { .. } | Error::Protocol { .. } => error
             .to_string()

@@ -99,8 +99,8 @@ pub struct Keys {
     pub stats: String,
     /// LIST of what was published and what ended; only an audited fleet has it.
     pub ledger: String,
-    /// A joining node tries its permissions on these keys, and deletes them again.
-    pub(crate) preflight: [String; 2],
+    /// A joining node tries its permissions on this key, and deletes it again.
+    pub(crate) preflight: String,
     /// Prefix of a node's presence channel; its name follows. Nothing is published there.
     pub presence: String,
     /// Prefix of the channel on which a node is called to beat at once; its name follows.
@@ -110,35 +110,35 @@ pub struct Keys {
 impl Keys {
     /// The names for a fleet.
     pub fn new(fleet: &FleetName) -> Self {
-        let control = |name: &str| format!("baton:{{{fleet}}}:{name}");
-        let partition = |name: &str| format!("baton:{{{fleet}:0}}:{name}");
+        // One hash tag, so that a cluster keeps all of them on one server.
+        let key = |name: &str| format!("baton:{{{fleet}:0}}:{name}");
         Self {
-            generator: control("generator"),
-            nodes: control("nodes"),
-            joined: control("joined"),
-            seen: control("seen"),
-            meta: control("meta"),
-            takeovers: control("takeovers"),
-            fence: partition("fence"),
-            queue: partition("queue"),
-            pack: partition("pack:"),
-            staged: partition("staged:"),
-            left: partition("left"),
-            idle: partition("idle"),
-            bell: partition("bell:"),
-            claims: partition("claims"),
-            deadlines: partition("deadlines"),
-            workers: partition("workers"),
-            delayed: partition("delayed"),
-            notes: partition("notes"),
-            errors: partition("errors"),
-            errors_held: partition("errors_held"),
-            errors_ids: partition("errors_ids"),
-            stats: partition("stats"),
-            ledger: partition("ledger"),
-            preflight: [control("preflight"), partition("preflight")],
-            presence: control("presence:"),
-            calls: control("call:"),
+            generator: key("generator"),
+            nodes: key("nodes"),
+            joined: key("joined"),
+            seen: key("seen"),
+            meta: key("meta"),
+            takeovers: key("takeovers"),
+            fence: key("fence"),
+            queue: key("queue"),
+            pack: key("pack:"),
+            staged: key("staged:"),
+            left: key("left"),
+            idle: key("idle"),
+            bell: key("bell:"),
+            claims: key("claims"),
+            deadlines: key("deadlines"),
+            workers: key("workers"),
+            delayed: key("delayed"),
+            notes: key("notes"),
+            errors: key("errors"),
+            errors_held: key("errors_held"),
+            errors_ids: key("errors_ids"),
+            stats: key("stats"),
+            ledger: key("ledger"),
+            preflight: key("preflight"),
+            presence: key("presence:"),
+            calls: key("call:"),
         }
     }
 

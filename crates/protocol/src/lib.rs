@@ -41,4 +41,4 @@ pub use keys::{FleetName, Keys};
 pub use link::{Backoff, LinkState, LoggedReasons};
 pub use node_name::new_name;
 pub use server_info::ServerInfo;
-pub use target::{Target, redis_client};
+pub use target::{Target, TlsFiles, redis_client};

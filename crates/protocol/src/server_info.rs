@@ -77,17 +77,13 @@ impl ServerInfo {
         self.maxmemory_policy.starts_with("allkeys-")
     }
 
-    /// Why no fleet can run on this server, if so.
-    pub(crate) fn unsupported(&self) -> Option<String> {
-        self.cluster.then(|| {
-            format!(
-                "this is a server in cluster mode ({}, cluster_enabled:1), which this version of \
-                 baton does not support: the keys of a fleet would lie on several servers. Use a \
-                 server with `cluster-enabled no`, alone or behind a failover that keeps its \
-                 address",
-                self.version
-            )
-        })
+    /// Why a client that expects one server cannot use this one.
+    pub(crate) fn needs_cluster_url(&self) -> String {
+        format!(
+            "this is a server in cluster mode ({}, cluster_enabled:1): name its cluster with \
+             redis+cluster://host[:port],…",
+            self.version
+        )
     }
 
     /// The settings with which it can lose messages, and what to do about each.
@@ -182,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_cluster_mode_is_unsupported() {
+    fn a_server_in_cluster_mode_needs_another_url() {
         let server = ServerInfo::parse("redis_version:7.0.15\r\ncluster_enabled:1\r\n");
-        let why = server.unsupported().unwrap();
+        let why = server.needs_cluster_url();
         assert!(why.contains("cluster mode (Redis 7.0.15"), "{why}");
-        assert_eq!(ServerInfo::parse("cluster_enabled:0").unsupported(), None);
+        assert!(server.cluster && !ServerInfo::parse("cluster_enabled:0").cluster);
         assert_eq!(server.release, (7, 0));
     }
 

@@ -5,6 +5,7 @@
 //! - [`PrivateServer`] belongs to the process that started it and is gone with it, even when that
 //!   process is killed. The demo, the benchmarks and the tests use it; they kill, pause and
 //!   restart it on purpose.
+//!   [`SentinelGroup`] is several of them with replicas and Sentinels.
 //! - [`EmbeddedServer`] is a process of its own on a fixed port, which outlives the node that
 //!   started it and keeps its data on disk. `baton run` uses it when no Redis answers.
 //!
@@ -20,6 +21,7 @@ mod private_server;
 mod probe;
 mod process;
 mod program;
+mod sentinel_group;
 mod watchdog;
 
 pub use embedded_server::{
@@ -31,3 +33,4 @@ pub use private_postgres::PrivatePostgres;
 pub use private_server::{Fsync, PrivateServer, PrivateServerBuilder};
 pub use probe::{PortUse, probe_port};
 pub use program::{PROGRAM_VARIABLE, find_program};
+pub use sentinel_group::SentinelGroup;

@@ -220,9 +220,13 @@ impl PrivateServer {
             .open(self.log_path())
             .map_err(Error::io(format!("open {}", self.log_path().display())))?;
         let log_start = log.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+        let mut arguments = vec![config.as_os_str()];
+        if self.settings.sentinel {
+            arguments.push("--sentinel".as_ref());
+        }
         let process = self
             .watchdog
-            .run(&self.program, &config, log)
+            .run(&self.program, &arguments, log)
             .map_err(Error::io(format!("run {}", self.program.display())))?;
         let pid = process.id();
         self.process = Some(process);

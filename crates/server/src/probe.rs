@@ -74,13 +74,7 @@ impl Address {
 
     fn ask(&self, password: Option<&str>) -> io::Result<Answer> {
         match self {
-            Address::Tcp(port) => {
-                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-                let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-                stream.set_read_timeout(Some(TIMEOUT))?;
-                stream.set_write_timeout(Some(TIMEOUT))?;
-                ask(stream, password)
-            }
+            Address::Tcp(port) => ask(connect(*port)?, password),
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_read_timeout(Some(TIMEOUT))?;
@@ -89,6 +83,21 @@ impl Address {
             }
         }
     }
+}
+
+/// A section of what the server on a port of 127.0.0.1 says about itself.
+pub(crate) fn info_of(port: u16, section: &str) -> io::Result<String> {
+    let mut stream = BufReader::new(connect(port)?);
+    send(stream.get_mut(), &["INFO", section])?;
+    Ok(read_info(&mut stream)?.unwrap_or_default())
+}
+
+fn connect(port: u16) -> io::Result<TcpStream> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    Ok(stream)
 }
 
 fn ask(stream: impl Read + Write, password: Option<&str>) -> io::Result<Answer> {
@@ -115,17 +124,9 @@ fn ask(stream: impl Read + Write, password: Option<&str>) -> io::Result<Answer> 
 
 fn read_identity(stream: &mut impl BufRead) -> io::Result<Identity> {
     let mut identity = Identity::default();
-    // The reply's first line is `$length`, or an error from a server that restricts INFO.
-    let length = read_line(stream)?
-        .strip_prefix('$')
-        .and_then(|length| length.parse().ok());
-    let Some(length) = length else {
+    let Some(info) = read_info(stream)? else {
         return Ok(identity);
     };
-    let mut info = String::new();
-    stream
-        .take(u64::min(length, MAX_REPLY_BYTES))
-        .read_to_string(&mut info)?;
     for line in info.lines() {
         match line.split_once(':') {
             Some(("process_id", pid)) => identity.pid = pid.parse().ok(),
@@ -134,6 +135,22 @@ fn read_identity(stream: &mut impl BufRead) -> io::Result<Identity> {
         }
     }
     Ok(identity)
+}
+
+/// The answer of INFO; none if the server restricts it.
+fn read_info(stream: &mut impl BufRead) -> io::Result<Option<String>> {
+    // The reply's first line is `$length`, or an error.
+    let length = read_line(stream)?
+        .strip_prefix('$')
+        .and_then(|length| length.parse().ok());
+    let Some(length) = length else {
+        return Ok(None);
+    };
+    let mut info = String::new();
+    stream
+        .take(u64::min(length, MAX_REPLY_BYTES))
+        .read_to_string(&mut info)?;
+    Ok(Some(info))
 }
 
 fn send(stream: &mut impl Write, words: &[&str]) -> io::Result<()> {

@@ -10,6 +10,7 @@
 //! line when there is none. A new process waits for a line before it becomes the server, and the
 //! owner sends that line after the pid. So the watchdog knows the pid of every server.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -58,10 +59,15 @@ impl Watchdog {
     }
 
     /// Starts a server that will not outlive this process.
-    pub(crate) fn run(&mut self, program: &Path, argument: &Path, log: File) -> io::Result<Child> {
+    pub(crate) fn run(
+        &mut self,
+        program: &Path,
+        arguments: &[&OsStr],
+        log: File,
+    ) -> io::Result<Child> {
         let mut server = shell(WAIT_AND_BECOME)
             .arg(program)
-            .arg(argument)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -9,8 +9,8 @@ use clap::value_parser;
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
-    /// Redis to use: redis://[user[:password]@]host[:port][/db], rediss://… for TLS, or
-    /// unix:///path/to/socket
+    /// Redis to use: redis://[user[:password]@]host[:port][/db], unix:///path/to/socket,
+    /// redis+sentinel://host[:port],…/master[/db] or redis+cluster://host[:port],…; with rediss for TLS
     // Text, not a parsed URL: a complaint about it would repeat the password.
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL")]
     pub(crate) redis: Option<String>,
@@ -41,6 +41,28 @@ pub(crate) struct ConnectionArgs {
     /// File with the password [default: the URL's, or the variable REDIS_PASSWORD]
     #[arg(long, global = true, value_name = "FILE", env = "BATON_PASSWORD_FILE")]
     pub(crate) password_file: Option<PathBuf>,
+    /// File with the authorities (PEM) that sign the server's certificate [default: those that this
+    /// machine trusts]
+    #[arg(long, global = true, value_name = "FILE", env = "BATON_TLS_CA")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// File with this program's own certificate (PEM), for servers that ask for one
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "BATON_TLS_CERT",
+        requires = "tls_key"
+    )]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// File with the key (PEM) of --tls-cert
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "BATON_TLS_KEY",
+        requires = "tls_cert"
+    )]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Name of the fleet; fleets of different names never touch each other
     #[arg(
         long,

@@ -4,7 +4,7 @@ use std::env::VarError;
 use std::fs;
 
 use anyhow::{Context, bail};
-use baton::Target;
+use baton::{Target, TlsFiles};
 
 use super::local;
 use crate::args::ConnectionArgs;
@@ -13,6 +13,10 @@ use crate::args::ConnectionArgs;
 /// first, then that of the embedded server, then the one that the user gave.
 pub(super) fn complete(target: Target, args: &ConnectionArgs) -> anyhow::Result<Target> {
     let given = given_password(args)?;
+    let target = match tls_files(args) {
+        Some(files) => target.with_tls(files).context("--tls-ca, --tls-cert")?,
+        None => target,
+    };
     let target = match args.db {
         Some(db) => target.with_db(db),
         None => target,
@@ -28,6 +32,16 @@ pub(super) fn complete(target: Target, args: &ConnectionArgs) -> anyhow::Result<
         (Access::Open, _) | (Access::Unknown, None) => target,
         (Access::Unknown, Some(password)) => target.with_default_password(&password),
     })
+}
+
+/// The certificates that the user gave.
+fn tls_files(args: &ConnectionArgs) -> Option<TlsFiles> {
+    let client = args.tls_cert.clone().zip(args.tls_key.clone());
+    let files = TlsFiles {
+        ca: args.tls_ca.clone(),
+        client,
+    };
+    (files != TlsFiles::default()).then_some(files)
 }
 
 /// What the server on a port of this machine wants from a client.

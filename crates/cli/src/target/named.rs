@@ -32,8 +32,13 @@ pub(crate) fn environment(args: &ConnectionArgs) -> Result<Vec<(String, String)>
         None => Vec::new(),
     };
     variables.extend(args.db.map(|db| ("BATON_DB", db.to_string())));
-    if let Some(file) = &args.password_file {
-        variables.push(("BATON_PASSWORD_FILE", file.display().to_string()));
+    for (name, file) in [
+        ("BATON_PASSWORD_FILE", &args.password_file),
+        ("BATON_TLS_CA", &args.tls_ca),
+        ("BATON_TLS_CERT", &args.tls_cert),
+        ("BATON_TLS_KEY", &args.tls_key),
+    ] {
+        variables.extend(file.as_ref().map(|file| (name, file.display().to_string())));
     }
     if let Ok(password) = std::env::var("REDIS_PASSWORD") {
         variables.push(("REDIS_PASSWORD", password));

@@ -111,7 +111,7 @@ fn with_a_lease_until(server: &baton_server::PrivateServer, until_ms: u64) {
         .get_connection()
         .unwrap();
     redis::cmd("HSET")
-        .arg("baton:{default}:generator")
+        .arg("baton:{default:0}:generator")
         .arg(&[
             "node", "ghost", "epoch", "7", "since", "1", "run", "0ddba11",
         ])
@@ -161,7 +161,7 @@ fn status_names_a_value_that_is_no_number() {
     for (key, field, named) in [
         ("baton:{default:0}:stats", "failed", "stats failed"),
         ("baton:{default:0}:fence", "last", "fence last"),
-        ("baton:{default}:generator", "until", "generator until"),
+        ("baton:{default:0}:generator", "until", "generator until"),
     ] {
         let mut set = redis::cmd("HSET");
         set.arg(key).arg(field).arg("1.5").exec(&mut redis).unwrap();

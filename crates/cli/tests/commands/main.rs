@@ -27,6 +27,7 @@ mod passwords;
 mod pause;
 mod push;
 mod seeder;
+mod sentinel;
 mod settle;
 mod source;
 mod sources_document;

@@ -48,7 +48,10 @@ fn a_command_says_what_is_wrong_with_a_certificate() {
         Authority::new("stranger"),
     );
     for (certificate, why) in [
-        (stranger.certify("localhost"), "UnknownIssuer"),
+        (
+            stranger.certify("localhost"),
+            "does not trust (invalid peer certificate: UnknownIssuer); --tls-ca names a file",
+        ),
         (
             authority.certify("elsewhere.example"),
             "not valid for name \"localhost\"",
@@ -112,4 +115,64 @@ fn a_command_that_speaks_no_tls_is_told_so_by_a_server_that_does() {
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(!ended.stderr.contains(SECRET), "{}", ended.stderr);
     ended.complains("does not speak Redis's protocol");
+}
+
+#[test]
+fn a_flag_names_the_authority_and_the_certificate_of_the_caller() {
+    let (server, authority, callers) = (server(), Authority::new("known"), Authority::new("us"));
+    let proxy = TlsProxy::asking(&server, authority.certify("localhost"), Some(&callers));
+    let url = format!("rediss://:{SECRET}@localhost:{}", proxy.port());
+    let ca = authority.file();
+    let with_ca = || {
+        let mut command = baton(&["--redis", &url]);
+        command.arg("--tls-ca").arg(&ca);
+        command
+    };
+    let mut stranger = with_ca();
+    stranger.arg("status");
+    let ended = run(stranger);
+    assert_eq!(ended.code, Some(1));
+    ended.complains("the server asks for a certificate of this client");
+    ended.complains("--tls-cert and --tls-key name it");
+    let [certificate, key] = callers.certify_caller();
+    let known = || {
+        let mut command = with_ca();
+        command.arg("--tls-cert").arg(&certificate);
+        command.arg("--tls-key").arg(&key);
+        command
+    };
+    three_messages(known);
+    assert_eq!(status(known())["done"], 3);
+}
+
+#[test]
+fn a_wrong_file_of_certificates_is_named_at_once() {
+    let authority = Authority::new("known");
+    let ca = authority.file();
+    let (ca, missing) = (ca.to_str().unwrap(), "/nowhere/ca.pem");
+    let (tls, plain) = ("rediss://localhost:1", "redis://localhost:1");
+    for (url, args, words) in [
+        (
+            tls,
+            &["--tls-ca", missing][..],
+            "cannot read /nowhere/ca.pem: No such file",
+        ),
+        (
+            tls,
+            &["--tls-ca", "/dev/null"],
+            "cannot read /dev/null: it is not a PEM file",
+        ),
+        (
+            plain,
+            &["--tls-ca", ca],
+            "certificates need a URL that begins with rediss",
+        ),
+        (tls, &["--tls-cert", ca], "--tls-key"),
+    ] {
+        let mut command = baton(&["--redis", url, "status"]);
+        command.args(args);
+        let ended = run(command);
+        assert!(ended.code.is_some_and(|code| code > 0), "{args:?}");
+        ended.complains(words);
+    }
 }

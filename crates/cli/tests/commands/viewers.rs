@@ -217,7 +217,7 @@ fn who_may_look_may_not_write() {
         for words in [
             &["RPUSH", queue, "x"][..],
             &["DEL", queue],
-            &["SUBSCRIBE", "baton:{default}:presence:x"],
+            &["SUBSCRIBE", "baton:{default:0}:presence:x"],
             &["GET", "other"],
             &[eval, push, "1", queue],
         ] {

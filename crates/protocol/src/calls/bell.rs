@@ -17,13 +17,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::Value;
-use redis::aio::MultiplexedConnection;
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::answer::unexpected;
 use super::{Claim, ClaimCall, Store, decode, is_missing_script};
 use crate::error::classify;
-use crate::link::Backoff;
+use crate::link::{Backoff, BlockingConnection};
 use crate::{Error, scripts};
 
 /// How long a lane blocks before it claims although the bell did not ring.
@@ -46,7 +45,7 @@ pub(super) struct Bell {
 #[derive(Default)]
 struct Line {
     /// None before the first wait, and after a wait that failed or was cancelled.
-    connection: Option<MultiplexedConnection>,
+    connection: Option<BlockingConnection>,
     /// Set while connections cannot be had.
     backoff: Option<Backoff>,
 }
@@ -128,14 +127,14 @@ impl Store {
     pub(super) async fn check_bell(&self) -> Result<(), Error> {
         let mut command = redis::cmd("BLPOP");
         // Not one millisecond: Redis 6.2 rounds that down to zero, and zero blocks for ever.
-        command.arg(&self.keys.preflight[1]).arg(0.002);
+        command.arg(&self.keys.preflight).arg(0.002);
         self.link.call(&command).await.map(drop)
     }
 
     /// Blocks on the bell, then claims. The server gets both calls at once.
     async fn claim_when_rung(
         &self,
-        connection: &mut MultiplexedConnection,
+        connection: &mut BlockingConnection,
         call: ClaimCall<'_>,
     ) -> Result<Claim, Error> {
         // These lanes stay in line until it is their turn, or until the node stops.
@@ -149,9 +148,8 @@ impl Store {
         let mut pipeline = redis::pipe();
         pipeline.add_command(block);
         pipeline.add_command(super::command("EVALSHA", &scripts::CLAIM.sha, &keys, &args));
-        let answers = connection.send_packed_commands(&pipeline, 0, 2).await;
+        let answers = connection.send(&pipeline).await?;
         let mut answers = answers
-            .map_err(classify)?
             .into_iter()
             .map(|answer| answer.extract_error().map_err(classify));
         let (Some(rung), Some(claim)) = (answers.next(), answers.next()) else {
@@ -194,7 +192,7 @@ impl BellTurn<'_> {
     }
 
     /// Opens the blocking connection. Attempts are spaced out while they fail.
-    async fn connect(&mut self) -> Result<MultiplexedConnection, Error> {
+    async fn connect(&mut self) -> Result<BlockingConnection, Error> {
         if let Some(backoff) = &mut self.line.backoff {
             tokio::time::sleep(backoff.pause()).await;
         }

@@ -279,7 +279,19 @@ impl Store {
         let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
         let (script, loads) = (&scripts::COMMIT, self.loads());
         let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
-        decode::commit(&self.load_if_missing(script, loads, answer, command).await?)
+        let answer = self.load_if_missing(script, loads, answer, command).await;
+        decode::commit(&answer.map_err(|error| self.name_slot(error))?)
+    }
+
+    /// In a cluster, a script changes keys of one slot only: that of the fleet.
+    fn name_slot(&self, error: Error) -> Error {
+        match error {
+            Error::Refused(words) if words.starts_with("CROSSSLOT") => Error::Refused(format!(
+                "a key lies in another slot of the cluster; write {{{}:0}} into its name",
+                self.fleet
+            )),
+            error => error,
+        }
     }
 
     /// Ends messages and claims the next ones in one round trip. If the server does not have the
@@ -305,7 +317,8 @@ impl Store {
             .await?;
         let commit = self
             .load_if_missing(&scripts::COMMIT, loads, commit, end)
-            .await;
+            .await
+            .map_err(|error| self.name_slot(error));
         let claim = self
             .load_if_missing(&scripts::CLAIM, loads, claim, begin)
             .await;

@@ -85,7 +85,7 @@ impl Store {
             presence: format!("{}{node}", keys.presence),
             call: format!("{}{node}", keys.calls),
         };
-        let link = Link::open(target, Some(channels), observe).await?;
+        let link = Link::open(target, &keys.fence, Some(channels), observe).await?;
         Ok(Self {
             fleet: fleet.clone(),
             node: node.to_owned(),
@@ -100,11 +100,12 @@ impl Store {
     /// Connects to read only: this process is not present in the fleet, and its user needs no right
     /// to write. Claims and beats need [`Store::open`].
     pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
+        let keys = Keys::new(fleet);
         Ok(Self {
             fleet: fleet.clone(),
             node: new_name(),
-            keys: Keys::new(fleet),
-            link: Link::open(target, None, |_| {}).await?,
+            link: Link::open(target, &keys.fence, None, |_| {}).await?,
+            keys,
             bell: Arc::default(),
             loads: Arc::default(),
             stages: Arc::default(),
@@ -155,10 +156,9 @@ impl Store {
                 policy: server.maxmemory_policy,
             });
         }
-        for scratch in &self.keys.preflight {
-            let answer = self.eval(&scripts::PREFLIGHT, &[scratch], &[]).await?;
-            decode::preflight(&answer)?;
-        }
+        let scratch = &self.keys.preflight;
+        let answer = self.eval(&scripts::PREFLIGHT, &[scratch], &[]).await?;
+        decode::preflight(&answer)?;
         self.check_bell().await?;
         self.check_transaction().await?;
         self.check_types().await?;

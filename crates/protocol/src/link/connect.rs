@@ -10,6 +10,7 @@ use redis::{AsyncConnectionConfig, PushInfo, PushKind};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
+use super::locate::{Found, Locator};
 use super::{Channels, Connection, ConnectionPair, LinkEvent, greeting};
 use crate::Error;
 use crate::error::{classify, plain};
@@ -23,7 +24,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Makes connections, which report to the supervisor what the server pushes.
 pub(super) struct Connector {
-    pub(super) client: redis::Client,
+    pub(super) locator: Arc<Locator>,
     /// Data calls that wait for their answer.
     pub(super) in_flight: Arc<AtomicUsize>,
     /// None for a link without presence.
@@ -36,20 +37,20 @@ pub(super) struct Connector {
 impl Connector {
     /// Both connections, numbered `id` and `id + 1`.
     pub(super) async fn connect(&self, id: u64) -> Result<ConnectionPair, Error> {
-        let (data, server) = self.data(id).await?;
-        self.with_presence(data, server).await
+        let (data, server, found) = self.data(id).await?;
+        self.with_presence(data, server, found).await
     }
 
     /// Both connections of a link that was up before. A demoted primary is a transient error here:
     /// the next attempt may reach its successor.
     pub(super) async fn reconnect(&self, id: u64) -> Result<ConnectionPair, Error> {
-        let (data, server) = self.data(id).await?;
+        let (data, server, found) = self.data(id).await?;
         if self.channels.is_some() && server.read_only_replica {
             return Err(Error::Unavailable(
                 "the server has become a read-only replica".to_owned(),
             ));
         }
-        self.with_presence(data, server).await
+        self.with_presence(data, server, found).await
     }
 
     /// The pair with a new data connection, which must reach the same server process.
@@ -58,7 +59,7 @@ impl Connector {
         id: u64,
         pair: &ConnectionPair,
     ) -> Result<ConnectionPair, Error> {
-        let (data, server) = self.data(id).await?;
+        let (data, server, _) = self.data(id).await?;
         check_same_process(&pair.server.run_id, &server.run_id)?;
         Ok(ConnectionPair {
             data,
@@ -66,17 +67,16 @@ impl Connector {
         })
     }
 
-    async fn data(&self, id: u64) -> Result<(Connection, ServerInfo), Error> {
-        let mut data = self.connection(id).await?;
+    async fn data(&self, id: u64) -> Result<(Connection, ServerInfo, Found), Error> {
+        let found = self.locator.locate().await?;
+        let mut data = self.connection(&found.client, id).await?;
         let server = ServerInfo::parse(&info(&mut data.redis, None).await?);
-        if let Some(why) = server.unsupported() {
-            return Err(Error::Refused(why));
-        }
+        self.locator.check(&found, &server)?;
         match server.loading {
             true => Err(Error::Unavailable(
                 "the server is still loading its data".to_owned(),
             )),
-            false => Ok((data, server)),
+            false => Ok((data, server, found)),
         }
     }
 
@@ -84,15 +84,22 @@ impl Connector {
         &self,
         data: Connection,
         server: ServerInfo,
+        found: Found,
     ) -> Result<ConnectionPair, Error> {
         let presence = match &self.channels {
             None => None,
-            Some(channels) => Some(self.subscribed(data.id + 1, channels, &server).await?),
+            Some(channels) => {
+                let id = data.id + 1;
+                let presence = self.subscribed(&found.client, id, channels, &server);
+                Some(presence.await?)
+            }
         };
         Ok(ConnectionPair {
             data,
             presence,
             server: Arc::new(server),
+            found: Arc::new(found),
+            ended: Arc::default(),
             since: Instant::now(),
             answered: Arc::default(),
         })
@@ -103,11 +110,12 @@ impl Connector {
     /// same server process.
     async fn subscribed(
         &self,
+        client: &redis::Client,
         id: u64,
         channels: &Channels,
         server: &ServerInfo,
     ) -> Result<Connection, Error> {
-        let mut connection = self.connection(id).await?;
+        let mut connection = self.connection(client, id).await?;
         let reached = ServerInfo::parse(&info(&mut connection.redis, Some("server")).await?);
         check_same_process(&server.run_id, &reached.run_id)?;
         let Channels { presence, call } = channels;
@@ -116,7 +124,7 @@ impl Connector {
         Ok(connection)
     }
 
-    async fn connection(&self, id: u64) -> Result<Connection, Error> {
+    async fn connection(&self, client: &redis::Client, id: u64) -> Result<Connection, Error> {
         let (events, beat_call) = (self.events.clone(), Arc::clone(&self.beat_call));
         let in_flight = Arc::clone(&self.in_flight);
         let config = AsyncConnectionConfig::new()
@@ -137,39 +145,41 @@ impl Connector {
             });
         Ok(Connection {
             id,
-            redis: self.open(&config).await?,
+            redis: open(client, &config).await?,
             since: Instant::now(),
         })
     }
 
     /// A connection for calls that block on the server for up to `max_wait`.
     pub(super) async fn blocking(
-        &self,
+        client: &redis::Client,
         max_wait: Duration,
     ) -> Result<MultiplexedConnection, Error> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(max_wait + ANSWER_TIMEOUT));
-        self.open(&config).await
+        open(client, &config).await
     }
+}
 
-    async fn open(&self, config: &AsyncConnectionConfig) -> Result<MultiplexedConnection, Error> {
-        let client = &self.client;
-        let opened = client
-            .get_multiplexed_async_connection_with_config(config)
-            .await;
-        match opened {
-            Err(error) if error.is_io_error() && !error.is_connection_refusal() => {
-                // A server that cannot take one more client sends a refusal and closes at once. The
-                // refusal is lost when our first command arrives after the close, so it is read
-                // from a second connection that sends nothing.
-                match greeting::refusal_of(client.get_connection_info().addr()).await {
-                    Some(refusal) => Err(refusal),
-                    None => Err(unreachable(error)),
-                }
+async fn open(
+    client: &redis::Client,
+    config: &AsyncConnectionConfig,
+) -> Result<MultiplexedConnection, Error> {
+    let opened = client
+        .get_multiplexed_async_connection_with_config(config)
+        .await;
+    match opened {
+        Err(error) if error.is_io_error() && !error.is_connection_refusal() => {
+            // A server that cannot take one more client sends a refusal and closes at once. The
+            // refusal is lost when our first command arrives after the close, so it is read
+            // from a second connection that sends nothing.
+            match greeting::refusal_of(client.get_connection_info().addr()).await {
+                Some(refusal) => Err(refusal),
+                None => Err(unreachable(error)),
             }
-            opened => opened.map_err(unreachable),
         }
+        opened => opened.map_err(unreachable),
     }
 }
 
@@ -189,15 +199,32 @@ async fn info(redis: &mut MultiplexedConnection, section: Option<&str>) -> Resul
     command.query_async(redis).await.map_err(unreachable)
 }
 
+/// What is wrong with a certificate, in words that say what to do.
+fn explained(words: String) -> String {
+    let why = match () {
+        () if words.contains("UnknownIssuer") => {
+            "an authority signed the server's certificate that this client does not trust"
+        }
+        () if words.contains("NotValidForName") || words.contains("not valid for name") => {
+            "the server's certificate is for another name than the one that this client uses"
+        }
+        () if words.contains("CertificateRequired") => {
+            "the server asks for a certificate of this client"
+        }
+        () => return words,
+    };
+    format!("{why} ({words})")
+}
+
 /// Sorts an error of connecting. No call of the protocol was sent yet, so a broken or refused
 /// connection is *unavailable*, not *reply lost*.
-fn unreachable(error: redis::RedisError) -> Error {
+pub(super) fn unreachable(error: redis::RedisError) -> Error {
     let (is_parse, words) = (error.kind() == redis::ErrorKind::Parse, plain(&error));
     match classify(error) {
         Error::ReplyLost(_) if is_parse => {
             Error::Refused("what answers there does not speak Redis's protocol".to_owned())
         }
-        Error::ReplyLost(_) => Error::Unavailable(words),
+        Error::ReplyLost(_) => Error::Unavailable(explained(words)),
         other => other,
     }
 }

@@ -13,9 +13,12 @@
 //! knows the ids with which the call is idempotent.
 
 mod backoff;
+mod cluster;
 mod connect;
 mod greeting;
+mod locate;
 mod logged_reasons;
+mod sentinel;
 mod supervisor;
 
 use std::sync::Arc;
@@ -25,14 +28,16 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::calls::answer::unexpected;
 use crate::error::{classify, plain};
 use crate::server_info::ServerInfo;
-use crate::{Error, Target, redis_client};
+use crate::{Error, Target};
 pub use backoff::Backoff;
 use connect::Connector;
+use locate::{Found, Locator};
 pub use logged_reasons::LoggedReasons;
 use supervisor::Supervisor;
 
@@ -79,9 +84,34 @@ struct ConnectionPair {
     /// None for a link without presence.
     presence: Option<Connection>,
     server: Arc<ServerInfo>,
+    /// Where that server is.
+    found: Arc<Found>,
+    /// Notified when the supervisor gives the pair up: a server that hangs answers to no call on it.
+    ended: Arc<Ended>,
     since: Instant,
     /// Calls that have succeeded on either connection.
     answered: Arc<AtomicU64>,
+}
+
+/// Whether a pair of connections is given up.
+#[derive(Default)]
+struct Ended {
+    is_over: AtomicBool,
+    notify: Notify,
+}
+
+impl Ended {
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.notify.notify_waiters();
+    }
+
+    async fn wait(&self) {
+        let notified = self.notify.notified();
+        if !self.is_over.load(Ordering::Acquire) {
+            notified.await;
+        }
+    }
 }
 
 impl ConnectionPair {
@@ -129,6 +159,8 @@ struct Shared {
 pub(crate) struct Link {
     shared: Arc<Shared>,
     _supervisor: Arc<AbortOnDrop>,
+    /// Dropping them ends them.
+    _listeners: Arc<Option<JoinSet<()>>>,
 }
 
 struct AbortOnDrop(tokio::task::AbortHandle);
@@ -141,16 +173,18 @@ impl Drop for AbortOnDrop {
 
 impl Link {
     /// Connects, without retries. Without channels the link has no presence connection, which is
-    /// enough for a process that only reads. `observe` is called when the link is lost and
-    /// regained.
+    /// enough for a process that only reads. `key` is a key of the fleet: in a cluster, the link leads
+    /// to where that is. `observe` is called when the link is lost and regained.
     pub(crate) async fn open(
         target: &Target,
+        key: &str,
         channels: Option<Channels>,
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
         let (events, receiver) = mpsc::unbounded_channel();
+        let locator = Arc::new(Locator::new(target, key)?);
         let connector = Connector {
-            client: redis_client(target)?,
+            locator: Arc::clone(&locator),
             channels,
             beat_call: Arc::new(Notify::new()),
             in_flight: Arc::default(),
@@ -166,6 +200,7 @@ impl Link {
         Ok(Self {
             shared,
             _supervisor: Arc::new(AbortOnDrop(tokio::spawn(supervisor.run()).abort_handle())),
+            _listeners: Arc::new(sentinel::listen(&locator)),
         })
     }
 
@@ -258,7 +293,14 @@ impl Link {
         };
         let sent = {
             let _counted = InFlight::count(kind, &self.shared.connector.in_flight);
-            send(&mut redis).await
+            tokio::select! {
+                biased;
+                sent = send(&mut redis) => sent,
+                () = pair.ended.wait() => {
+                    let lost = std::io::Error::other("the fleet's server has moved");
+                    return Err(Error::ReplyLost(lost.into()));
+                }
+            }
         };
         match sent {
             Ok(answer) => {
@@ -300,15 +342,43 @@ impl Link {
     pub(crate) async fn open_blocking(
         &self,
         max_wait: Duration,
-    ) -> Result<MultiplexedConnection, Error> {
-        self.shared.connector.blocking(max_wait).await
+    ) -> Result<BlockingConnection, Error> {
+        let state = self.shared.state.borrow().clone();
+        match state {
+            State::Up(pair) => {
+                let redis = Connector::blocking(&pair.found.client, max_wait).await?;
+                let ended = pair.ended;
+                Ok(BlockingConnection { redis, ended })
+            }
+            State::Down(why) => Err(Error::Unavailable(format!("not connected: {why}"))),
+        }
+    }
+}
+
+/// A connection for calls that block on the server.
+pub(crate) struct BlockingConnection {
+    redis: MultiplexedConnection,
+    ended: Arc<Ended>,
+}
+
+impl BlockingConnection {
+    /// Sends commands and waits for their answers, or until the fleet's server moves.
+    pub(crate) async fn send(&mut self, pipeline: &redis::Pipeline) -> Result<Vec<Value>, Error> {
+        let answers = self.redis.send_packed_commands(pipeline, 0, pipeline.len());
+        tokio::select! {
+            biased;
+            answers = answers => answers.map_err(classify),
+            () = self.ended.wait() => {
+                Err(Error::Unavailable("the fleet's server has moved".to_owned()))
+            }
+        }
     }
 }
 
 impl Shared {
     /// Sorts the error of a call, and reports it to the supervisor where that matters.
     fn failed(&self, kind: ConnectionKind, id: u64, error: redis::RedisError) -> Error {
-        let moved = matches!(error.code(), Some("READONLY" | "MOVED"));
+        let moved = matches!(error.code(), Some("READONLY" | "MOVED" | "CLUSTERDOWN"));
         let why = plain(&error);
         let error = classify(error);
         // The supervisor may be gone at the very end of the process.

@@ -63,8 +63,13 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
             let quiet = self.logged.is_empty() || self.rejecting;
             let proven_at = self.pair().map(|pair| pair.since + PROVEN_AFTER);
             let check_at = proven_at.map(|at| at.max(Instant::now() + BACKOFF.0));
+            let locator = Arc::clone(&self.shared.connector.locator);
             let event = tokio::select! {
                 event = self.events.recv() => event,
+                () = locator.moved.notified() => {
+                    self.follow().await;
+                    continue;
+                }
                 () = sleep_until(check_at.unwrap_or_else(Instant::now)), if !quiet => {
                     if self.pair().is_some_and(|pair| is_proven(&pair)) {
                         self.report_regained();
@@ -95,6 +100,18 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
                 }
             }
         }
+    }
+
+    /// A Sentinel has promoted a server: unless the link leads there, it is replaced.
+    async fn follow(&mut self) {
+        let locator = &self.shared.connector.locator;
+        let Some(pair) = self.pair().filter(|pair| !locator.leads_to(&pair.found)) else {
+            return;
+        };
+        // The old server may hang: nothing waits for its answers.
+        pair.ended.end();
+        self.replace(pair, "the Sentinels promoted another server".to_owned())
+            .await;
     }
 
     /// The connections while the link is up.
@@ -137,6 +154,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         }
         // The old pair stays until the first attempt is over. So a node that lost only its data
         // connection stays present, and keeps its lease.
+        let (ended, run_id) = (Arc::clone(&broken.ended), broken.server.run_id.clone());
         let mut broken = Some(broken);
         let pair = loop {
             let id = self.new_id();
@@ -150,8 +168,15 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
                     self.report(&why);
                 }
             }
-            sleep(self.backoff.pause()).await;
+            let pause = self.backoff.pause();
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.shared.connector.locator.moved.notified() => {}
+            }
         };
+        if pair.server.run_id != run_id {
+            ended.end();
+        }
         self.shared.state.send_replace(State::Up(pair));
         if proven {
             self.report_regained();

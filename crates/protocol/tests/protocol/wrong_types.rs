@@ -80,7 +80,7 @@ async fn the_first_beat_of_a_fleet_refuses_a_spoilt_key_and_writes_nothing() {
     for name in ["generator", "nodes", "joined", "seen", "meta", "takeovers"] {
         let fleet = Fleet::new().await;
         let a = fleet.node("a").await;
-        let key = format!("baton:{{{}}}:{name}", fleet.name);
+        let key = format!("baton:{{{}:0}}:{name}", fleet.name);
         fleet.write(&["SET", &key, "not ours"]).await;
         let answer = a.beat(beat_call(LONG, 0)).await;
         let untouched = format!("{name}: 'not ours'");

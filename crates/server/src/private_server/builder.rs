@@ -42,6 +42,8 @@ impl Fsync {
 #[must_use]
 pub struct PrivateServerBuilder {
     unix_socket: bool,
+    /// Whether it is a Sentinel.
+    pub(super) sentinel: bool,
     appendonly: Option<Fsync>,
     pub(super) password: Option<String>,
     config: Vec<(String, String)>,
@@ -83,6 +85,12 @@ impl PrivateServerBuilder {
     pub fn random_password(mut self) -> Result<Self, Error> {
         self.password = Some(password::random().map_err(Error::io("make a password"))?);
         Ok(self)
+    }
+
+    /// Runs as a Sentinel, which watches other servers. [`PrivateServerBuilder::config`] says which.
+    pub fn sentinel(mut self) -> Self {
+        self.sentinel = true;
+        self
     }
 
     /// Adds a line to the server's configuration file, after those of the other methods. The value

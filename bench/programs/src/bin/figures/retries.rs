@@ -158,7 +158,7 @@ fn fail_once(
 /// The longest gap between two beats of the node that beats most often, a standby.
 fn watch_beats(server: &PrivateServer, go_on: impl Fn() -> bool) -> Result<Duration> {
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
-    let key = format!("baton:{{{FLEET}}}:seen");
+    let key = format!("baton:{{{FLEET}:0}}:seen");
     let mut beats: HashMap<String, Vec<u64>> = HashMap::new();
     let deadline = Instant::now() + TIMEOUT;
     while go_on() {

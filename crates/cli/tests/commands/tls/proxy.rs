@@ -10,9 +10,10 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 /// An authority that signs certificates, and the file with which clients trust it.
 pub(super) struct Authority {
@@ -51,6 +52,17 @@ impl Authority {
         }
     }
 
+    /// Files with a caller's certificate and its key.
+    pub(super) fn certify_caller(&self) -> [PathBuf; 2] {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(["caller".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let files = ["caller.pem", "caller.key"].map(|name| self.folder.path().join(name));
+        std::fs::write(&files[0], certificate.pem()).unwrap();
+        std::fs::write(&files[1], key.serialize_pem()).unwrap();
+        files
+    }
+
     /// The authority's own certificate.
     pub(super) fn file(&self) -> PathBuf {
         self.folder.path().join("authority.pem")
@@ -65,10 +77,31 @@ pub(super) struct TlsProxy {
 
 impl TlsProxy {
     pub(super) fn start(server: &PrivateServer, certificate: Certificate) -> Self {
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        Self::asking(server, certificate, None)
+    }
+
+    /// Lets in only callers with a certificate of this authority, if one is given.
+    pub(super) fn asking(
+        server: &PrivateServer,
+        certificate: Certificate,
+        callers: Option<&Authority>,
+    ) -> Self {
+        let provider = Arc::new(ring::default_provider());
+        let verifier = match callers {
+            None => WebPkiClientVerifier::no_client_auth(),
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(authority.issuer.der().clone()).unwrap();
+                let roots = Arc::new(roots);
+                WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
+                    .build()
+                    .unwrap()
+            }
+        };
+        let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_no_client_auth()
+            .with_client_cert_verifier(verifier)
             .with_single_cert(certificate.chain, certificate.key)
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));

@@ -1,35 +1,37 @@
 //! Which Redis to use, and with what credentials. Never shows a password.
 
+mod place;
+mod tls;
+
 use std::borrow::Cow;
 
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
 use crate::{Error, Setting};
+pub(crate) use place::{Place, at};
+pub use tls::TlsFiles;
 
-/// The address of a Redis server and the credentials for it. `Debug` and `Display` show
-/// neither user nor password.
+/// Where a Redis server is, and the credentials for it. `Debug` and `Display` show neither user nor
+/// password.
 #[derive(Clone)]
 pub struct Target {
+    /// The credentials, and the address if it is fixed.
     info: ConnectionInfo,
+    place: Place,
+    tls: Option<TlsFiles>,
 }
 
 impl Target {
     /// Parses `redis://`, `rediss://` (TLS), `unix://` or `redis+unix://`, with user,
-    /// password and database.
+    /// password and database; `redis+sentinel://host,host/master`, which follows the master of that
+    /// name; and `redis+cluster://host,host`, which follows the server with the fleet's slot. The last
+    /// two exist with `rediss+`, too.
     pub fn parse(url: &str) -> Result<Self, Error> {
-        const FORMS: &str = "use redis://[user[:password]@]host[:port][/db], rediss://… for TLS, \
-             or unix:///path/to/socket[?db=N]";
-        // Neither the text is repeated nor what the client says of it, which repeats parts: it
-        // may hold a password.
-        let info = url
-            .into_connection_info()
-            .map_err(|_| unfit(format!("this is not a Redis URL: {FORMS}")))?;
-        if let ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } = info.addr()
-            && host.is_empty()
-        {
-            return Err(unfit(format!("this Redis URL has no host: {FORMS}")));
-        }
+        let (place, info) = match place::parse(url) {
+            Some(parsed) => parsed.map_err(unfit)?,
+            None => (Place::Server, parse_server(url)?),
+        };
         let redis = info
             .redis_settings()
             .clone()
@@ -39,7 +41,44 @@ impl Target {
         let tcp = TcpSettings::default().set_nodelay(true);
         Ok(Self {
             info: info.set_redis_settings(redis).set_tcp_settings(tcp),
+            place,
+            tls: None,
         })
+    }
+
+    /// The same target with these certificates. Only a URL of TLS (`rediss`) can have them.
+    pub fn with_tls(mut self, files: TlsFiles) -> Result<Self, Error> {
+        if !matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
+            return Err(unfit(
+                "certificates need a URL that begins with rediss".to_owned(),
+            ));
+        }
+        self.tls = Some(files);
+        // The certificates are read now, so a wrong file is told at once.
+        self.client()?;
+        Ok(self)
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// A client of a server whose address is fixed. Opens no connection.
+    pub(crate) fn client(&self) -> Result<redis::Client, Error> {
+        open(self.info.clone(), self.tls.as_ref())
+    }
+
+    /// A client of the server at an address that Sentinels or a cluster gave.
+    pub(crate) fn client_at(&self, host: &str, port: u16) -> Result<redis::Client, Error> {
+        open(at(&self.info, host, port), self.tls.as_ref())
+    }
+
+    /// A client of a Sentinel.
+    pub(crate) fn sentinel_client(
+        &self,
+        sentinel: &ConnectionInfo,
+    ) -> Result<redis::Client, Error> {
+        open(sentinel.clone(), self.tls.as_ref())
     }
 
     /// The same target with this password, unless its URL had one.
@@ -61,8 +100,11 @@ impl Target {
 
     /// The port, if the target is a port of this machine's IPv4 loopback interface.
     pub fn loopback_port(&self) -> Option<u16> {
+        let is_server = matches!(self.place, Place::Server);
         match self.info.addr() {
-            ConnectionAddr::Tcp(host, port) if host == "localhost" || host == "127.0.0.1" => {
+            ConnectionAddr::Tcp(host, port)
+                if is_server && (host == "localhost" || host == "127.0.0.1") =>
+            {
                 Some(*port)
             }
             _ => None,
@@ -80,14 +122,36 @@ impl Target {
     }
 }
 
-/// A client for a target. Opens no connection.
+/// How to connect to a server, in the forms of a URL that has one.
+fn parse_server(url: &str) -> Result<ConnectionInfo, Error> {
+    const FORMS: &str = "use redis://[user[:password]@]host[:port][/db], rediss://… for TLS, \
+         unix:///path/to/socket[?db=N], redis+sentinel://host,…/master or redis+cluster://host,…";
+    // Neither the text is repeated nor what the client says of it, which repeats parts: it may hold a
+    // password.
+    let info = url
+        .into_connection_info()
+        .map_err(|_| unfit(format!("this is not a Redis URL: {FORMS}")))?;
+    match info.addr() {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } if host.is_empty() => {
+            Err(unfit(format!("this Redis URL has no host: {FORMS}")))
+        }
+        _ => Ok(info),
+    }
+}
+
+/// A client of a server whose address is fixed. Opens no connection.
 pub fn redis_client(target: &Target) -> Result<redis::Client, Error> {
-    if matches!(target.info.addr(), ConnectionAddr::TcpTls { .. }) {
+    target.client()
+}
+
+/// A client with these settings. Opens no connection.
+fn open(info: ConnectionInfo, tls: Option<&TlsFiles>) -> Result<redis::Client, Error> {
+    if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
         // The client library bundles no provider, and a program that uses this library may
         // have several. An error means that one is installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
-    let mut info = target.info.clone();
+    let mut info = info;
     let redis = info.redis_settings();
     if redis.username().is_some() && redis.password().is_none() {
         // Without a password the client library would not log in at all, and act as the default
@@ -95,7 +159,11 @@ pub fn redis_client(target: &Target) -> Result<redis::Client, Error> {
         let redis = redis.clone().set_password("");
         info = info.set_redis_settings(redis);
     }
-    redis::Client::open(info).map_err(|error| unfit(crate::error::plain(&error)))
+    let client = match tls {
+        None => redis::Client::open(info),
+        Some(files) => redis::Client::build_with_tls(info, files.certificates()?),
+    };
+    client.map_err(|error| unfit(crate::error::plain(&error)))
 }
 
 fn unfit(problem: String) -> Error {
@@ -112,6 +180,25 @@ impl std::str::FromStr for Target {
 
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let host_of = |info: &ConnectionInfo| info.addr().to_string();
+        let s = match self.info.addr() {
+            ConnectionAddr::TcpTls { .. } => "s",
+            _ => "",
+        };
+        match &self.place {
+            Place::Server => {}
+            Place::Sentinels { sentinels, master } => {
+                let hosts: Vec<_> = sentinels.iter().map(host_of).collect();
+                return write!(f, "redis{s}+sentinel://{}/{master}", hosts.join(","));
+            }
+            Place::Cluster { seeds } => {
+                let seeds = seeds
+                    .iter()
+                    .map(|(host, port)| format!("{}:{port}", bracketed(host)));
+                let seeds: Vec<_> = seeds.collect();
+                return write!(f, "redis{s}+cluster://{}", seeds.join(","));
+            }
+        }
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) => write!(f, "redis://{}:{port}", bracketed(host))?,
             ConnectionAddr::TcpTls { host, port, .. } => {
@@ -128,7 +215,7 @@ impl std::fmt::Display for Target {
 }
 
 /// A host as a URL shows it: an IPv6 address in brackets.
-fn bracketed(host: &str) -> Cow<'_, str> {
+pub(crate) fn bracketed(host: &str) -> Cow<'_, str> {
     match host.contains(':') && !host.starts_with('[') {
         true => format!("[{host}]").into(),
         false => host.into(),

@@ -1,0 +1,147 @@
+//! Finds the server on which a fleet lives: at a fixed address, where Sentinels say, or where a cluster
+//! has the fleet's slot.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::AsyncConnectionConfig;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::Notify;
+
+use super::connect::unreachable;
+use super::{cluster, sentinel};
+use crate::Error;
+use crate::server_info::ServerInfo;
+use crate::target::{Place, Target, bracketed};
+
+/// How long a Sentinel or a server of a cluster may take to say where the fleet lives.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Host and port of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", bracketed(&self.host), self.port)
+    }
+}
+
+/// A server that may be the fleet's.
+pub(super) struct Found {
+    pub(super) client: redis::Client,
+    /// None if it is fixed.
+    pub(super) address: Option<Address>,
+}
+
+/// Finds the fleet's server again and again.
+pub(super) struct Locator {
+    pub(super) target: Target,
+    /// A key of the fleet: in a cluster, the fleet lives where this key is.
+    key: String,
+    /// A server that a Sentinel has promoted. The Sentinels name it as the master a second later.
+    promoted: Mutex<Option<Address>>,
+    /// Servers of the cluster, beside those that the target names.
+    members: Mutex<Vec<Address>>,
+    /// Notified when there is a new server to look at.
+    pub(super) moved: Notify,
+}
+
+impl Locator {
+    pub(super) fn new(target: &Target, key: &str) -> Result<Self, Error> {
+        // A target that cannot work is told before the first attempt.
+        target.client()?;
+        Ok(Self {
+            target: target.clone(),
+            key: key.to_owned(),
+            promoted: Mutex::default(),
+            members: Mutex::default(),
+            moved: Notify::new(),
+        })
+    }
+
+    /// The server to connect to now.
+    pub(super) async fn locate(&self) -> Result<Found, Error> {
+        let address = match self.target.place() {
+            Place::Server => {
+                return Ok(Found {
+                    client: self.target.client()?,
+                    address: None,
+                });
+            }
+            Place::Sentinels { sentinels, master } => {
+                let promoted = lock(&self.promoted).take();
+                match promoted {
+                    Some(address) => address,
+                    None => sentinel::master(&self.target, sentinels, master).await?,
+                }
+            }
+            Place::Cluster { seeds } => {
+                let seeds = seeds.iter().map(|(host, port)| Address {
+                    host: host.clone(),
+                    port: *port,
+                });
+                let members = lock(&self.members).clone();
+                let asked = members.into_iter().chain(seeds).collect();
+                let owner = cluster::owner(&self.target, asked, &self.key).await?;
+                *lock(&self.members) = owner.members;
+                owner.address
+            }
+        };
+        Ok(Found {
+            client: self.target.client_at(&address.host, address.port)?,
+            address: Some(address),
+        })
+    }
+
+    /// Takes note that a Sentinel has promoted the server at this address.
+    pub(super) fn promote(&self, address: Address) {
+        *lock(&self.promoted) = Some(address);
+        self.moved.notify_one();
+    }
+
+    /// Whether the server that a Sentinel promoted last is this one. It need not be looked at then.
+    pub(super) fn leads_to(&self, found: &Found) -> bool {
+        let mut promoted = lock(&self.promoted);
+        let leads_there = *promoted == found.address;
+        if leads_there {
+            *promoted = None;
+        }
+        leads_there
+    }
+
+    /// Whether the server is what the target names, now that it said who it is.
+    pub(super) fn check(&self, found: &Found, server: &ServerInfo) -> Result<(), Error> {
+        let is_cluster_target = matches!(self.target.place(), Place::Cluster { .. });
+        match (server.cluster, is_cluster_target) {
+            (true, false) => return Err(Error::Refused(server.needs_cluster_url())),
+            (false, true) => {
+                let why = "the server is not in cluster mode: name it with redis://";
+                return Err(Error::Refused(why.to_owned()));
+            }
+            _ => {}
+        }
+        match &found.address {
+            Some(address) if server.read_only_replica => Err(Error::Unavailable(format!(
+                "{address} should be the master and is a replica; a failover may be under way"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection to ask where the fleet lives.
+pub(super) async fn connect(client: &redis::Client) -> Result<MultiplexedConnection, Error> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(TIMEOUT))
+        .set_response_timeout(Some(TIMEOUT));
+    let opened = client.get_multiplexed_async_connection_with_config(&config);
+    opened.await.map_err(unreachable)
+}
