@@ -166,7 +166,7 @@ impl PrivatePostgres {
         let log = self.log()?;
         let process = self
             .watchdog
-            .run(Path::new("/bin/sh"), &script, log)
+            .run(Path::new("/bin/sh"), &[script.as_os_str()], log)
             .map_err(Error::io("run postgres"))?;
         self.process = Some(process);
         Ok(())
