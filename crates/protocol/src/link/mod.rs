@@ -126,7 +126,7 @@ impl ConnectionPair {
 
 #[derive(Clone)]
 enum State {
-    Up(ConnectionPair),
+    Up(Arc<ConnectionPair>),
     /// Why there is no connection.
     Down(Arc<str>),
 }
@@ -193,7 +193,7 @@ impl Link {
         let first = connector.connect(0).await?;
         let shared = Arc::new(Shared {
             connector,
-            state: watch::Sender::new(State::Up(first)),
+            state: watch::Sender::new(State::Up(Arc::new(first))),
             rejecting: AtomicBool::new(false),
         });
         let supervisor = Supervisor::new(Arc::clone(&shared), receiver, observe, 0);
@@ -283,16 +283,17 @@ impl Link {
             }
         };
         let connection = match kind {
-            ConnectionKind::Data => Some(pair.data),
-            ConnectionKind::Presence => pair.presence,
+            ConnectionKind::Data => Some(&pair.data),
+            ConnectionKind::Presence => pair.presence.as_ref(),
         };
-        let Some(Connection { id, mut redis, .. }) = connection else {
+        let Some(Connection { id, redis, .. }) = connection else {
             return Err(Error::Refused(
                 "this connection only looks: it has no presence".to_owned(),
             ));
         };
         let sent = {
             let _counted = InFlight::count(kind, &self.shared.connector.in_flight);
+            let mut redis = redis.clone();
             tokio::select! {
                 biased;
                 sent = send(&mut redis) => sent,
@@ -310,7 +311,7 @@ impl Link {
                 }
                 Ok(answer)
             }
-            Err(error) => Err(self.shared.failed(kind, id, error)),
+            Err(error) => Err(self.shared.failed(kind, *id, error)),
         }
     }
 
@@ -347,7 +348,7 @@ impl Link {
         match state {
             State::Up(pair) => {
                 let redis = Connector::blocking(&pair.found.client, max_wait).await?;
-                let ended = pair.ended;
+                let ended = Arc::clone(&pair.ended);
                 Ok(BlockingConnection { redis, ended })
             }
             State::Down(why) => Err(Error::Unavailable(format!("not connected: {why}"))),

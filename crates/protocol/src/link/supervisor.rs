@@ -115,9 +115,9 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
     }
 
     /// The connections while the link is up.
-    fn pair(&self) -> Option<ConnectionPair> {
+    fn pair(&self) -> Option<Arc<ConnectionPair>> {
         match &*self.shared.state.borrow() {
-            State::Up(pair) => Some(pair.clone()),
+            State::Up(pair) => Some(Arc::clone(pair)),
             State::Down(_) => None,
         }
     }
@@ -137,12 +137,12 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         let Ok(renewed) = self.shared.connector.renew(id, pair).await else {
             return false;
         };
-        self.shared.state.send_replace(State::Up(renewed));
+        self.shared.state.send_replace(State::Up(Arc::new(renewed)));
         true
     }
 
     /// Replaces both connections; tries until it succeeds.
-    async fn replace(&mut self, broken: ConnectionPair, why: String) {
+    async fn replace(&mut self, broken: Arc<ConnectionPair>, why: String) {
         let proven = is_proven(&broken);
         self.rejecting = false;
         self.set_down(&why);
@@ -177,7 +177,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         if pair.server.run_id != run_id {
             ended.end();
         }
-        self.shared.state.send_replace(State::Up(pair));
+        self.shared.state.send_replace(State::Up(Arc::new(pair)));
         if proven {
             self.report_regained();
         }
