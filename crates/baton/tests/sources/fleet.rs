@@ -157,22 +157,19 @@ impl Fleet {
         client.get_connection().unwrap()
     }
 
-    /// The texts that were handled, sorted by their row.
+    /// The texts that were handled, sorted by their row: the shorter ones first, without dots at their ends.
     pub(crate) fn texts(&self) -> Vec<String> {
         let mut texts: Vec<String> = self.redis().lrange("texts", 0, -1).unwrap();
-        texts.sort_by_key(|text| row_of(text));
+        texts.sort_by_key(|text| {
+            let row = text.trim_end_matches('.');
+            (row.len(), row.to_owned())
+        });
         texts
     }
 
     pub(crate) fn fence(&self, field: &str) -> String {
         self.redis().hget("baton:{sources:0}:fence", field).unwrap()
     }
-}
-
-/// The number of a text, such as `row 7`.
-fn row_of(text: &str) -> u64 {
-    let digits = text.trim_start_matches("row ").trim_end_matches('.');
-    digits.parse().unwrap_or_default()
 }
 
 /// Copies the append-only files of a server: a file, or a folder of files.
