@@ -1,7 +1,7 @@
 //! What the parts of a running node share.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use baton_protocol::{Part, Store};
@@ -90,6 +90,8 @@ pub(crate) struct Context {
     pub(crate) above: AtomicU64,
     /// Why the source cannot go on on this node, if that is so.
     pub(crate) source_trouble: OnceLock<String>,
+    /// Why the source failed last, until it makes messages again.
+    pub(crate) source_failure: Mutex<Option<String>>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
     pub(crate) refused: RefusedMessages,
@@ -104,6 +106,19 @@ impl Context {
     pub(crate) fn emit(&self, event: Event) {
         self.witness.remember(&event);
         (self.observe)(&event);
+    }
+
+    /// Notes why the source failed, or that it works.
+    pub(crate) fn set_source_failure(&self, reason: Option<String>) {
+        if let Ok(mut failure) = self.source_failure.lock() {
+            *failure = reason;
+        }
+    }
+
+    /// Why the source cannot go on now, or never again.
+    pub(crate) fn source_trouble(&self) -> Option<String> {
+        let gave_up = self.source_trouble.get().cloned();
+        gave_up.or_else(|| self.source_failure.lock().ok()?.clone())
     }
 
     /// Whether this node may hold the lease.

@@ -93,7 +93,7 @@ fn describe(about: &mut About, ctx: &Context) -> String {
     about.failed = meter.failed();
     about.delayed = meter.delayed();
     about.handler_trouble = meter.handler_trouble().as_deref().map(shortened_reason);
-    about.source_trouble = ctx.source_trouble.get().map(|why| shortened_reason(why));
+    about.source_trouble = ctx.source_trouble().as_deref().map(shortened_reason);
     about.latency = meter.latency();
     // Serializing strings and numbers cannot fail.
     serde_json::to_string(about).unwrap_or_default()

@@ -26,7 +26,7 @@ mod worker;
 
 use std::future::Future;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use baton_protocol::{Backoff, LinkState, LoggedReasons, Store, crash};
@@ -161,6 +161,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             lane_wake: Notify::new(),
             above: AtomicU64::new(0),
             source_trouble: OnceLock::new(),
+            source_failure: Mutex::default(),
             meter: node.meter,
             packs: PackCache::default(),
             refused: RefusedMessages::default(),

@@ -392,3 +392,25 @@ async fn a_fleet_with_a_rate_publishes_no_faster_whatever_its_source_has() {
         worker.stop().await;
     }
 }
+
+#[tokio::test]
+async fn a_source_that_gives_up_leaves_nothing_unpublished_that_it_made_before() {
+    let fleet = Fleet::new().await;
+    let worker = fleet.with(Roles::OnlyWorks).start(rows(9));
+    let source = rows(100).with(9, Trouble::Fatal);
+    let generator = fleet
+        .with(Roles::OnlyGenerates)
+        .start(source.paused(Duration::from_millis(20)));
+    fleet.until("a row", |at| at.published > 0).await;
+    let _before = fleet.inspector.pause(&[Part::Generator]).await.unwrap();
+    let gave_up = |warning: &Warning| matches!(warning, Warning::SourceGaveUp { .. });
+    until("the end of the source", || {
+        generator.warnings().iter().any(gave_up)
+    })
+    .await;
+    let _before = fleet.inspector.resume(&[Part::Generator]).await.unwrap();
+    fleet.all_done(9).await;
+    assert_eq!(fleet.texts(), all_rows(9));
+    generator.stop().await;
+    worker.stop().await;
+}

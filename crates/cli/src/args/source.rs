@@ -30,7 +30,7 @@ pub(crate) struct SourceArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SourceFormat {
-    /// One message per line; $BATON_NEXT is the number of the next one
+    /// One message per line; the command begins with line $BATON_NEXT, and Baton skips none
     Lines,
     /// One object per line, with text, cursor or both
     Json,

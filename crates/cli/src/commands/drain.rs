@@ -130,7 +130,9 @@ impl Wait {
     async fn until_drained(&mut self, inspector: &Inspector) -> anyhow::Result<()> {
         loop {
             if self.snapshot.paused.generator_since_ms.is_none() {
-                bail!("another client has resumed the generator: messages come again");
+                bail!(
+                    "the generator is not paused any more, so messages come again: another client has resumed it, or Redis lost its data"
+                );
             }
             if open(&self.snapshot) == 0 {
                 return Ok(());

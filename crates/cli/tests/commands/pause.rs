@@ -185,5 +185,5 @@ fn a_drain_ends_with_an_error_if_another_client_resumes_the_generator() {
     on(&server, &["resume"]);
     let ended = end(drain);
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    ended.complains("another client has resumed the generator");
+    ended.complains("another client has resumed it");
 }

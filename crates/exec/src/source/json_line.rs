@@ -34,6 +34,11 @@ struct Fields {
 impl JsonLine {
     /// Reads a line. The error is a text for the author of the source.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
+        const FORM: &str = "not an object such as {\"text\":\"…\",\"cursor\":\"…\"}";
+        // An array of the same values would do, too.
+        if line.trim_ascii_start().first() == Some(&b'[') {
+            return Err(format!("{FORM}: it is an array"));
+        }
         let fields: Fields = serde_json::from_slice(line).map_err(|error| {
             // Its line is always the first.
             let words = error.to_string();
@@ -100,6 +105,7 @@ mod tests {
         for (line, words) in [
             ("", "not an object"),
             ("order 7", "not an object"),
+            (r#" ["hello",null,"id","c1"]"#, "not an object such as"),
             (r#"{"text":"cut"#, "EOF"),
             (r#"{"text":7}"#, "expected a string"),
             (r#"{"text":"x","text":"y"}"#, "duplicate field `text`"),

@@ -63,7 +63,8 @@ impl MessageReader {
         match taken {
             Err(_) if *has_given => Ok(Stopped::BatchIsReady),
             Err(words) => {
-                let number = self.lines.number();
+                // A cursor that cannot be taken was in the line before.
+                let number = self.lines.number() - u64::from(self.cursor.is_some());
                 Err(SourceError::Fatal(format!("line {number}: {words}")))
             }
             Ok(stopped) => Ok(stopped),

@@ -44,7 +44,7 @@ pub(super) async fn owner(
     }
     let errors = errors.join("; ");
     Err(Error::Unavailable(format!(
-        "no server of the cluster answers: {errors}"
+        "the cluster names no server for this fleet: {errors}"
     )))
 }
 

@@ -180,7 +180,12 @@ impl std::str::FromStr for Target {
 
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let host_of = |info: &ConnectionInfo| info.addr().to_string();
+        let host_of = |info: &ConnectionInfo| match info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                format!("{}:{port}", bracketed(host))
+            }
+            other => other.to_string(),
+        };
         let s = match self.info.addr() {
             ConnectionAddr::TcpTls { .. } => "s",
             _ => "",
@@ -189,7 +194,11 @@ impl std::fmt::Display for Target {
             Place::Server => {}
             Place::Sentinels { sentinels, master } => {
                 let hosts: Vec<_> = sentinels.iter().map(host_of).collect();
-                return write!(f, "redis{s}+sentinel://{}/{master}", hosts.join(","));
+                write!(f, "redis{s}+sentinel://{}/{master}", hosts.join(","))?;
+                return match self.info.redis_settings().db() {
+                    0 => Ok(()),
+                    db => write!(f, " db {db}"),
+                };
             }
             Place::Cluster { seeds } => {
                 let seeds = seeds

@@ -113,7 +113,9 @@ impl<'a> Supply<'a> {
                     self.open(ctx, outbox.next, stored);
                 }
                 State::Open | State::Failed(_) | State::Ended => std::future::pending().await,
-                State::GaveUp(_) => return None,
+                // What it made before counts, also if Redis takes it later.
+                State::GaveUp(_) if is_idle && outbox.is_empty() => return None,
+                State::GaveUp(_) => std::future::pending().await,
                 State::Asked => {
                     let made = self.source.next().await;
                     if let Some(prepared) = self.take(ctx, made) {
@@ -174,6 +176,7 @@ impl<'a> Supply<'a> {
             Flow::More => State::Open,
         };
         self.backoff.reset();
+        ctx.set_source_failure(None);
         self.leave_out(ctx, &batch);
         if batch.begins_anew {
             warn_foreign_cursor(ctx);
@@ -231,6 +234,7 @@ impl<'a> Supply<'a> {
             }
             SourceError::Retry(reason) => {
                 self.state = State::Failed(Instant::now() + self.backoff.pause());
+                ctx.set_source_failure(Some(reason.clone()));
                 if !warned_lately(self.failure_warned) {
                     self.failure_warned = Some(Instant::now());
                     ctx.warn(Warning::SourceFailed { reason });
@@ -269,6 +273,7 @@ impl<'a> Supply<'a> {
     /// Ends the reign: closes the source.
     pub(super) fn end(&mut self, ctx: &Context) {
         self.left_out.warn(ctx);
+        ctx.set_source_failure(None);
         self.source.close();
     }
 }

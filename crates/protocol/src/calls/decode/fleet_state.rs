@@ -120,8 +120,8 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         counted: number(call, length)? <= ranges,
         now_ms: now_ms(time)?,
         paused: Paused {
-            generator_since_ms: time_of("fence generator_paused", generator_paused)?,
-            workers_since_ms: time_of("fence workers_paused", workers_paused)?,
+            generator_since_ms: paused_since(generator_paused, now_ms(time)?),
+            workers_since_ms: paused_since(workers_paused, now_ms(time)?),
         },
         ..Census::default()
     };
@@ -171,11 +171,12 @@ fn count(place: &'static str, value: &Value) -> Result<u64, Error> {
     }
 }
 
-/// A time in a hash; none if it is missing.
-fn time_of(place: &'static str, value: &Value) -> Result<Option<u64>, Error> {
-    match value {
-        Value::Nil => Ok(None),
-        value => count(place, value).map(Some),
+/// Since when a part of the fleet is paused; none if its field is missing. Any value pauses it, so one that
+/// is no time counts as now: a resume removes it.
+fn paused_since(field: &Value, now_ms: u64) -> Option<u64> {
+    match field {
+        Value::Nil => None,
+        field => Some(count("fence", field).unwrap_or(now_ms)),
     }
 }
 
