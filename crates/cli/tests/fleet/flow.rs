@@ -127,7 +127,7 @@ fn a_slow_handler_keeps_its_claim_for_as_long_as_it_lives() {
     let server = server();
     // Each message takes three times the claim's time to live, which is long enough for a busy
     // machine to say in time that the handler lives.
-    let args = "--interval 20ms --messages 6 --work 3s --claim-ttl 1s";
+    let args = "--interval 20ms --messages 6 --work 4500ms --claim-ttl 1500ms";
     let fleet = fleet_of(4, &server, args);
     assert_each_once(&fleet, &server, 6);
     let told = fleet.told();
