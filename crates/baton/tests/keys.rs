@@ -238,7 +238,7 @@ async fn a_key_that_no_handler_can_take_ends_the_source() {
     let reason = tokio::time::timeout(TIMEOUT, reasons.recv()).await.unwrap();
     assert_eq!(
         reason.unwrap(),
-        "the source gave message #2 a key that is none: it has a control character"
+        "the source gave message #2 a wrong key: it has a control character"
     );
     stop.send(()).unwrap();
     task.await.unwrap();

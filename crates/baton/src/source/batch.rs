@@ -84,7 +84,7 @@ impl Batch {
     pub fn push_keyed(&mut self, key: &str, text: &[u8]) {
         if let Err(wrong) = Key::check(key) {
             let seq = self.next_seq();
-            let wrong = format!("the source gave message #{seq} a key that is none: {wrong}");
+            let wrong = format!("the source gave message #{seq} a wrong key: {wrong}");
             self.wrong_key.get_or_insert(wrong);
         }
         self.note(text);

@@ -9,7 +9,9 @@ mod rows;
 use std::slice;
 use std::time::{Duration, Instant};
 
-use baton::{Event, Part, Rate, Roles, Warning, interval};
+use baton::{
+    Batch, Event, Flow, Part, Position, Rate, Roles, Source, SourceError, Warning, interval,
+};
 
 use fleet::{Fleet, until};
 use redis::Commands;
@@ -397,12 +399,12 @@ async fn a_fleet_with_a_rate_publishes_no_faster_whatever_its_source_has() {
 async fn a_source_that_gives_up_leaves_nothing_unpublished_that_it_made_before() {
     let fleet = Fleet::new().await;
     let worker = fleet.with(Roles::OnlyWorks).start(rows(9));
-    let source = rows(100).with(9, Trouble::Fatal);
-    let generator = fleet
-        .with(Roles::OnlyGenerates)
-        .start(source.paused(Duration::from_millis(20)));
-    fleet.until("a row", |at| at.published > 0).await;
+    let source = rows(100).with(9, Trouble::Fatal).until_told(6);
+    let generator = fleet.with(Roles::OnlyGenerates).start(source.clone());
+    fleet.until("six rows", |at| at.published == 6).await;
     let _before = fleet.inspector.pause(&[Part::Generator]).await.unwrap();
+    // Redis refuses the last three rows, and meanwhile the generator has asked for more.
+    source.go_on();
     let gave_up = |warning: &Warning| matches!(warning, Warning::SourceGaveUp { .. });
     until("the end of the source", || {
         generator.warnings().iter().any(gave_up)
@@ -413,4 +415,30 @@ async fn a_source_that_gives_up_leaves_nothing_unpublished_that_it_made_before()
     assert_eq!(fleet.texts(), all_rows(9));
     generator.stop().await;
     worker.stop().await;
+}
+
+/// A source that cannot be opened.
+struct Broken;
+
+impl Source for Broken {
+    async fn open(&mut self, _: Position<'_>) -> Result<(), SourceError> {
+        Err(SourceError::retry("the database is away"))
+    }
+
+    async fn next(&mut self, _: &mut Batch) -> Result<Flow, SourceError> {
+        Ok(Flow::More)
+    }
+}
+
+#[tokio::test]
+async fn a_fleet_shows_why_its_source_fails_again_and_again() {
+    let fleet = Fleet::new().await;
+    let generator = fleet.start(Broken);
+    fleet
+        .until("the reason", |at| {
+            let mut troubles = at.source_troubles.iter();
+            troubles.any(|trouble| trouble.contains("the database is away"))
+        })
+        .await;
+    generator.stop().await;
 }

@@ -131,7 +131,8 @@ impl Wait {
         loop {
             if self.snapshot.paused.generator_since_ms.is_none() {
                 bail!(
-                    "the generator is not paused any more, so messages come again: another client has resumed it, or Redis lost its data"
+                    "the generator is not paused any more, so messages come again: another client has \
+                     resumed it, or Redis lost its data"
                 );
             }
             if open(&self.snapshot) == 0 {

@@ -48,7 +48,7 @@ impl JsonLine {
             // They may have any word of the line.
             let words: String = words.chars().take(MAX_COMPLAINT_CHARS).collect();
             let words = words.replace(char::is_control, " ");
-            format!("not an object such as {{\"text\":\"…\",\"cursor\":\"…\"}}: {words}")
+            format!("{FORM}: {words}")
         })?;
         let text = match (fields.text, fields.base64) {
             (Some(_), Some(_)) => return Err("both text and base64: one message has one".into()),

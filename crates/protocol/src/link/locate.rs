@@ -52,7 +52,7 @@ pub(super) struct Locator {
 
 impl Locator {
     pub(super) fn new(target: &Target, key: &str) -> Result<Self, Error> {
-        // A target that cannot work is told before the first attempt.
+        // A target that cannot work is an error before the first attempt.
         target.client()?;
         Ok(Self {
             target: target.clone(),

@@ -54,7 +54,7 @@ impl Target {
             ));
         }
         self.tls = Some(files);
-        // The certificates are read now, so a wrong file is told at once.
+        // Reads the certificates now, so the caller learns of a wrong file at once.
         self.client()?;
         Ok(self)
     }
