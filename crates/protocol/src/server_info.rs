@@ -24,6 +24,12 @@ pub struct ServerInfo {
     pub maxmemory_policy: String,
     /// The memory limit in bytes; 0 for none.
     pub maxmemory: u64,
+    /// Whether it is a replica, read-only or not.
+    #[serde(skip)]
+    pub(crate) is_replica: bool,
+    /// Names the history of its writes. A replica that becomes the master has a new one.
+    #[serde(skip)]
+    pub(crate) replication_id: String,
     /// Whether it is still loading its data from disk.
     #[serde(skip)]
     pub(crate) loading: bool,
@@ -54,6 +60,8 @@ impl ServerInfo {
         Self {
             version,
             run_id: run_id(field("run_id"), field("master_replid2")),
+            is_replica: field("role") == "slave",
+            replication_id: field("master_replid").to_owned(),
             read_only_replica: field("role") == "slave" && field("slave_read_only") != "0",
             replicas: field("connected_slaves").parse().unwrap_or_default(),
             aof: field("aof_enabled") == "1",

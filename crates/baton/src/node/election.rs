@@ -74,11 +74,14 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
         ..About::default()
     };
     while !ctx.stopping() {
+        let run_id = ctx.store.run_id();
         let pause = election.beat(ctx, &describe(&mut about, ctx)).await?;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = ctx.beat_now.notified() => {}
             () = ctx.store.wait_called() => {}
+            // The others need to know what this node knows.
+            () = ctx.store.wait_other_run(&run_id) => {}
             () = ctx.stopped() => {}
         }
     }
