@@ -97,6 +97,8 @@ fn describe(about: &mut About, ctx: &Context) -> String {
     about.delayed = meter.delayed();
     about.handler_trouble = meter.handler_trouble().as_deref().map(shortened_reason);
     about.source_trouble = ctx.source_trouble().as_deref().map(shortened_reason);
+    about.durability = Some(ctx.config.durability.to_string());
+    about.durability_trouble = ctx.durability_trouble().as_deref().map(shortened_reason);
     about.latency = meter.latency();
     // Serializing strings and numbers cannot fail.
     serde_json::to_string(about).unwrap_or_default()

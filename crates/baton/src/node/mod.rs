@@ -166,6 +166,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             above: AtomicU64::new(0),
             source_trouble: OnceLock::new(),
             source_failure: Mutex::default(),
+            durability_trouble: Mutex::default(),
             meter: node.meter,
             packs: PackCache::default(),
             refused: RefusedMessages::default(),
@@ -329,11 +330,13 @@ async fn watch_durability(ctx: &Context) -> Result<(), Error> {
             continue;
         }
         let reason = trouble.borrow().clone().unwrap_or_default();
+        ctx.set_durability_trouble(Some(reason.clone()));
         ctx.warn(Warning::NotDurable {
             asked: ctx.config.durability,
             reason,
         });
         let _ = trouble.wait_for(Option::is_none).await;
+        ctx.set_durability_trouble(None);
     }
 }
 

@@ -223,11 +223,15 @@ Examples:
   baton status --json | jq '.nodes[] | {node, role, seen}'
 
 A delayed message waits for its next attempt. With --json, next_due says when the first of them is
-due, handler_trouble of a node why its handler cannot work, and source_trouble why it generates no
-more.
+due, handler_trouble of a node why its handler cannot work, source_trouble why it generates no more,
+and durability_trouble why its writes are not confirmed.
 
-Exit codes: 0 the books balance: published + retried = done + failed + pending + claimed + delayed,
-counted in one step; 1 they do not, or Redis did not answer.";
+A void message is lost: Redis acknowledged it, and a failover or a restart forgot it. The row
+durability says what the nodes wait for before they call a write confirmed, and what that is worth
+on this server; if nodes differ, the weakest counts.
+
+Exit codes: 0 the books balance: published + retried = done + failed + pending + claimed + delayed +
+void, counted in one step; 1 they do not, or Redis did not answer.";
 
 /// Below `baton top --help`.
 pub(crate) const TOP: &str = "\

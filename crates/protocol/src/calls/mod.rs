@@ -240,6 +240,13 @@ impl Store {
         Ok(server)
     }
 
+    /// Reads how the server's replicas follow now.
+    pub async fn update_replication(&self, server: &mut ServerInfo) -> Result<(), Error> {
+        let mut info = redis::cmd("INFO");
+        info.arg("replication");
+        decode::replication(server, &self.link.call(&info).await?)
+    }
+
     /// An error that names the key, if a key of ours holds another type.
     async fn check_types(&self) -> Result<(), Error> {
         let bell = self.keys.bell_key(&self.node);
