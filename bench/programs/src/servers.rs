@@ -51,6 +51,15 @@ impl ServerProgram {
         Ok(PrivateServer::builder().program(&self.path).start()?)
     }
 
+    /// Starts it as a replica of the server at this port.
+    pub fn start_replica(&self, port: u16) -> Result<PrivateServer> {
+        let builder = PrivateServer::builder()
+            .program(&self.path)
+            .config("replicaof", format!("127.0.0.1 {port}"))
+            .config("repl-diskless-sync-delay", "0");
+        Ok(builder.start()?)
+    }
+
     /// Starts it with an append-only file that is forced to the disk every second, and that the
     /// server does not rewrite by itself: the file grows by what a run writes.
     pub fn start_everysec(&self) -> Result<PrivateServer> {

@@ -15,6 +15,7 @@ mod flow;
 mod generator_works;
 mod handler_trouble;
 mod lanes;
+mod lossy_failover;
 mod lost_data;
 mod pause;
 mod redis_refuses;

@@ -9,6 +9,7 @@
 mod backlog;
 mod bursts;
 mod choice;
+mod durability;
 mod exec;
 mod growth;
 mod idle;
@@ -123,10 +124,11 @@ const EXPERIMENTS: [(&str, Experiment); 17] = [
 type OnServers = fn(&Path, Rounds, &Choice, &mut Report) -> Result<()>;
 
 /// What is measured on each of several servers.
-const ON_SERVERS: [(&str, OnServers); 4] = [
+const ON_SERVERS: [(&str, OnServers); 5] = [
     ("latency", latency::publish_to_handler),
     ("bursts", bursts::at_an_idle_fleet),
     ("retries", retries::of_many_messages),
+    ("durability", durability::at_full_speed),
     (SIZES, sizes::of_texts),
 ];
 
