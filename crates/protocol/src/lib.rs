@@ -12,6 +12,7 @@ pub mod audit;
 pub mod bounds;
 mod calls;
 pub mod crash;
+mod durability;
 mod encoding;
 mod error;
 mod keys;
@@ -28,6 +29,7 @@ pub use calls::{
     PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal,
     Settle, Settled, Slot, Store, Wanted, decode, exact,
 };
+pub use durability::Durability;
 pub use encoding::effect_lines::EffectsError;
 pub use encoding::effects::Effects;
 pub use encoding::key::{Key, OwnedKey};

@@ -32,6 +32,12 @@ pub struct ServerInfo {
     pub maxmemory_policy: String,
     /// The memory limit in bytes; 0 for none.
     pub maxmemory: u64,
+    /// Whether it is a replica, read-only or not.
+    #[serde(skip)]
+    pub(crate) is_replica: bool,
+    /// Names the history of its writes. A replica that becomes the master has a new one.
+    #[serde(skip)]
+    pub(crate) replication_id: String,
     /// Whether it is still loading its data from disk.
     #[serde(skip)]
     pub(crate) loading: bool,
@@ -74,7 +80,9 @@ impl ServerInfo {
     /// Takes what the answer of `INFO replication` says: it is short, so it may be read often.
     pub fn update_replication(&mut self, info: &str) {
         let field = |name: &str| field(info, name);
-        self.read_only_replica = field("role") == "slave" && field("slave_read_only") != "0";
+        self.is_replica = field("role") == "slave";
+        self.read_only_replica = self.is_replica && field("slave_read_only") != "0";
+        self.replication_id = field("master_replid").to_owned();
         self.replicas = field("connected_slaves").parse().unwrap_or_default();
         self.replication = Replica::list(info);
     }

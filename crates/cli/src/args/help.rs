@@ -78,6 +78,8 @@ Examples:
       Messages of your own: each line of a file is one, whatever is killed.
   baton run --source ./poll.sh --source-format json --exec ./handle.sh
       The same with cursors: an object a line, such as {\"text\":\"…\",\"cursor\":\"…\"}.
+  baton run --redis redis+sentinel://h1,h2,h3/mymaster --durability replicas:2
+      What the log says has survived any failover, if the master has two replicas.
   BATON_INTERVAL=1s baton run
       The same flag from the environment.
 
@@ -105,8 +107,9 @@ up to 1,000 messages that belong together.
 
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
-delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last), reclaimed (count,
-nodes), dropped (count of failed messages), paused and resumed (part), redis (state, reason),
+delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last), regressed (first,
+last: messages that Redis had acknowledged and has forgotten), void (first, last: such numbers whose
+message cannot be had any more), reclaimed (count, nodes), dropped (count of failed messages), paused and resumed (part), redis (state, reason),
 handler_output (seq, text), source_output (text), warning (text), snapshot (role, published_per_s,
 processed_per_s, pending, claimed, delayed, errors) and stopped. Where the output took no more and
 lines were dropped, log_gap (lines) counts them.";
