@@ -1,13 +1,14 @@
 //! What a fleet can lose, as the views say it: the level of its nodes, on a server with replicas.
 
 use baton_server::PrivateServer;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::shared::page::{self, Page};
 use crate::shared::redis;
 use crate::shared::replicated::{PlantedNode, Replicated};
 use crate::shared::wait_until;
-use crate::support::{Ended, on};
+use crate::support::{Ended, baton, end, on, read_line, signal};
 
 fn status(server: &PrivateServer) -> (Ended, Value) {
     let text = on(server, &["status"]);
@@ -121,4 +122,59 @@ fn a_replica_that_hangs_is_behind_and_the_page_says_so_within_seconds() {
     wait_until("a replica that follows again", || {
         value("baton_replica_behind_bytes{") == Some(0)
     });
+}
+
+#[test]
+fn a_node_is_not_ready_while_a_replica_that_it_waits_for_hangs() {
+    let Replicated {
+        server,
+        mut replicas,
+    } = Replicated::start(2);
+    let url = server.url();
+    let flags = ["--durability", "replicas:2", "--http", "127.0.0.1:0"];
+    let run = ["run", "--redis", &url, "--interval", "20ms"];
+    let mut node = baton(&[&run[..], &flags].concat()).spawn().unwrap();
+    let line = read_line(node.stderr.as_mut().unwrap());
+    let (_, rest) = line.split_once("http://").unwrap();
+    let address = rest.split('/').next().unwrap();
+    let answers = |path: &str, code: &str, words: &str| {
+        let answer = page::get(address, path);
+        answer.split(' ').nth(1) == Some(code) && answer.contains(words)
+    };
+    let trouble = "baton_node_durability_trouble{";
+    let has_trouble = |value: &str| {
+        let metrics = page::get(address, "/metrics");
+        let mut lines = metrics.lines();
+        let line = lines.find(|line| line.starts_with(trouble));
+        line.is_some_and(|line| line.ends_with(value))
+    };
+    wait_until("a node that is ready", || {
+        answers("/readyz", "200", "") && answers("/healthz", "200", "") && has_trouble(" 0")
+    });
+    let (text, json) = status(&server);
+    text.says("\ndurability replicas:2: a failover to any of the 2 replicas loses nothing");
+    assert_eq!(json["durability"]["levels"], json!({"replicas:2": 1}));
+
+    replicas[1].pause().unwrap();
+    let reason = "1 of 2 replicas have the last writes";
+    wait_until("a node that is not ready", || {
+        let words = format!("the writes of this node are not confirmed: {reason}\n");
+        answers("/readyz", "503", &words) && has_trouble(" 1")
+    });
+    let (text, json) = status(&server);
+    let name = json["nodes"][0]["node"].as_str().unwrap();
+    text.says(&format!(
+        "warning: the writes of {name} are not confirmed: {reason}\n"
+    ));
+    assert_eq!(json["nodes"][0]["durability_trouble"], reason);
+    wait_until("a fleet that is unhealthy", || {
+        answers("/healthz", "503", "writes were not confirmed for ")
+    });
+
+    replicas[1].resume().unwrap();
+    wait_until("a node that is ready again", || {
+        answers("/readyz", "200", "") && answers("/healthz", "200", "") && has_trouble(" 0")
+    });
+    signal(&node, Signal::TERM);
+    assert_eq!(end(node).code, Some(0));
 }
