@@ -42,5 +42,5 @@ pub use error::{Error, Setting};
 pub use keys::{FleetName, Keys};
 pub use link::{Backoff, LinkState, LoggedReasons};
 pub use node_name::new_name;
-pub use server_info::{DurabilityLevel, Replica, ServerInfo};
+pub use server_info::{Replica, ServerInfo};
 pub use target::{Target, TlsFiles, redis_client};

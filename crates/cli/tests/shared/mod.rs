@@ -4,6 +4,7 @@
 pub(crate) mod nginx;
 pub(crate) mod page;
 pub(crate) mod pty;
+pub(crate) mod replicated;
 pub(crate) mod server_matrix;
 pub(crate) mod tool;
 
