@@ -17,7 +17,7 @@ use baton_protocol::{
 use crate::observe::snapshot::{About, Snapshot};
 use crate::source::TickCursor;
 use crate::{Batch, Effects, Error, FleetName, Part, Target};
-use baton_protocol::ServerInfo;
+use baton_protocol::{DurabilityLevel, ServerInfo};
 
 /// What the channels of presence of the corpus begin with.
 const PRESENCE: &str = "baton:{hostile}:presence:";
@@ -101,21 +101,28 @@ fn read_all(answer: &Value) {
             epoch,
             next,
             now_ms,
+            last,
             ..
         }
         | Beat::Worker {
             epoch,
             next,
             now_ms,
+            last,
             ..
         }) = beat;
-        assert!(epoch.max(now_ms) <= MAX_EXACT && next.as_millis() <= MAX_EXACT.into());
+        assert!(epoch.max(now_ms).max(last) <= MAX_EXACT && next.as_millis() <= MAX_EXACT.into());
     }
     known(decode::leave(answer));
     known(decode::free(answer));
     known(decode::forget(answer));
-    if let Some(Seal::Sealed { last, cursor }) = known(decode::seal(answer)) {
-        assert!(last <= MAX_EXACT);
+    if let Some(Seal::Sealed {
+        last,
+        cursor,
+        known,
+    }) = known(decode::seal(answer))
+    {
+        assert!(last.max(known) <= MAX_EXACT);
         let tick = str::from_utf8(&cursor).ok().and_then(TickCursor::parse);
         let tick = tick.unwrap_or_default();
         assert!(tick.due_ms.max(tick.known_ms) <= MAX_EXACT);
@@ -127,7 +134,7 @@ fn read_all(answer: &Value) {
         Publish::Already { last: number }
         | Publish::Gap { last: number }
         | Publish::Full { open: number },
-    ) = known(decode::publish(answer))
+    ) = known(decode::publish("publish", answer))
     {
         assert!(number <= MAX_EXACT);
     }
@@ -287,6 +294,7 @@ fn written(entry: &Entry) -> String {
         }
         Entry::Retried { seq, .. } => format!("r {seq} {s} {us}"),
         Entry::Delayed { seq, .. } => format!("d {seq} {s} {us}"),
+        Entry::Void { .. } => format!("v {first} {last} {s} {us}"),
     }
 }
 
@@ -330,7 +338,11 @@ pub fn info(data: &[u8]) {
     let info = baton_protocol::ServerInfo::parse(&text);
     assert!(info.run_id.len() <= 8 && info.run_id.bytes().all(|byte| byte.is_ascii_hexdigit()));
     assert!(info.version.len() + info.maxmemory_policy.len() <= 2 * text.len() + 16);
-    assert!(info.warnings().len() <= 5);
+    for level in [DurabilityLevel::None, DurabilityLevel::Replicas(1)] {
+        assert!(info.warnings(level).len() <= 5);
+        assert!(info.promise(level).len() <= 200);
+    }
+    assert!(info.replication.len() <= 32);
 }
 
 /// What a node says about itself with every beat.

@@ -92,6 +92,8 @@ pub(crate) struct Context {
     pub(crate) source_trouble: OnceLock<String>,
     /// Why the source failed last, until it makes messages again.
     pub(crate) source_failure: Mutex<Option<String>>,
+    /// Why nothing is as durable as the settings ask, if that lasts.
+    pub(crate) durability_trouble: Mutex<Option<String>>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
     pub(crate) refused: RefusedMessages,
@@ -119,6 +121,17 @@ impl Context {
     pub(crate) fn source_trouble(&self) -> Option<String> {
         let gave_up = self.source_trouble.get().cloned();
         gave_up.or_else(|| self.source_failure.lock().ok()?.clone())
+    }
+
+    /// Why nothing that Redis acknowledges is as durable as the settings ask, if that lasts.
+    pub(crate) fn durability_trouble(&self) -> Option<String> {
+        self.durability_trouble.lock().ok()?.clone()
+    }
+
+    pub(crate) fn set_durability_trouble(&self, reason: Option<String>) {
+        if let Ok(mut trouble) = self.durability_trouble.lock() {
+            *trouble = reason;
+        }
     }
 
     /// Whether this node may hold the lease.
@@ -155,40 +168,12 @@ impl Context {
         }
     }
 
-    /// Warns if Redis has less than it confirmed to this node. A seal of this node's own is
-    /// evidence, too: the fence only rises, and never passes to another node of the same epoch.
-    pub(crate) async fn check_for_loss(&self, sealed: Option<u64>) -> Result<(), Error> {
-        let (confirmed, fence) = loop {
-            let confirmed = self.witness.confirmed();
-            match self.store.fence().await {
-                Ok(fence) => break (confirmed, fence),
-                Err(error) if error.is_transient() && sealed.is_some() => {
-                    self.pause_after(&error).await;
-                }
-                // A worker checks again at the next change of the lease, and with its census.
-                Err(error) if error.is_transient() => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        };
-        let fell = sealed.is_some_and(|epoch| {
-            fence.epoch < epoch || (fence.epoch == epoch && fence.node != self.store.node())
-        });
-        match fell {
-            true => self.warn_of_loss(self.witness.notice_loss(fence.last), fence.last),
-            false => self.compare_last(confirmed, fence.last),
-        }
-        Ok(())
-    }
-
-    /// Warns if Redis's last number is lower than the one that it had `confirmed` to this node before
-    /// the node asked.
-    pub(crate) fn compare_last(&self, confirmed: u64, last: u64) {
-        self.warn_of_loss(self.witness.compare(confirmed, last), last);
-    }
-
-    fn warn_of_loss(&self, confirmed: Option<u64>, last: u64) {
-        if let Some(confirmed) = confirmed {
-            self.warn(Warning::DataLost { confirmed, last });
+    /// Says which messages Redis forgot, if its last number is lower than what this node knew before
+    /// it asked.
+    pub(crate) fn compare_last(&self, known: u64, last: u64) {
+        if let Some(forgotten) = self.witness.compare(known, last) {
+            let (first, last) = forgotten.into_inner();
+            self.emit(Event::Regressed { first, last });
         }
     }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use baton_protocol::Durability;
+
 /// Something is wrong that an operator should know. A node warns once until it passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -16,20 +18,6 @@ pub enum Warning {
     ErrorsFull {
         /// How many failed messages it has.
         records: u64,
-    },
-    /// Redis lost its data.
-    DataLost {
-        /// Redis had confirmed messages up to this one to this node.
-        confirmed: u64,
-        /// The last message that Redis knows now.
-        last: u64,
-    },
-    /// Redis lost these messages after it had confirmed them.
-    MessagesLost {
-        /// The first message.
-        first: u64,
-        /// The last message.
-        last: u64,
     },
     /// Another program wrote the fleet's last sequence number.
     ForeignNumber {
@@ -76,6 +64,13 @@ pub enum Warning {
     },
     /// The fleet has no worker: messages wait.
     NoWorker,
+    /// What Redis acknowledges is not as durable as the settings ask: the node waits.
+    NotDurable {
+        /// What the settings ask for.
+        asked: Durability,
+        /// Why Redis cannot give it.
+        reason: String,
+    },
     /// Redis answers and takes no messages.
     CannotPublish {
         /// Why, in Redis's words.
@@ -95,16 +90,6 @@ impl fmt::Display for Warning {
                 f,
                 "the errors store is full ({records} failed messages): take or drop some, or \
                  raise its limit"
-            ),
-            Self::DataLost { confirmed, last } => write!(
-                f,
-                "Redis lost its data: it had confirmed messages up to #{confirmed} to this node \
-                 and stands at #{last} now; those that had not ended are gone"
-            ),
-            Self::MessagesLost { first, last } => write!(
-                f,
-                "Redis lost messages #{first}–#{last} after it had confirmed them; its durability \
-                 settings allow that"
             ),
             Self::ForeignNumber { key, found, last } => write!(
                 f,
@@ -147,6 +132,10 @@ impl fmt::Display for Warning {
             ),
             Self::NoWorker => f.write_str(
                 "no worker: messages wait; start another copy, or let the generator work alone",
+            ),
+            Self::NotDurable { asked, reason } => write!(
+                f,
+                "nothing counts as written for now: {reason}; the durability is {asked}, so this node waits"
             ),
             Self::CannotPublish { reason } => write!(f, "cannot publish for now: {reason}"),
         }

@@ -36,8 +36,8 @@
 --   that joins a generator calls that generator.
 --   A server that forgot messages learns from the first beat of each node which numbers it gave:
 --   `known` is the highest of them, if it is above `last`.
---   When the server process has changed, the holder of an expired lease has WAIT_FOR_HOLDER_MS to
---   come back: it keeps packs that the server may have forgotten.
+--   When the server process has changed, the holder of an expired lease has REUNION_MS to come
+--   back: it keeps packs that the server may have forgotten.
 --   Each new epoch adds a line to `takeovers`, "epoch node since gap how from". The gap is how
 --   long the lease may have been without a living holder, in ms. How is one of:
 --     first     no node had the lease before
@@ -48,7 +48,7 @@
 --               last beat
 --     raised    the holder itself needed a higher epoch
 -- Constants from bounds.rs: MAX_EXACT, MAX_TTL_MS, MAX_BEAT_MS, BEAT_MS_PER_NODE, SILENT_BEATS,
--- LINE_END_MS.
+-- LINE_END_MS, REUNION_MS.
 local generator, nodes, joined, seen, meta, takeovers, fence = unpack(KEYS)
 local node, run_id, ttl_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local protocol, prefix, call_prefix, about = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
@@ -60,8 +60,6 @@ local FRONT_NODES = 8
 -- After what time a beat forgets a silent node, and how many at a time.
 local FORGET_MS, FORGET_AT_ONCE = 600000, 8
 local MAX_TAKEOVERS = 100
--- How long the holder of an expired lease has to come back to another server process.
-local WAIT_FOR_HOLDER_MS = 200
 
 local version = redis.call('HGET', meta, 'protocol')
 if version and version ~= protocol then return {'protocol', version} end
@@ -146,7 +144,7 @@ end
 if not version then redis.call('HSET', meta, 'protocol', protocol) end
 if is_forgotten then redis.call('HSET', fence, 'known', known) end
 if waits then
-  redis.call('HSET', generator, 'until', now + WAIT_FOR_HOLDER_MS, 'waited', run_id)
+  redis.call('HSET', generator, 'until', now + REUNION_MS, 'waited', run_id)
 end
 for _, name in ipairs(dead) do redis.call('ZREM', joined, name) end
 
