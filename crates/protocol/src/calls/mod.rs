@@ -16,6 +16,7 @@ mod outcomes;
 mod pause;
 mod publish;
 mod reclaim;
+mod rights;
 mod transaction;
 
 pub use answer::exact;
@@ -38,7 +39,8 @@ use redis::Value;
 use self::bell::Bell;
 use crate::keys::{FleetName, Keys};
 use crate::link::{Channels, ConnectionKind, Link, LinkState};
-use crate::scripts::{self, Script};
+use crate::rights::RedisUser;
+use crate::scripts::Script;
 use crate::server_info::ServerInfo;
 use crate::{Digest, Error, Target, new_name};
 
@@ -156,11 +158,7 @@ impl Store {
                 policy: server.maxmemory_policy,
             });
         }
-        let scratch = &self.keys.preflight;
-        let answer = self.eval(&scripts::PREFLIGHT, &[scratch], &[]).await?;
-        decode::preflight(&answer)?;
-        self.check_bell().await?;
-        self.check_transaction().await?;
+        self.check_rights(RedisUser::Node).await?;
         self.check_types().await?;
         self.check_protocol().await
     }
@@ -169,6 +167,16 @@ impl Store {
     /// a script that lacks a permission halfway. A server that evicts keys is the nodes' concern.
     pub async fn preflight_to_act(&self) -> Result<(), Error> {
         self.preflight(true).await
+    }
+
+    /// The preflight of a client that takes failed messages, and needs fewer rights than a node.
+    pub async fn preflight_to_drain(&self) -> Result<(), Error> {
+        if self.server().await?.read_only_replica {
+            return Err(Error::ReadOnlyReplica);
+        }
+        self.check_rights(RedisUser::GetErrors).await?;
+        self.check_types().await?;
+        self.check_protocol().await
     }
 
     /// Makes sure that the fleet, if there is one, speaks this protocol.
@@ -196,7 +204,9 @@ impl Store {
         for (key, needed) in self.keys.typed().into_iter().chain([(&*bell, "list")]) {
             let mut command = redis::cmd("TYPE");
             command.arg(key);
-            decode::key_type(key, needed, &self.link.call(&command).await?)?;
+            let answer = self.link.call(&command).await;
+            let answer = answer.map_err(|error| rights::naming_key(error, key))?;
+            decode::key_type(key, needed, &answer)?;
         }
         Ok(())
     }

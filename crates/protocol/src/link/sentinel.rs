@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::connect::unreachable;
 use super::locate::{Address, Locator, connect};
+use crate::rights::SENTINEL_CHANNELS;
 use crate::target::{Place, Target};
 use crate::{Backoff, Error};
 
@@ -119,9 +120,7 @@ async fn listen_to(
     backoff: &mut Backoff,
 ) -> redis::RedisResult<()> {
     let mut events = client.get_async_pubsub().await?;
-    events
-        .subscribe(&["+promoted-slave", "+switch-master"])
-        .await?;
+    events.subscribe(&SENTINEL_CHANNELS).await?;
     backoff.reset();
     let mut events = events.on_message();
     while let Some(event) = events.next().await {
