@@ -1,5 +1,6 @@
 //! The command line: every command, every flag, and their help.
 
+mod acl;
 mod connection;
 mod cron;
 mod failed;
@@ -21,6 +22,7 @@ use baton_print::errln;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub(crate) use acl::AclArgs;
 pub(crate) use connection::ConnectionArgs;
 pub(crate) use cron::CronCommand;
 pub(crate) use failed::{ErrorsArgs, FilterArgs, GroupBy, SettleArgs, Since};
@@ -108,6 +110,14 @@ pub(crate) enum Command {
     /// `baton resume generator`, also if the command is interrupted.
     #[command(after_help = help::DRAIN)]
     Drain(DrainArgs),
+    /// Print the rules of Redis users that can do what Baton does, and no more
+    ///
+    /// Prints one line for each user, to paste into redis-cli: its keys, its channels and its single
+    /// commands. A user that is there keeps its passwords, and loses every right that its line does
+    /// not name. Nothing connects to the server; if you name one, its URL says whether it is a
+    /// cluster, and which database it is.
+    #[command(after_help = help::ACL)]
+    Acl(AclArgs),
     /// Put back at once what dead workers held, and forget dead nodes
     ///
     /// Also frees the lease of a dead generator. You never need it: the fleet does the same by

@@ -43,4 +43,4 @@ pub use link::{Backoff, LinkState, LoggedReasons};
 pub use node_name::new_name;
 pub use rights::{RedisUser, Rule, RuleServer};
 pub use server_info::ServerInfo;
-pub use target::{Target, TlsFiles, redis_client};
+pub use target::{Target, TargetFacts, TargetKind, TlsFiles, redis_client, target_facts};

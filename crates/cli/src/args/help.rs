@@ -157,6 +157,34 @@ workers are paused, or none is alive. Failed messages stay in the errors store.
 Exit codes: 0 every message has ended; 1 another client resumed the generator, or Redis failed;
 130 or 143 interrupted. The generator stays paused, unless another client resumed it.";
 
+/// Below `baton acl --help`.
+pub(crate) const ACL: &str = "\
+Examples:
+  baton acl --fleet orders | redis-cli
+      Make or change the users baton-orders-node, baton-orders-viewer and baton-orders-getErrors.
+  redis-cli ACL SETUSER baton-orders-node '>PASSWORD'
+      Give one its password: without any it cannot log in. The line of `baton acl` keeps it.
+  REDIS_PASSWORD=… baton run --fleet orders --redis redis://baton-orders-node@db.example
+      Start a node as that user.
+  baton acl --server-version 6.2
+      For Redis 6.2, which knows neither EVAL_RO nor keys that a user may only read.
+  baton acl --redis redis+cluster://db.example
+      With the commands that find the fleet's server in a cluster.
+  baton acl sentinel | redis-cli -p 26379
+      The user of the Sentinels, which have users of their own; the URL names it as sentinel_user.
+
+Who needs which user:
+  node        run, with --http too; pause, resume, drain, retry, drop, web --allow-actions
+  viewer      status, top, errors, web: reads, and cannot write
+  getErrors   getErrors: takes failed messages; it can neither publish nor change a message
+  sentinel    asks Sentinels where the master is, and hears when it moves
+
+Effects of handlers write keys of your own: a node needs their patterns, too, such as ~orders:*, and
++incrby or +sadd if they use these. `baton clean` needs +hscan beside the rights of a node. If a right
+is missing, `run`, `status`, `getErrors` and `baton doctor` name it.
+
+With --json every line is one user: user, for, keys, channels, commands and rule.";
+
 /// Below `baton getErrors --help`.
 pub(crate) const GET_ERRORS: &str = "\
 Examples:

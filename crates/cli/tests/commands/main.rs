@@ -5,6 +5,7 @@
 #[path = "../shared/mod.rs"]
 mod shared;
 
+mod acl;
 mod bad_input;
 mod bench;
 mod clean;
