@@ -3,6 +3,8 @@
 mod acl;
 mod connection;
 mod cron;
+mod doctor;
+mod durability;
 mod failed;
 pub(crate) mod handler;
 mod help;
@@ -25,6 +27,8 @@ use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcom
 pub(crate) use acl::AclArgs;
 pub(crate) use connection::ConnectionArgs;
 pub(crate) use cron::CronCommand;
+pub(crate) use doctor::DoctorArgs;
+pub(crate) use durability::Durability;
 pub(crate) use failed::{ErrorsArgs, FilterArgs, GroupBy, SettleArgs, Since};
 pub(crate) use http::WebArgs;
 pub(crate) use pause::{DrainArgs, PauseArgs};
@@ -118,6 +122,13 @@ pub(crate) enum Command {
     /// cluster, and which database it is.
     #[command(after_help = help::ACL)]
     Acl(AclArgs),
+    /// Check a server before a fleet lives there
+    ///
+    /// Prints one line for each check: ok, warn or FAIL, what it found, and what to do. It writes
+    /// nothing that lasts, and is safe beside a running fleet. Log in as the user of the nodes: its
+    /// rights are checked, too.
+    #[command(after_help = help::DOCTOR)]
+    Doctor(DoctorArgs),
     /// Put back at once what dead workers held, and forget dead nodes
     ///
     /// Also frees the lease of a dead generator. You never need it: the fleet does the same by

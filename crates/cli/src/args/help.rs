@@ -185,6 +185,23 @@ is missing, `run`, `status`, `getErrors` and `baton doctor` name it.
 
 With --json every line is one user: user, for, keys, channels, commands and rule.";
 
+/// Below `baton doctor --help`.
+pub(crate) const DOCTOR: &str = "\
+Examples:
+  baton doctor
+  baton doctor --redis rediss://node@db.example --durability fsync
+  baton doctor --redis redis+sentinel://h1,h2,h3/mymaster --durability replicas:2
+  baton doctor --json | jq '.checks[] | select(.mark != \"ok\")'
+
+A line says FAIL if a fleet cannot live there, or if messages can be lost that the durability is to
+keep; it says warn if something may hurt one day or cannot be known. Some settings need CONFIG GET,
+which the user of a node had better not have: they are unknown then.
+
+With --json the object has target, fleet, durability, ok, and checks with check, mark (ok, warn or
+fail), found and advice.
+
+Exit codes: 0 no check failed; 1 one did, or the server does not answer.";
+
 /// Below `baton getErrors --help`.
 pub(crate) const GET_ERRORS: &str = "\
 Examples:

@@ -5,6 +5,7 @@
 
 pub(crate) mod answer;
 mod bell;
+mod checkup;
 mod claim;
 mod control;
 pub mod decode;
@@ -21,6 +22,7 @@ mod transaction;
 
 pub use answer::exact;
 pub use bell::BellTurn;
+pub use checkup::{RoundTrip, ask_sentinels};
 pub use claim::{Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, Extend, GiveBack, Slot};
 pub use control::{Beat, BeatCall};
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
@@ -159,6 +161,12 @@ impl Store {
             });
         }
         self.check_rights(RedisUser::Node).await?;
+        self.check_keys().await
+    }
+
+    /// Makes sure that all keys of the fleet have the right types, and that the fleet, if there is
+    /// one, speaks this protocol.
+    pub async fn check_keys(&self) -> Result<(), Error> {
         self.check_types().await?;
         self.check_protocol().await
     }
@@ -175,8 +183,7 @@ impl Store {
             return Err(Error::ReadOnlyReplica);
         }
         self.check_rights(RedisUser::GetErrors).await?;
-        self.check_types().await?;
-        self.check_protocol().await
+        self.check_keys().await
     }
 
     /// Makes sure that the fleet, if there is one, speaks this protocol.
