@@ -11,6 +11,8 @@ mod bench;
 mod clean;
 mod cluster;
 mod cron;
+mod doctor;
+mod doctor_places;
 mod documents;
 mod embedded;
 mod errors;

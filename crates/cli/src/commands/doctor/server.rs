@@ -1,6 +1,6 @@
 //! The server itself: version, role, memory, clients.
 
-use super::facts::Facts;
+use super::facts::{Facts, Info};
 use super::finding::{Finding, Mark};
 
 /// The oldest version that a fleet can live on.
@@ -12,12 +12,12 @@ const NEAR_PERCENT: u64 = 80;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let checks = [version, role, eviction, memory, clients];
-    checks.iter().map(|check| check(facts)).collect()
+    checks.iter().map(|check| check(&facts.info)).collect()
 }
 
-fn version(facts: &Facts) -> Finding {
-    let redis = facts.info.text("redis_version");
-    let found = match facts.info.text("valkey_version") {
+fn version(info: &Info) -> Finding {
+    let redis = info.text("redis_version");
+    let found = match info.text("valkey_version") {
         "" => format!("Redis {redis}"),
         valkey => format!("Valkey {valkey}"),
     };
@@ -36,8 +36,7 @@ fn version(facts: &Facts) -> Finding {
     }
 }
 
-fn role(facts: &Facts) -> Finding {
-    let info = &facts.info;
+fn role(info: &Info) -> Finding {
     match (info.text("role"), info.text("slave_read_only")) {
         ("slave", "0") => Finding::fail(
             "role",
@@ -49,8 +48,8 @@ fn role(facts: &Facts) -> Finding {
     }
 }
 
-fn eviction(facts: &Facts) -> Finding {
-    let policy = facts.info.text("maxmemory_policy");
+fn eviction(info: &Info) -> Finding {
+    let policy = info.text("maxmemory_policy");
     match policy.starts_with("allkeys-") {
         true => Finding::fail(
             "eviction",
@@ -61,15 +60,12 @@ fn eviction(facts: &Facts) -> Finding {
     }
 }
 
-fn memory(facts: &Facts) -> Finding {
-    let (used, limit) = (
-        facts.info.number("used_memory"),
-        facts.info.number("maxmemory"),
-    );
+fn memory(info: &Info) -> Finding {
+    let (used, limit) = (info.number("used_memory"), info.number("maxmemory"));
     if limit == 0 {
-        return Finding::ok("memory", format!("{} used, no limit", megabytes(used)));
+        return Finding::ok("memory", format!("{} used, no limit", mebibytes(used)));
     }
-    let found = format!("{} of {} used", megabytes(used), megabytes(limit));
+    let found = format!("{} of {} used", mebibytes(used), mebibytes(limit));
     match is_near(used, limit) {
         true => Finding::bad(
             "memory",
@@ -81,9 +77,9 @@ fn memory(facts: &Facts) -> Finding {
     }
 }
 
-fn clients(facts: &Facts) -> Finding {
-    let connected = facts.info.number("connected_clients");
-    let limit = facts.info.number("maxclients");
+fn clients(info: &Info) -> Finding {
+    let connected = info.number("connected_clients");
+    let limit = info.number("maxclients");
     let found = format!("{connected} of {limit} connections in use");
     match is_near(connected, limit) {
         true => Finding::bad(
@@ -100,6 +96,27 @@ fn is_near(used: u64, limit: u64) -> bool {
     limit > 0 && u128::from(used) * 100 >= u128::from(limit) * u128::from(NEAR_PERCENT)
 }
 
-fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_too_old_or_has_no_version_fails() {
+        for (version_text, mark) in [
+            ("6.2.14", Mark::Ok),
+            ("7.0.15", Mark::Ok),
+            ("10.0.0", Mark::Ok),
+            ("6.0.16", Mark::Fail),
+            ("5.0.14", Mark::Fail),
+            ("", Mark::Fail),
+        ] {
+            let fields = [("redis_version".to_owned(), version_text.to_owned())];
+            let finding = version(&Info(fields.into()));
+            assert_eq!(finding.mark, mark, "{version_text}");
+        }
+    }
 }
