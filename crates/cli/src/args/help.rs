@@ -10,6 +10,7 @@ Examples:
   baton top                      the same, live in the terminal
   baton web                      the same on a web page
   baton pause; baton resume      stop for a while; see also drain
+  baton doctor                   check a server before a fleet lives there
 
 Try `baton --help` for more, and `baton run --help` for the flags of a node.";
 
@@ -54,7 +55,8 @@ Environment:
 Exit codes:
   0    the command succeeded; a node was asked to stop and did
   1    the command failed and says why on stderr; also: `status` found books that do not
-       balance, `server status` found no server, `getErrors` could not print everything
+       balance, `doctor` found a fault, `server status` found no server, `getErrors` could not
+       print everything
   2    the command line is wrong
   130  SIGINT ended it     } a node ends at once by the second signal; `getErrors` by the first,
   143  SIGTERM ended it    } after it has removed what it printed, and `drain` by the first";
@@ -176,7 +178,7 @@ Examples:
 Who needs which user:
   node        run, with --http too; pause, resume, drain, retry, drop, web --allow-actions
   viewer      status, top, errors, web: reads, and cannot write
-  getErrors   getErrors: takes failed messages; it can neither publish nor change a message
+  getErrors   getErrors: takes failed messages; it cannot read or change the texts of others
   sentinel    asks Sentinels where the master is, and hears when it moves
 
 Effects of handlers write keys of your own: a node needs their patterns, too, such as ~orders:*, and
