@@ -182,6 +182,10 @@ fn a_fleet_lives_under_the_printed_rules() {
             assert_eq!(fleet.wait(copy).unwrap(), Some(0), "{name}");
         }
         assert_eq!(refusals(&server), Vec::<String>::new(), "{name}");
+        // What only `clean` sends is not among the rights of a node.
+        act(&server, "node", &["clean"]).complains("hscan");
+        send(&server, &["ACL", "SETUSER", "baton-default-node", "+hscan"]);
+        succeed(&name, &act(&server, "node", &["clean"]));
     }
 }
 

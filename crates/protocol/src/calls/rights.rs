@@ -38,21 +38,26 @@ impl Store {
         }
     }
 
-    /// Tries to wait for replicas, for none of them. A replica that takes writes cannot wait.
+    /// Tries to wait for replicas, for none of them.
     async fn check_wait(&self) -> Result<(), Error> {
         let mut command = redis::cmd("WAIT");
         command.arg(0).arg(1);
-        match self.link.call(&command).await {
-            Err(Error::Refused(why)) if !why.starts_with("NOPERM") => Ok(()),
-            answer => answer.map(drop),
-        }
+        self.check_command(&command).await
     }
 
     /// Tries the command that runs a script which only reads.
     async fn check_read_only_script(&self) -> Result<(), Error> {
         let mut command = redis::cmd(self.eval_verb());
         command.arg("return 1").arg(1).arg(&self.keys.preflight);
-        self.link.call(&command).await.map(drop)
+        self.check_command(&command).await
+    }
+
+    /// Tries a command that not every fleet needs: a server may lack it, but the user may not.
+    async fn check_command(&self, command: &redis::Cmd) -> Result<(), Error> {
+        match self.link.call(command).await {
+            Err(Error::Refused(why)) if !why.starts_with("NOPERM") => Ok(()),
+            answer => answer.map(drop),
+        }
     }
 }
 
