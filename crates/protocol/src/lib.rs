@@ -18,6 +18,7 @@ mod error;
 mod keys;
 mod link;
 mod node_name;
+mod rights;
 pub mod scripts;
 mod server_info;
 mod target;
@@ -26,8 +27,8 @@ pub mod text;
 pub use calls::{
     Beat, BeatCall, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay,
     ErrorsClaim, ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes,
-    PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal,
-    Settle, Settled, Slot, Store, Wanted, decode, exact,
+    PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, RoundTrip,
+    Seal, Settle, Settled, Slot, Store, Wanted, ask_sentinels, decode, exact,
 };
 pub use durability::Durability;
 pub use encoding::effect_lines::EffectsError;
@@ -40,7 +41,8 @@ pub use encoding::record::{self, FailedMessage, FailedPreview};
 pub use encoding::takeover::{Takeover, TakeoverCause};
 pub use error::{Error, Setting};
 pub use keys::{FleetName, Keys};
-pub use link::{Backoff, LinkState, LoggedReasons};
+pub use link::{Backoff, LinkState, LoggedReasons, SentinelReport, SentinelView};
 pub use node_name::new_name;
+pub use rights::{RedisUser, Rule, RuleServer};
 pub use server_info::{Replica, ServerInfo};
-pub use target::{Target, TlsFiles, redis_client};
+pub use target::{Target, TargetFacts, TargetKind, TlsFiles, redis_client, target_facts};

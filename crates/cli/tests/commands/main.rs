@@ -5,11 +5,14 @@
 #[path = "../shared/mod.rs"]
 mod shared;
 
+mod acl;
 mod bad_input;
 mod bench;
 mod clean;
 mod cluster;
 mod cron;
+mod doctor;
+mod doctor_places;
 mod documents;
 mod durability;
 mod embedded;

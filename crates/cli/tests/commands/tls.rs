@@ -3,12 +3,13 @@
 mod proxy;
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use baton_server::PrivateServer;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::doctor::Report;
 use crate::support::{baton, end, read_line, run, signal, status, three_messages};
 use proxy::{Authority, TlsProxy};
 
@@ -175,4 +176,42 @@ fn a_wrong_file_of_certificates_is_named_at_once() {
         assert!(ended.code.is_some_and(|code| code > 0), "{args:?}");
         ended.complains(words);
     }
+}
+
+#[test]
+fn doctor_says_when_the_certificate_expires() {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let (server, authority, callers) = (server(), Authority::new("known"), Authority::new("us"));
+    let doctor = |port: u16, args: &[&str]| {
+        let url = format!("rediss://:{SECRET}@localhost:{port}");
+        let mut command = trusting(&authority, &url);
+        command.args(["doctor", "--json"]).args(args);
+        Report::from(run(command))
+    };
+    // Half a day more, so that the number of whole days is certain.
+    for (days, mark) in [(100, "ok"), (10, "warn")] {
+        let end = SystemTime::now() + DAY * days + DAY / 2;
+        let proxy = TlsProxy::start(&server, authority.certify_until("localhost", end));
+        let expires = format!("expires in {days} days");
+        doctor(proxy.port(), &[]).has("tls", mark, &["encrypted", &expires]);
+    }
+    // The certificate comes before the server asks for that of the caller.
+    let end = SystemTime::now() + DAY * 10 + DAY / 2;
+    let certificate = authority.certify_until("localhost", end);
+    let proxy = TlsProxy::asking(&server, certificate, Some(&callers));
+    let [certificate, key] = callers.certify_caller();
+    let files = [authority.file(), certificate, key];
+    let [ca, certificate, key] = files.map(|path| path.display().to_string());
+    let args = [
+        "--tls-ca",
+        &ca,
+        "--tls-cert",
+        &certificate,
+        "--tls-key",
+        &key,
+    ];
+    doctor(proxy.port(), &args).has("tls", "warn", &["expires in 10 days", "renew it"]);
+    let expired = authority.certify_until("localhost", SystemTime::now() - DAY);
+    let proxy = TlsProxy::start(&server, expired);
+    doctor(proxy.port(), &[]).has("connection", "fail", &["certificate"]);
 }

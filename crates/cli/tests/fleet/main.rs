@@ -10,7 +10,6 @@ mod crash;
 mod cron;
 mod election;
 mod exec;
-mod fake_clock;
 mod flow;
 mod generator_works;
 mod handler_trouble;

@@ -1,6 +1,7 @@
 //! What the tests of the program share.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub(crate) mod fake_clock;
 pub(crate) mod nginx;
 pub(crate) mod page;
 pub(crate) mod pty;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use baton_server::PrivateServer;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -43,8 +44,19 @@ impl Authority {
 
     /// A certificate for the server of this name.
     pub(super) fn certify(&self, name: &str) -> Certificate {
+        self.sign(CertificateParams::new([name.to_owned()]).unwrap())
+    }
+
+    /// The same, which expires then.
+    pub(super) fn certify_until(&self, name: &str, end: SystemTime) -> Certificate {
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        let end = end.duration_since(UNIX_EPOCH).unwrap();
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + end;
+        self.sign(params)
+    }
+
+    fn sign(&self, params: CertificateParams) -> Certificate {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         Certificate {
             chain: vec![certificate.der().clone()],
