@@ -97,7 +97,8 @@ mod source;
 pub mod testing;
 
 pub use baton_protocol::{
-    Effects, EffectsError, Error, FailedMessage, FleetName, Key, Part, Setting, Target, TlsFiles,
+    CertificateProblem, Effects, EffectsError, Error, FailedMessage, FleetName, Key, Part, Setting,
+    Target, TlsFiles,
 };
 pub use closure::{blocking, handler};
 pub use inspector::Inspector;
