@@ -10,6 +10,7 @@ mod backlog;
 mod bursts;
 mod choice;
 mod exec;
+mod failover;
 mod growth;
 mod idle;
 mod lanes;
@@ -42,6 +43,7 @@ struct Rounds {
     kills: usize,
     tick_kills: usize,
     pauses: usize,
+    failovers: usize,
     messages: usize,
     idle_nodes: usize,
     seconds: u64,
@@ -63,6 +65,7 @@ const FULL: Rounds = Rounds {
     kills: 30,
     tick_kills: 1000,
     pauses: 5,
+    failovers: 20,
     messages: 1000,
     idle_nodes: 100,
     seconds: 10,
@@ -82,6 +85,7 @@ const QUICK: Rounds = Rounds {
     kills: 2,
     tick_kills: 5,
     pauses: 1,
+    failovers: 6,
     messages: 50,
     idle_nodes: 10,
     seconds: 2,
@@ -123,7 +127,8 @@ const EXPERIMENTS: [(&str, Experiment); 17] = [
 type OnServers = fn(&Path, Rounds, &Choice, &mut Report) -> Result<()>;
 
 /// What is measured on each of several servers.
-const ON_SERVERS: [(&str, OnServers); 4] = [
+const ON_SERVERS: [(&str, OnServers); 5] = [
+    ("failover", failover::of_a_master),
     ("latency", latency::publish_to_handler),
     ("bursts", bursts::at_an_idle_fleet),
     ("retries", retries::of_many_messages),
