@@ -11,6 +11,7 @@
 pub mod audit;
 pub mod bounds;
 mod calls;
+mod certificate_problem;
 pub mod crash;
 mod durability;
 mod encoding;
@@ -18,6 +19,7 @@ mod error;
 mod keys;
 mod link;
 mod node_name;
+mod rights;
 pub mod scripts;
 mod server_info;
 mod target;
@@ -26,9 +28,10 @@ pub mod text;
 pub use calls::{
     Beat, BeatCall, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay,
     ErrorsClaim, ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes,
-    PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal,
-    Settle, Settled, Slot, Store, Wanted, decode, exact,
+    PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, RoundTrip,
+    Seal, Settle, Settled, Slot, Store, Wanted, ask_sentinels, decode, exact,
 };
+pub use certificate_problem::CertificateProblem;
 pub use durability::Durability;
 pub use encoding::effect_lines::EffectsError;
 pub use encoding::effects::Effects;
@@ -40,7 +43,8 @@ pub use encoding::record::{self, FailedMessage, FailedPreview};
 pub use encoding::takeover::{Takeover, TakeoverCause};
 pub use error::{Error, Setting};
 pub use keys::{FleetName, Keys};
-pub use link::{Backoff, LinkState, LoggedReasons};
+pub use link::{Backoff, LinkState, LoggedReasons, SentinelReport, SentinelView};
 pub use node_name::new_name;
-pub use server_info::{DurabilityLevel, Replica, ServerInfo};
-pub use target::{Target, TlsFiles, redis_client};
+pub use rights::{RedisUser, Rule, RuleServer};
+pub use server_info::{Replica, ServerInfo};
+pub use target::{Target, TargetFacts, TargetKind, TlsFiles, redis_client, target_facts};

@@ -76,6 +76,12 @@ impl Fleet {
         self.open(&url, name).await
     }
 
+    /// A client that only reads, logged in as a user with the password `secret`.
+    pub(crate) async fn view_as(&self, user: &str) -> Result<Store, Error> {
+        let url = format!("{}?user={user}&pass=secret", self.url);
+        Store::view(&Target::parse(&url)?, &self.name).await
+    }
+
     async fn open(&self, url: &str, name: &str) -> Result<Store, Error> {
         let target = Target::parse(url)?;
         Store::open(&target, &self.name, name, |_| {}).await
