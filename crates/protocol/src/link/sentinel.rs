@@ -19,6 +19,14 @@ const OTHERS: Duration = Duration::from_millis(100);
 /// Pauses between attempts to listen to a Sentinel: the first, and the longest.
 const LISTEN_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
+/// Events that name a new master: a Sentinel has sent the order to a replica, it has seen that the
+/// replica is the master (up to a second later), and all clients shall use that server.
+const PROMOTIONS: [&str; 3] = [
+    "+failover-state-wait-promotion",
+    "+promoted-slave",
+    "+switch-master",
+];
+
 /// What one Sentinel says.
 struct Answer {
     address: Address,
@@ -214,9 +222,7 @@ async fn listen_to(
     backoff: &mut Backoff,
 ) -> redis::RedisResult<()> {
     let mut events = client.get_async_pubsub().await?;
-    events
-        .subscribe(&["+promoted-slave", "+switch-master"])
-        .await?;
+    events.subscribe(&PROMOTIONS).await?;
     backoff.reset();
     let mut events = events.on_message();
     while let Some(event) = events.next().await {
