@@ -10,12 +10,13 @@ use baton_processes::Told;
 use baton_protocol::Ledger;
 use serde::Serialize;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Settings};
 use crate::handlers::{Entry, HandlerKind};
 use crate::history::{Fault, History};
 use crate::lives;
 use crate::message_trace::MessageTrace;
 use crate::sources::SourceKind;
+use crate::topology::Topology;
 use crate::verdict::{Evidence, Judgement, Print, judge};
 
 /// Max findings in words; the others are only counted.
@@ -87,10 +88,7 @@ pub fn history(
     verdict.findings.extend(words(&judgement.findings, &trace));
     Ok(History {
         server,
-        durability: match arena.settings.always {
-            true => "appendfsync always".to_owned(),
-            false => "appendfsync everysec".to_owned(),
-        },
+        durability: durability(&arena.settings),
         seconds: began.elapsed().as_secs_f64(),
         lives: lives::lives(arena, &told, began),
         verdict,
@@ -101,10 +99,26 @@ pub fn history(
     })
 }
 
+fn durability(settings: &Settings) -> String {
+    let fsync = match settings.always {
+        true => "appendfsync always",
+        false => "appendfsync everysec",
+    };
+    match settings.topology {
+        Topology::Single => fsync.to_owned(),
+        Topology::Sentinel => format!(
+            "1 master, 2 replicas, 3 Sentinels, {fsync}, durability {}",
+            settings.level
+        ),
+    }
+}
+
 /// Writes the log of every process into a file: `server.log`, `node-3.log`, `getErrors-1.log`.
 pub fn keep_logs(arena: &Arena, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
-    fs::write(folder.join("server.log"), arena.server.log())?;
+    for (name, log) in arena.servers.logs() {
+        fs::write(folder.join(format!("{name}.log")), log)?;
+    }
     write_logs(folder, "node", &arena.fleet.told())?;
     write_logs(folder, "getErrors", &arena.drains.told())
 }

@@ -1,0 +1,164 @@
+//! What failovers may do to messages that nodes had logged.
+//!
+//! The ledger is in Redis, and a failover forgets its last entries together with the writes that they
+//! are about. So the final ledger shows the timeline that survived, and the logs show what nodes were
+//! told on the way. What may differ depends on the level:
+//!
+//! - replicas:2: nothing. What a node logged was confirmed by every server that may be promoted.
+//! - none: each number that a node logged and that is gone must be named by a `regressed` line. Only
+//!   a number that no living node knew may be gone without: all who had logged it were dead.
+//!
+//! At both levels a number that a living node knew keeps its text for ever.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use baton_log::LogEvent;
+use baton_processes::Told;
+use baton_protocol::{Digest, Entry, Ledger};
+use serde::{Deserialize, Serialize};
+
+use crate::topology::Level;
+
+/// What is known about the failovers of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// What nodes waited for before they logged.
+    pub level: Level,
+    /// The surviving timeline.
+    pub ledger: &'a Ledger,
+    /// The log lines of the nodes.
+    pub told: &'a [Told],
+    /// When each node was gone, by its copy.
+    pub gone: &'a [Option<Instant>],
+}
+
+/// What failovers did to messages that nodes had logged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Losses {
+    /// Numbers that a node logged as published or processed.
+    pub logged: u64,
+    /// Those of them that have no message in the end.
+    pub gone: u64,
+    /// Those of these that a `regressed` line names.
+    pub named: u64,
+    /// Those of the others that only nodes knew which are dead.
+    pub unknown: u64,
+    /// Messages that were logged as processed, and then once more, because the first time was forgotten.
+    pub again: u64,
+    /// Numbers that the final ledger declares void.
+    pub void: u64,
+    /// Numbers whose text in a log was compared with the text in the end.
+    pub compared: u64,
+    /// Those of them that got another text after all who knew the first one were dead.
+    pub renumbered: u64,
+}
+
+/// A violation: a number, and words.
+pub type Finding = (u64, String);
+
+/// Checks the evidence.
+pub fn check(evidence: &Evidence<'_>) -> (Losses, Vec<Finding>) {
+    let mut check = Check {
+        evidence,
+        end: End::of(evidence.ledger),
+        logged: Logged::of(evidence.told),
+        losses: Losses::default(),
+        findings: Vec::new(),
+    };
+    check.losses.void = check.end.void;
+    check.losses.logged = check.logged.numbers.len() as u64;
+    check.gone();
+    check.ends();
+    check.texts();
+    (check.losses, check.findings)
+}
+
+struct Check<'a> {
+    evidence: &'a Evidence<'a>,
+    end: End,
+    logged: Logged<'a>,
+    losses: Losses,
+    findings: Vec<Finding>,
+}
+
+impl Check<'_> {
+    /// Checks the numbers that nodes logged and that have no message in the end.
+    fn gone(&mut self) {
+        for (seq, lines) in &self.logged.numbers {
+            if self.end.packs.contains(*seq) {
+                continue;
+            }
+            self.losses.gone += 1;
+            if self.evidence.level != Level::None {
+                let text = format!("#{seq} was confirmed and is gone");
+                self.findings.push((*seq, text));
+            } else if self.logged.is_regressed(*seq) {
+                self.losses.named += 1;
+            } else if lines.iter().all(|line| self.is_dead(line)) {
+                self.losses.unknown += 1;
+            } else {
+                let text = format!("#{seq} was acknowledged and is gone, and no node says so");
+                self.findings.push((*seq, text));
+            }
+        }
+    }
+
+    /// Checks that what was confirmed as processed has ended, and was confirmed once.
+    fn ends(&mut self) {
+        for (seq, lines) in &self.logged.numbers {
+            let times = lines.iter().filter(|line| line.processed).count();
+            if times > 1 {
+                self.losses.again += 1;
+            }
+            if self.evidence.level == Level::None {
+                continue;
+            }
+            if times > 1 {
+                let text = format!("#{seq} was confirmed as processed {times} times");
+                self.findings.push((*seq, text));
+            }
+            if times > 0 && self.end.packs.contains(*seq) && !self.end.ended.contains_key(seq) {
+                let text = format!("#{seq} was confirmed as processed and has no end");
+                self.findings.push((*seq, text));
+            }
+        }
+    }
+
+    /// Checks that no number has two texts. A log has the text of a message that was published alone.
+    fn texts(&mut self) {
+        for (seq, text) in &self.logged.texts {
+            let Some(pack) = self.end.packs.alone(*seq) else {
+                continue;
+            };
+            self.losses.compared += 1;
+            if Digest::of(0, text.as_bytes()) == pack.digest {
+                continue;
+            }
+            // Lines from before the pack was published are about the first text.
+            let lines = self.logged.numbers.get(seq).into_iter().flatten();
+            let mut knew = lines.filter(|line| line.at_us < pack.at_us);
+            if self.evidence.level == Level::None && knew.all(|line| self.was_dead(line, pack)) {
+                self.losses.renumbered += 1;
+            } else {
+                let finding = format!("#{seq} has another text than the one in a log");
+                self.findings.push((*seq, finding));
+            }
+        }
+    }
+
+    /// Whether the node of a line is dead in the end.
+    fn is_dead(&self, line: &Line) -> bool {
+        self.gone_at_us(line).is_some()
+    }
+
+    /// Whether the node of a line was dead before a pack was published.
+    fn was_dead(&self, line: &Line, pack: &Pack) -> bool {
+        self.gone_at_us(line).is_some_and(|at_us| at_us < pack.at_us)
+    }
+
+    fn gone_at_us(&self, line: &Line) -> Option<u64> {
+        let gone = self.evidence.gone.get(line.copy).copied().flatten()?;
+        Some(us(SystemTime::now() - gone.elapsed()))
+    }
+}
