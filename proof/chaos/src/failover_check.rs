@@ -162,3 +162,138 @@ impl Check<'_> {
         Some(us(SystemTime::now() - gone.elapsed()))
     }
 }
+
+/// What a node logged about a number.
+#[derive(Debug)]
+struct Line {
+    copy: usize,
+    /// When the node wrote the line, in µs.
+    at_us: u64,
+    processed: bool,
+}
+
+/// What the nodes logged.
+#[derive(Debug, Default)]
+struct Logged<'a> {
+    /// Each number that a node logged as published or processed.
+    numbers: BTreeMap<u64, Vec<Line>>,
+    /// The texts of messages that were published alone, each as often as it was logged.
+    texts: Vec<(u64, &'a str)>,
+    /// The ranges that nodes named as forgotten.
+    regressed: Vec<(u64, u64)>,
+}
+
+impl<'a> Logged<'a> {
+    fn of(told: &'a [Told]) -> Self {
+        let mut logged = Self::default();
+        for told in told {
+            let mut note = |seq: u64, processed: bool| {
+                logged.numbers.entry(seq).or_default().push(Line {
+                    copy: told.copy,
+                    at_us: us(told.line.at),
+                    processed,
+                });
+            };
+            match told.event() {
+                LogEvent::Published {
+                    first, last, text, ..
+                } => {
+                    (*first..=*last).for_each(|seq| note(seq, false));
+                    let alone = text.as_deref().filter(|_| first == last);
+                    logged.texts.extend(alone.map(|text| (*first, text)));
+                }
+                LogEvent::Processed {
+                    first,
+                    last,
+                    delayed,
+                    ..
+                } => {
+                    let ended = (*first..=*last).filter(|seq| !delayed.contains(seq));
+                    ended.for_each(|seq| note(seq, true));
+                }
+                LogEvent::Regressed { first, last } => logged.regressed.push((*first, *last)),
+                _ => {}
+            }
+        }
+        logged
+    }
+
+    fn is_regressed(&self, seq: u64) -> bool {
+        let mut all = self.regressed.iter();
+        all.any(|(first, last)| (*first..=*last).contains(&seq))
+    }
+}
+
+/// A published pack.
+#[derive(Debug)]
+struct Pack {
+    last: u64,
+    digest: Digest,
+    at_us: u64,
+}
+
+/// All packs, by their first number.
+#[derive(Debug, Default)]
+struct Packs(BTreeMap<u64, Pack>);
+
+impl Packs {
+    fn contains(&self, seq: u64) -> bool {
+        let pack = self.0.range(..=seq).next_back();
+        pack.is_some_and(|(_, pack)| seq <= pack.last)
+    }
+
+    /// The pack that is this message alone.
+    fn alone(&self, seq: u64) -> Option<&Pack> {
+        self.0.get(&seq).filter(|pack| pack.last == seq)
+    }
+}
+
+/// The surviving timeline.
+#[derive(Debug, Default)]
+struct End {
+    packs: Packs,
+    /// How often each number ended.
+    ended: HashMap<u64, u64>,
+    void: u64,
+}
+
+impl End {
+    fn of(ledger: &Ledger) -> Self {
+        let mut end = Self::default();
+        for entry in &ledger.entries {
+            match entry {
+                Entry::Published {
+                    first,
+                    last,
+                    digest,
+                    at_us,
+                    ..
+                } => {
+                    let pack = Pack {
+                        last: *last,
+                        digest: *digest,
+                        at_us: *at_us,
+                    };
+                    end.packs.0.insert(*first, pack);
+                }
+                Entry::Ended { first, last, .. } => {
+                    for seq in *first..=*last {
+                        *end.ended.entry(seq).or_default() += 1;
+                    }
+                }
+                Entry::Void { first, last, .. } => end.void += last - first + 1,
+                // Each of them has another end.
+                Entry::Retried { .. } | Entry::Delayed { .. } => {}
+            }
+        }
+        end
+    }
+}
+
+fn us(at: SystemTime) -> u64 {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_micros() as u64
+}
+
+#[cfg(test)]
+mod tests;
