@@ -84,7 +84,7 @@ impl Timeline {
                     }
                 }
                 // A message that is tried again is not new: it ends in a slice like any other.
-                Entry::Retried { .. } | Entry::Delayed { .. } => {}
+                Entry::Retried { .. } | Entry::Delayed { .. } | Entry::Void { .. } => {}
             }
         }
         timeline.latency.times.sort_unstable();

@@ -101,21 +101,28 @@ fn read_all(answer: &Value) {
             epoch,
             next,
             now_ms,
+            last,
             ..
         }
         | Beat::Worker {
             epoch,
             next,
             now_ms,
+            last,
             ..
         }) = beat;
-        assert!(epoch.max(now_ms) <= MAX_EXACT && next.as_millis() <= MAX_EXACT.into());
+        assert!(epoch.max(now_ms).max(last) <= MAX_EXACT && next.as_millis() <= MAX_EXACT.into());
     }
     known(decode::leave(answer));
     known(decode::free(answer));
     known(decode::forget(answer));
-    if let Some(Seal::Sealed { last, cursor }) = known(decode::seal(answer)) {
-        assert!(last <= MAX_EXACT);
+    if let Some(Seal::Sealed {
+        last,
+        cursor,
+        known,
+    }) = known(decode::seal(answer))
+    {
+        assert!(last.max(known) <= MAX_EXACT);
         let tick = str::from_utf8(&cursor).ok().and_then(TickCursor::parse);
         let tick = tick.unwrap_or_default();
         assert!(tick.due_ms.max(tick.known_ms) <= MAX_EXACT);
@@ -127,7 +134,7 @@ fn read_all(answer: &Value) {
         Publish::Already { last: number }
         | Publish::Gap { last: number }
         | Publish::Full { open: number },
-    ) = known(decode::publish(answer))
+    ) = known(decode::publish("publish", answer))
     {
         assert!(number <= MAX_EXACT);
     }
@@ -287,6 +294,7 @@ fn written(entry: &Entry) -> String {
         }
         Entry::Retried { seq, .. } => format!("r {seq} {s} {us}"),
         Entry::Delayed { seq, .. } => format!("d {seq} {s} {us}"),
+        Entry::Void { .. } => format!("v {first} {last} {s} {us}"),
     }
 }
 

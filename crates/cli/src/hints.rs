@@ -14,10 +14,6 @@ pub(crate) fn warning(warning: &Warning) -> String {
             "the errors store is full ({records} failed messages): take them with `baton \
              getErrors`, or raise --max-errors"
         ),
-        Warning::DataLost { .. } => {
-            format!("{warning} (see `baton status` for what its durability settings allow)")
-        }
-        Warning::MessagesLost { .. } => format!("{warning} (see `baton status`)"),
         Warning::NoWorker => {
             "no worker: messages wait; start another copy or use --generator-works alone".to_owned()
         }
@@ -53,8 +49,6 @@ mod tests {
     fn a_warning_and_an_error_name_the_flag_that_helps() {
         let full = Warning::ErrorsFull { records: 7 };
         assert!(warning(&full).ends_with("with `baton getErrors`, or raise --max-errors"));
-        let lost = Warning::MessagesLost { first: 1, last: 2 };
-        assert!(warning(&lost).ends_with("(see `baton status`)"));
         assert!(words(&Error::ReadOnlyReplica).contains("--redis"));
         let evicts = Error::Evicts {
             policy: "allkeys-lru".to_owned(),

@@ -184,6 +184,8 @@ mod tests {
                 by: Some(node()),
             },
             Event::Lost { first: 5, last: 6 },
+            Event::Regressed { first: 7, last: 9 },
+            Event::Void { first: 8, last: 8 },
             Event::Reclaimed {
                 count: 1,
                 nodes: vec![node()],

@@ -71,6 +71,20 @@ pub enum LogEvent<'a> {
         /// The last message.
         last: u64,
     },
+    /// Redis no longer has messages that it had acknowledged to the node.
+    Regressed {
+        /// The first message.
+        first: u64,
+        /// The last message.
+        last: u64,
+    },
+    /// The node, a generator, declared that these numbers have no message: Redis forgot it.
+    Void {
+        /// The first number.
+        first: u64,
+        /// The last number.
+        last: u64,
+    },
     /// The node put messages of dead workers back into the queue.
     Reclaimed {
         /// How many messages.
@@ -177,6 +191,8 @@ impl LogEvent<'_> {
             Self::Delayed { .. } => "delayed",
             Self::Fenced { .. } => "fenced",
             Self::Lost { .. } => "lost",
+            Self::Regressed { .. } => "regressed",
+            Self::Void { .. } => "void",
             Self::Reclaimed { .. } => "reclaimed",
             Self::Dropped { .. } => "dropped",
             Self::Paused { .. } => "paused",
@@ -257,7 +273,9 @@ impl LogEvent<'_> {
                 line.serialize_entry("epoch", epoch)?;
                 line.serialize_entry("by", by)
             }
-            Self::Lost { first, last } => {
+            Self::Lost { first, last }
+            | Self::Regressed { first, last }
+            | Self::Void { first, last } => {
                 line.serialize_entry("first", first)?;
                 line.serialize_entry("last", last)
             }

@@ -39,8 +39,12 @@ pub const SILENT_BEATS: u64 = 3;
 /// Nodes that never generate stand in line this much later than they joined: behind all others.
 pub const LINE_END_MS: u64 = 100_000_000_000_000;
 
+/// How long the nodes have, after the server process has changed, to come back and say what they
+/// know, before another node than the last generator publishes.
+pub const REUNION_MS: u64 = 200;
+
 /// All of them, by the names that the scripts use.
-pub(crate) const NAMED: [(&str, u64); 10] = [
+pub(crate) const NAMED: [(&str, u64); 11] = [
     ("MAX_EXACT", MAX_EXACT),
     ("MAX_TTL_MS", MAX_TTL_MS),
     ("MAX_PACK_MESSAGES", MAX_PACK_MESSAGES),
@@ -51,4 +55,5 @@ pub(crate) const NAMED: [(&str, u64); 10] = [
     ("BEAT_MS_PER_NODE", BEAT_MS_PER_NODE),
     ("SILENT_BEATS", SILENT_BEATS),
     ("LINE_END_MS", LINE_END_MS),
+    ("REUNION_MS", REUNION_MS),
 ];

@@ -8,7 +8,8 @@ use serde::Serialize;
 pub struct ServerInfo {
     /// `Redis 7.4.1` or `Valkey 9.1.2`.
     pub version: String,
-    /// The server's run id, shortened; each start of the server has a new one.
+    /// Names one server process, from one promotion to the next: each start has a new one, and so has
+    /// a replica that becomes the master.
     #[serde(rename = "run")]
     pub run_id: String,
     /// Whether it is a replica that refuses writes.
@@ -52,11 +53,7 @@ impl ServerInfo {
         };
         Self {
             version,
-            run_id: field("run_id")
-                .chars()
-                .filter(char::is_ascii_hexdigit)
-                .take(8)
-                .collect(),
+            run_id: run_id(field("run_id"), field("master_replid2")),
             read_only_replica: field("role") == "slave" && field("slave_read_only") != "0",
             replicas: field("connected_slaves").parse().unwrap_or_default(),
             aof: field("aof_enabled") == "1",
@@ -133,6 +130,17 @@ impl ServerInfo {
                 .push("this server is a read-only replica: a fleet cannot run on it".to_owned());
         }
         warnings
+    }
+}
+
+/// Mixes the first digits of a server's `run_id` and of the replication id that it followed before it
+/// became the master; that has zeros if it was never a replica. A server that was the master before
+/// and becomes it again has the same `run_id`, but other nodes are connected to it.
+fn run_id(process: &str, followed: &str) -> String {
+    let digits = |id: &str| u32::from_str_radix(id.get(..8)?, 16).ok();
+    match digits(process) {
+        Some(process) => format!("{:08x}", process ^ digits(followed).unwrap_or(0)),
+        None => String::new(),
     }
 }
 

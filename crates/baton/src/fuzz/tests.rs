@@ -42,7 +42,9 @@ fn every_call_understands_something_of_the_corpus() {
         })
     });
     understood("seal", &|answer| decode::seal(answer).is_ok());
-    understood("publish", &|answer| decode::publish(answer).is_ok());
+    understood("publish", &|answer| {
+        decode::publish("publish", answer).is_ok()
+    });
     understood("pause", &|answer| decode::pause(answer).is_ok());
     understood("claim", &|answer| {
         matches!(decode::claim(answer), Ok(Claim::Claimed { pack: ClaimedPack::Sent(pack), .. })

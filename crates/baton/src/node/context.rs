@@ -155,40 +155,12 @@ impl Context {
         }
     }
 
-    /// Warns if Redis has less than it confirmed to this node. A seal of this node's own is
-    /// evidence, too: the fence only rises, and never passes to another node of the same epoch.
-    pub(crate) async fn check_for_loss(&self, sealed: Option<u64>) -> Result<(), Error> {
-        let (confirmed, fence) = loop {
-            let confirmed = self.witness.confirmed();
-            match self.store.fence().await {
-                Ok(fence) => break (confirmed, fence),
-                Err(error) if error.is_transient() && sealed.is_some() => {
-                    self.pause_after(&error).await;
-                }
-                // A worker checks again at the next change of the lease, and with its census.
-                Err(error) if error.is_transient() => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        };
-        let fell = sealed.is_some_and(|epoch| {
-            fence.epoch < epoch || (fence.epoch == epoch && fence.node != self.store.node())
-        });
-        match fell {
-            true => self.warn_of_loss(self.witness.notice_loss(fence.last), fence.last),
-            false => self.compare_last(confirmed, fence.last),
-        }
-        Ok(())
-    }
-
-    /// Warns if Redis's last number is lower than the one that it had `confirmed` to this node before
-    /// the node asked.
-    pub(crate) fn compare_last(&self, confirmed: u64, last: u64) {
-        self.warn_of_loss(self.witness.compare(confirmed, last), last);
-    }
-
-    fn warn_of_loss(&self, confirmed: Option<u64>, last: u64) {
-        if let Some(confirmed) = confirmed {
-            self.warn(Warning::DataLost { confirmed, last });
+    /// Says which messages Redis forgot, if its last number is lower than what this node knew before
+    /// it asked.
+    pub(crate) fn compare_last(&self, known: u64, last: u64) {
+        if let Some(forgotten) = self.witness.compare(known, last) {
+            let (first, last) = forgotten.into_inner();
+            self.emit(Event::Regressed { first, last });
         }
     }
 

@@ -104,8 +104,6 @@ fn describe(about: &mut About, ctx: &Context) -> String {
 struct Election {
     /// The generator that the log named last; none while this node generates.
     announced: Option<String>,
-    /// The epoch of the last lease that another node held.
-    epoch: u64,
     /// Whether this node returns what the dead held, along with its beats.
     reclaims: bool,
     generator_works: GeneratorWorks,
@@ -118,8 +116,6 @@ struct Step {
     role: Role,
     /// The generator that the log names.
     announce: Option<String>,
-    /// Whether the lease is new to this node: a server that lost its data has a new lease.
-    new_lease: bool,
     /// Whether the node generates, does not work, and has had no worker for long.
     lacks_worker: bool,
     /// When to beat again.
@@ -147,7 +143,6 @@ impl Election {
                         works,
                     },
                     announce: None,
-                    new_lease: false,
                     lacks_worker: self.no_worker.note(standbys == 0 && !works, now),
                     next: if standbys == 0 {
                         next.min(MAX_LONE_BEAT)
@@ -158,7 +153,6 @@ impl Election {
             }
             Beat::Worker {
                 generator,
-                epoch,
                 next,
                 place,
                 ..
@@ -175,7 +169,6 @@ impl Election {
                 Step {
                     role: Role::Worker,
                     announce,
-                    new_lease: std::mem::replace(&mut self.epoch, epoch) != epoch,
                     lacks_worker: false,
                     next,
                 }
@@ -186,12 +179,15 @@ impl Election {
     /// Beats once, and reclaims if that is this node's part. Returns how long to pause.
     async fn beat(&mut self, ctx: &Context, about: &str) -> Result<Duration, Error> {
         let above = ctx.above.load(Ordering::Relaxed);
+        let known = ctx.witness.known();
+        ctx.witness.beats_at(ctx.store.run_id());
         let sent = Instant::now();
         let beat = ctx.store.beat(BeatCall {
             lease_ttl: ctx.config.lease_ttl,
             about,
             above,
             is_candidate: ctx.may_generate(),
+            known,
         });
         let (beat, reclaimed) = match self.reclaims {
             true => tokio::join!(beat, reclaim(ctx)),
@@ -202,9 +198,10 @@ impl Election {
             Ok(beat) => {
                 let generates = matches!(beat, Beat::Generator { .. });
                 ctx.set_clock(beat.now_ms(), sent, generates);
+                ctx.compare_last(known, beat.last());
                 let trusted_until = trusted_until(sent, ctx.config.lease_ttl);
                 let step = self.step(beat, trusted_until, Instant::now());
-                let pause = apply(ctx, step).await?;
+                let pause = apply(ctx, step);
                 Ok(next_due.map_or(pause, |due| pause.min(due.max(MIN_PAUSE))))
             }
             Err(error) if error.is_transient() => {
@@ -225,7 +222,7 @@ fn trusted_until(sent: Instant, lease_ttl: Duration) -> Instant {
 }
 
 /// Applies a step. Returns how long to pause.
-async fn apply(ctx: &Context, step: Step) -> Result<Duration, Error> {
+fn apply(ctx: &Context, step: Step) -> Duration {
     let generates = step.role.epoch().is_some();
     if generates && ctx.role.borrow().epoch().is_none() {
         crash::point("after-beat-took-lease");
@@ -239,14 +236,11 @@ async fn apply(ctx: &Context, step: Step) -> Result<Duration, Error> {
     if let Some(generator) = step.announce {
         ctx.emit(Event::Worker { generator });
     }
-    if step.new_lease {
-        ctx.check_for_loss(None).await?;
-    }
-    Ok(match generates {
+    match generates {
         true => step.next,
         // So that standbys do not beat in step.
         false => step.next.mul_f64(rand::random_range(0.8..1.2)),
-    })
+    }
 }
 
 /// Returns what the dead held.
@@ -306,6 +300,7 @@ mod tests {
             next: NEXT,
             now_ms: 1,
             standbys,
+            last: 0,
         }
     }
 
@@ -316,14 +311,14 @@ mod tests {
             next: NEXT,
             now_ms: 1,
             place,
+            last: 0,
         }
     }
 
-    fn works(announce: Option<&str>, new_lease: bool) -> Step {
+    fn works(announce: Option<&str>) -> Step {
         Step {
             role: Role::Worker,
             announce: announce.map(str::to_owned),
-            new_lease,
             lacks_worker: false,
             next: NEXT,
         }
@@ -339,7 +334,6 @@ mod tests {
                 works: false,
             },
             announce: None,
-            new_lease: false,
             lacks_worker: false,
             next: NEXT,
         };
@@ -348,13 +342,13 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_names_each_generator_once_and_checks_each_new_lease() {
+    fn a_worker_names_each_generator_once() {
         let (mut election, now) = (Election::default(), Instant::now());
         let mut step = |generator, epoch| election.step(worker(generator, epoch, 0), now, now);
-        assert_eq!(step("a", 1), works(Some("a"), true));
-        assert_eq!(step("a", 1), works(None, false));
-        assert_eq!(step("b", 2), works(Some("b"), true));
-        assert_eq!(step("b", 3), works(None, true));
+        assert_eq!(step("a", 1), works(Some("a")));
+        assert_eq!(step("a", 1), works(None));
+        assert_eq!(step("b", 2), works(Some("b")));
+        assert_eq!(step("b", 3), works(None));
     }
 
     #[test]
@@ -362,10 +356,7 @@ mod tests {
         let (mut election, now) = (Election::default(), Instant::now());
         let _ = election.step(worker("a", 1, 0), now, now);
         let _ = election.step(generator(2), now, now);
-        assert_eq!(
-            election.step(worker("a", 3, 0), now, now),
-            works(Some("a"), true)
-        );
+        assert_eq!(election.step(worker("a", 3, 0), now, now), works(Some("a")));
     }
 
     #[test]

@@ -69,6 +69,23 @@ pub enum Event {
         /// The last message.
         last: u64,
     },
+    /// Redis no longer has messages that it had acknowledged to this node: a failover or a restart
+    /// forgot them. The generator sends again what it still has, or its source makes them again; the
+    /// other numbers are [`Event::Void`].
+    Regressed {
+        /// The first message.
+        first: u64,
+        /// The last message.
+        last: u64,
+    },
+    /// These numbers have no message and never will: Redis forgot their messages, and this generator
+    /// cannot send them again.
+    Void {
+        /// The first number.
+        first: u64,
+        /// The last number.
+        last: u64,
+    },
     /// Messages of dead workers are back in the queue.
     Reclaimed {
         /// How many.

@@ -44,20 +44,28 @@ pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, source: S) -> Result<(), 
 }
 
 async fn reign_until_stopped(ctx: &Arc<Context>, source: &mut SourceTask) -> Result<(), Error> {
+    let mut kept = None;
     loop {
         tokio::select! {
             biased;
             () = ctx.stopped() => return Ok(()),
             () = ctx.role_is(|role| role.epoch().is_some()) => {}
+            // Another node generates. What it publishes may be what this node's source made.
+            () = ctx.role_is(|role| role == Role::Worker), if kept.is_some() => {
+                kept = None;
+            }
         }
         let Some(epoch) = ctx.role.borrow().epoch() else {
             continue;
         };
-        let mut reign = Reign::new(ctx, source, epoch);
+        let mut reign = Reign::new(ctx, source, epoch, kept.take());
         let end = reign.run().await?;
         reign.supply.end(ctx);
         let gave_up = reign.supply.gave_up().map(str::to_owned);
-        let sealed = reign.sealed;
+        kept = Some(Kept {
+            epoch,
+            packs: reign.outbox.into_packs(),
+        });
         let fenced = match end {
             End::Stopped => return Ok(()),
             End::SourceGaveUp => {
@@ -79,16 +87,8 @@ async fn reign_until_stopped(ctx: &Arc<Context>, source: &mut SourceTask) -> Res
         let above = fenced.as_ref().map_or(epoch, |(_, fenced)| *fenced);
         ctx.above.fetch_max(epoch.max(above), Ordering::Relaxed);
         ctx.beat_now.notify_one();
-        let is_fenced = fenced.is_some();
         if let Some((by, _)) = fenced {
             ctx.emit(Event::Fenced { epoch, by });
-        }
-        if sealed && is_fenced {
-            tokio::select! {
-                biased;
-                () = ctx.stopped() => return Ok(()),
-                checked = ctx.check_for_loss(Some(epoch)) => checked?,
-            }
         }
         tokio::select! {
             biased;
@@ -96,6 +96,12 @@ async fn reign_until_stopped(ctx: &Arc<Context>, source: &mut SourceTask) -> Res
             () = ctx.role_is(|role| role.epoch() != Some(epoch)) => {}
         }
     }
+}
+
+/// The packs of a reign that is over.
+struct Kept {
+    epoch: u64,
+    packs: Vec<Prepared>,
 }
 
 /// How a reign ends.
@@ -106,8 +112,8 @@ enum End {
     Lapsed,
     /// Another generator has sealed.
     Fenced { node: String, epoch: u64 },
-    /// The source must be opened again where the fleet stands, because the fleet's last number is not this
-    /// generator's. A new reign does that: Redis refuses what is still on its way under the old epoch.
+    /// The fleet's last number is not this generator's. A new reign fills what is missing and opens the
+    /// source again: Redis refuses what is still on its way under the old epoch.
     Reopen,
     /// The source cannot go on: this node gives up the lease for good.
     SourceGaveUp,
@@ -117,8 +123,9 @@ enum End {
 struct Reign<'a> {
     ctx: &'a Arc<Context>,
     epoch: u64,
-    /// Whether the fence was raised.
-    sealed: bool,
+    /// The packs of this node's reign before, if no other generator reigned since. What Redis forgot of
+    /// them is sent again.
+    kept: Option<Vec<Prepared>>,
     outbox: Outbox,
     supply: Supply<'a>,
     /// When the generator last warned that Redis takes nothing.
@@ -132,11 +139,18 @@ struct Reign<'a> {
 }
 
 impl<'a> Reign<'a> {
-    fn new(ctx: &'a Arc<Context>, source: &'a mut SourceTask, epoch: u64) -> Self {
+    fn new(
+        ctx: &'a Arc<Context>,
+        source: &'a mut SourceTask,
+        epoch: u64,
+        kept: Option<Kept>,
+    ) -> Self {
+        // Under a later epoch, another generator may have reigned in between.
+        let kept = kept.filter(|kept| kept.epoch + 1 == epoch);
         Self {
             ctx,
             epoch,
-            sealed: false,
+            kept: kept.map(|kept| kept.packs),
             outbox: Outbox::default(),
             supply: Supply::new(ctx, source),
             unavailable_warned: None,
@@ -171,7 +185,7 @@ impl<'a> Reign<'a> {
                 biased;
                 Some((prepared, answer)) = under_way.next() => {
                     let Some(refused) = self.on_answer(prepared, answer) else { continue };
-                    self.requeue_refused(refused.prepared, &mut under_way).await;
+                    self.requeue_refused(Some(refused.prepared), &mut under_way).await;
                     if let Some(end) = self.recover(refused.trouble).await? {
                         return Ok(end);
                     }
@@ -197,13 +211,16 @@ impl<'a> Reign<'a> {
         }
     }
 
-    /// Redis refused what was sent after the first refused pack, too: sends all of it again, in
-    /// order.
-    async fn requeue_refused<F>(&mut self, first: Prepared, under_way: &mut FuturesOrdered<F>)
-    where
+    /// Waits for the answers to what is under way. What Redis refused, after the `first` refused pack,
+    /// is to be sent again, in order.
+    async fn requeue_refused<F>(
+        &mut self,
+        first: Option<Prepared>,
+        under_way: &mut FuturesOrdered<F>,
+    ) where
         F: Future<Output = (Prepared, Result<Publish, Error>)>,
     {
-        let mut again = VecDeque::from([first]);
+        let mut again = VecDeque::from_iter(first);
         while let Some((prepared, answer)) = under_way.next().await {
             let refused = self.on_answer(prepared, answer);
             again.extend(refused.map(|refused| refused.prepared));
@@ -218,14 +235,22 @@ impl<'a> Reign<'a> {
             if let Some(end) = self.over() {
                 return Ok(Some(end));
             }
+            // The last generator knows what it published. Any other waits for what the others know.
+            let all_told_at = self.ctx.witness.all_told_at();
+            if let (None, Some(at)) = (&self.kept, all_told_at.filter(|at| *at > Instant::now())) {
+                tokio::time::sleep_until(at.min(self.trusted_until())).await;
+                continue;
+            }
             crash::point("before-seal");
             match self.ctx.store.seal(self.epoch).await {
-                Ok(Seal::Sealed { last, cursor }) => {
+                Ok(Seal::Sealed {
+                    last,
+                    cursor,
+                    known,
+                }) => {
                     crash::point("after-seal");
-                    if !std::mem::replace(&mut self.sealed, true) {
-                        self.ctx.emit(Event::Generator { epoch: self.epoch });
-                    }
-                    self.resume(last, cursor);
+                    self.ctx.emit(Event::Generator { epoch: self.epoch });
+                    self.resume(last, cursor, known);
                     return Ok(None);
                 }
                 Ok(Seal::Fenced { node, epoch }) => return Ok(Some(End::Fenced { node, epoch })),
@@ -235,12 +260,25 @@ impl<'a> Reign<'a> {
         }
     }
 
-    /// Goes on where the fleet stands.
-    fn resume(&mut self, last: u64, cursor: Vec<u8>) {
+    /// Goes on where the fleet stands. Redis may have forgotten messages up to `known`: a source that
+    /// replays makes them again; else the generator sends what it keeps, and the other numbers become
+    /// void. A source with cursors makes again what is void, under new numbers: it is opened where the
+    /// fleet stands, so it must not have made what is sent again.
+    fn resume(&mut self, last: u64, cursor: Vec<u8>, known: u64) {
         // No message has been published since the seal.
-        self.ctx.compare_last(self.ctx.witness.confirmed(), last);
-        self.outbox = Outbox::after(last);
-        self.supply.open(self.ctx, last + 1, cursor);
+        let own = self.ctx.witness.known();
+        self.ctx.compare_last(own, last);
+        let kept = self.kept.take().unwrap_or_default();
+        self.outbox = match self.supply.replays() {
+            true => Outbox::fill(last, last, Vec::new(), true),
+            false => {
+                let has_cursor = |pack: &Prepared| !pack.cursor.is_empty();
+                let whole = !cursor.is_empty() || kept.iter().any(has_cursor);
+                Outbox::fill(last, known.max(own), kept, whole)
+            }
+        };
+        let cursor = self.outbox.cursor().map(<[u8]>::to_vec).unwrap_or(cursor);
+        self.supply.open(self.ctx, self.outbox.next, cursor);
     }
 
     /// How this reign ends, if it is over.
@@ -253,14 +291,13 @@ impl<'a> Reign<'a> {
         (role.epoch() != Some(self.epoch)).then_some(End::Lapsed)
     }
 
-    /// Waits for the answers to what is under way, so that the log has what took effect.
+    /// Waits for the answers to what is under way, so that the log has what took effect. Keeps what did
+    /// not.
     async fn finish<F>(&mut self, mut under_way: FuturesOrdered<F>, end: End) -> Result<End, Error>
     where
         F: Future<Output = (Prepared, Result<Publish, Error>)>,
     {
-        while let Some((prepared, answer)) = under_way.next().await {
-            let _ = self.on_answer(prepared, answer);
-        }
+        self.requeue_refused(None, &mut under_way).await;
         Ok(end)
     }
 

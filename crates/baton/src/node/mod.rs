@@ -285,14 +285,11 @@ async fn report_rates(ctx: &Context) -> Result<(), Error> {
     let mut before = (Instant::now(), 0, 0);
     loop {
         tokio::time::sleep(REPORT_EVERY).await;
-        let confirmed = ctx.witness.confirmed();
         let census = match ctx.store.quick_census().await {
             Ok(census) => census,
             Err(error) if error.is_transient() => continue,
             Err(error) => return Err(error),
         };
-        // A worker may learn of lost data in no other way.
-        ctx.compare_last(confirmed, census.published);
         let (at, published, processed) = before;
         before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
         let seconds = (before.0 - at).as_secs_f64();

@@ -3,6 +3,9 @@
 //! Redis's last number says what became of the packs, if this generator wrote that number. The
 //! outbox knows which numbers it sent. So it recognizes a last number that this generator did not
 //! write: one that Redis fell back to because it lost writes, or one that another program wrote.
+//!
+//! Redis may forget what it confirmed. The outbox keeps confirmed packs for a moment, and a node's next
+//! reign sends them again under their own numbers. Numbers that cannot be filled become void.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -32,9 +35,29 @@ pub(crate) struct Prepared {
     pub(crate) announced: bool,
     /// Whether Redis may have it under its numbers: it was sent, and the answer was lost.
     pub(crate) maybe_there: bool,
+    /// Whether its numbers have no messages: Redis forgot them, and they cannot be had.
+    pub(crate) is_void: bool,
 }
 
 impl Prepared {
+    /// Numbers without messages.
+    fn void(first: u64, last: u64) -> Self {
+        Self {
+            first,
+            count: last - first + 1,
+            cursor: Vec::new(),
+            is_scheduled: false,
+            digest: None,
+            pack: Vec::new(),
+            stage: 0,
+            is_staged: false,
+            text: None,
+            announced: false,
+            maybe_there: false,
+            is_void: true,
+        }
+    }
+
     /// The number of its last message; of the one before it, if it has none.
     pub(crate) fn last(&self) -> u64 {
         self.first + self.count - 1
@@ -58,8 +81,50 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
+    /// Goes on after a fleet's last number. Redis may have forgotten messages up to `known`, which is
+    /// a number above `last` then: of these, `kept` packs are sent again, and the numbers of the others
+    /// become void. With `whole`, packs are sent again only if they leave no number out; else all
+    /// numbers become void.
+    pub(crate) fn fill(last: u64, known: u64, packs: Vec<Prepared>, whole: bool) -> Self {
+        let mut outbox = Self::after(last);
+        let mut packs = packs;
+        packs.retain(|pack| pack.first > last);
+        let starts = [last].into_iter().chain(packs.iter().map(Prepared::last));
+        let has_hole = starts
+            .zip(&packs)
+            .any(|(before, pack)| pack.first != before + 1);
+        if whole && has_hole {
+            packs.clear();
+        }
+        for pack in packs {
+            outbox.void_up_to(pack.first - 1);
+            outbox.add(pack);
+        }
+        outbox.void_up_to(known);
+        outbox
+    }
+
+    /// Numbers up to this one that no pack has become void.
+    fn void_up_to(&mut self, last: u64) {
+        if self.next <= last {
+            self.add(Prepared::void(self.next, last));
+        }
+    }
+
+    /// What Redis confirmed a moment ago, and what it has not confirmed yet, in order.
+    pub(crate) fn into_packs(self) -> Vec<Prepared> {
+        let kept = self.kept.into_iter().map(|(_, pack)| pack);
+        kept.chain(self.unsent).collect()
+    }
+
+    /// Where the source stands after all packs that wait; none if no pack says it.
+    pub(crate) fn cursor(&self) -> Option<&[u8]> {
+        let newest = self.unsent.iter().rev().find(|pack| !pack.is_void)?;
+        Some(&newest.cursor)
+    }
+
     /// Goes on after a fleet's last number.
-    pub(crate) fn after(last: u64) -> Self {
+    fn after(last: u64) -> Self {
         Self {
             next: last + 1,
             sent: last,
@@ -132,17 +197,19 @@ impl Outbox {
     }
 
     /// The server's last number is lower than ours: it lost writes that it had confirmed. Sends
-    /// again what is still kept, if that follows the server's last number. Else returns the numbers
-    /// that are lost.
-    pub(crate) fn close_gap(&mut self, last: u64) -> Option<(u64, u64)> {
+    /// again what is still kept, if that follows the server's last number. Returns whether it does.
+    pub(crate) fn close_gap(&mut self, last: u64) -> bool {
+        let oldest = self.kept.iter().map(|(_, pack)| pack);
+        let oldest = oldest.chain(&self.unsent).find(|pack| pack.first > last);
+        if oldest.map_or(self.next, |oldest| oldest.first) > last + 1 {
+            return false;
+        }
         let kept = std::mem::take(&mut self.kept).into_iter();
         self.kept_bytes = 0;
         let again = kept.map(|(_, prepared)| prepared);
         self.requeue(again.filter(|prepared| prepared.first > last).collect());
-        let oldest = self.unsent.front().map_or(self.next, |oldest| oldest.first);
-        let hole = (oldest > last + 1).then_some((last + 1, self.confirmed));
         self.confirmed = last;
-        hole
+        true
     }
 }
 
@@ -164,6 +231,7 @@ mod tests {
             text: None,
             announced: false,
             maybe_there: false,
+            is_void: false,
         });
         outbox.pop().unwrap()
     }
@@ -206,19 +274,65 @@ mod tests {
         assert!(outbox.is_newest(&cursor_alone));
     }
 
-    #[test]
-    fn what_is_kept_closes_a_gap_and_a_hole_is_named() {
+    /// An outbox after message 10 that has packs 11–12 and 13–14; Redis confirmed the first.
+    fn half_confirmed() -> Outbox {
         let mut outbox = Outbox::after(10);
         let [a, b] = [2, 2].map(|count| sent(&mut outbox, count));
         outbox.confirm(a);
         outbox.requeue([b].into());
-        assert_eq!(outbox.close_gap(10), None);
-        assert_eq!(numbers(&outbox), [(11, 12), (13, 14)]);
+        outbox
+    }
 
+    #[test]
+    fn what_is_kept_closes_a_gap_without_a_hole() {
+        let mut outbox = half_confirmed();
+        assert!(outbox.close_gap(10));
+        assert_eq!(numbers(&outbox), [(11, 12), (13, 14)]);
+        let mut outbox = half_confirmed();
+        assert!(!outbox.close_gap(8), "9 and 10 are not kept");
+        let kept = outbox.into_packs();
+        assert_eq!(
+            kept.iter().map(|pack| pack.first).collect::<Vec<_>>(),
+            [11, 13]
+        );
+    }
+
+    /// What an outbox sends first: numbers, and whether they are void.
+    fn plan(last: u64, known: u64, kept: Vec<Prepared>, whole: bool) -> Vec<(u64, u64, bool)> {
+        let outbox = Outbox::fill(last, known, kept, whole);
+        let waiting = outbox.unsent.iter();
+        let plan: Vec<_> = waiting.map(|p| (p.first, p.last(), p.is_void)).collect();
+        let end = plan.last().map_or(last, |(_, end, _)| *end);
+        assert_eq!(outbox.next, end + 1);
+        plan
+    }
+
+    /// Packs 11–12 and 13–14, both confirmed.
+    fn two_kept() -> Vec<Prepared> {
         let mut outbox = Outbox::after(10);
-        let [a, b] = [2, 2].map(|count| sent(&mut outbox, count));
-        outbox.confirm(a);
-        outbox.requeue([b].into());
-        assert_eq!(outbox.close_gap(8), Some((9, 12)));
+        for count in [2, 2] {
+            let pack = sent(&mut outbox, count);
+            outbox.confirm(pack);
+        }
+        outbox.into_packs()
+    }
+
+    #[test]
+    fn a_new_reign_sends_again_what_is_kept_and_voids_what_is_not() {
+        assert_eq!(plan(10, 0, Vec::new(), false), []);
+        assert_eq!(plan(14, 14, two_kept(), false), [], "nothing is forgotten");
+        assert_eq!(plan(10, 14, Vec::new(), false), [(11, 14, true)]);
+        let both = [(11, 12, false), (13, 14, false)];
+        for whole in [false, true] {
+            assert_eq!(plan(10, 14, two_kept(), whole), both);
+        }
+        assert_eq!(plan(12, 14, two_kept(), true), both[1..]);
+        // Another node knows more.
+        assert_eq!(plan(12, 17, two_kept(), true), [both[1], (15, 17, true)]);
+        // 9 and 10 are not kept, nor is 11.
+        let holed = [&[(9, 10, true)], &both[..]].concat();
+        assert_eq!(plan(8, 14, two_kept(), false), holed);
+        assert_eq!(plan(8, 14, two_kept(), true), [(9, 14, true)]);
+        assert_eq!(plan(11, 14, two_kept(), true), [(12, 14, true)]);
     }
 }

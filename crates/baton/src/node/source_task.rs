@@ -37,6 +37,7 @@ pub(crate) enum Made {
 /// The generator's end of the task. Dropping it ends the task.
 pub(crate) struct SourceTask {
     kind: String,
+    replays: bool,
     orders: mpsc::UnboundedSender<Order>,
     made: mpsc::UnboundedReceiver<(u64, Made)>,
     /// Answers to an earlier opening do not count.
@@ -50,6 +51,7 @@ impl SourceTask {
         let (makes, made) = mpsc::unbounded_channel();
         Self {
             kind: source.kind().to_owned(),
+            replays: source.replays(),
             orders,
             made,
             opening: 0,
@@ -65,6 +67,11 @@ impl SourceTask {
     /// The source's word for its kind.
     pub(crate) fn kind(&self) -> &str {
         &self.kind
+    }
+
+    /// Whether it makes the same texts under the same numbers again.
+    pub(crate) fn replays(&self) -> bool {
+        self.replays
     }
 
     /// Lets the source continue behind a position, whatever it does now.

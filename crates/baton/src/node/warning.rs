@@ -17,20 +17,6 @@ pub enum Warning {
         /// How many failed messages it has.
         records: u64,
     },
-    /// Redis lost its data.
-    DataLost {
-        /// Redis had confirmed messages up to this one to this node.
-        confirmed: u64,
-        /// The last message that Redis knows now.
-        last: u64,
-    },
-    /// Redis lost these messages after it had confirmed them.
-    MessagesLost {
-        /// The first message.
-        first: u64,
-        /// The last message.
-        last: u64,
-    },
     /// Another program wrote the fleet's last sequence number.
     ForeignNumber {
         /// The key that has it.
@@ -95,16 +81,6 @@ impl fmt::Display for Warning {
                 f,
                 "the errors store is full ({records} failed messages): take or drop some, or \
                  raise its limit"
-            ),
-            Self::DataLost { confirmed, last } => write!(
-                f,
-                "Redis lost its data: it had confirmed messages up to #{confirmed} to this node \
-                 and stands at #{last} now; those that had not ended are gone"
-            ),
-            Self::MessagesLost { first, last } => write!(
-                f,
-                "Redis lost messages #{first}–#{last} after it had confirmed them; its durability \
-                 settings allow that"
             ),
             Self::ForeignNumber { key, found, last } => write!(
                 f,

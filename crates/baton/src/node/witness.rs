@@ -1,18 +1,23 @@
-//! The witness: notices that Redis lost data, so that no data is lost silently.
+//! The witness: notices that Redis forgot messages, so that none is lost silently.
 //!
-//! After a restart without an append-only file, a `FLUSHALL`, or a failover to an older copy, the
-//! fleet simply begins anew, and Redis itself remembers nothing. But the nodes do. Each node
-//! remembers the highest number that Redis confirmed to it. When Redis falls behind that number,
-//! the node warns once.
+//! After a restart without an append-only file, a `FLUSHALL`, or a failover to an older copy, Redis
+//! itself remembers nothing of what it lost. But the nodes do. Each node remembers the highest number
+//! that Redis acknowledged to it, and tells it with each beat. The answer has the fleet's last number:
+//! if that is lower, the node says once which messages are gone.
+//!
+//! A node that takes the lease after such a loss may know less than others. So it waits for a moment
+//! before it seals: by then the beats of the others have told Redis what they know.
 
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use baton_protocol::bounds::REUNION_MS;
 use tokio::time::Instant;
 
 use crate::Event;
 
-/// Redis may still confirm calls that were under way when the node noticed a loss. A loss within
+/// Redis may still acknowledge calls that were under way when the node noticed a loss. A loss within
 /// this time is the same loss.
 const SAME_LOSS: Duration = Duration::from_secs(1);
 
@@ -22,10 +27,14 @@ pub(crate) struct Witness(Mutex<Memory>);
 
 #[derive(Default)]
 struct Memory {
-    /// The highest number that Redis confirmed to this node; 0 for none.
-    highest: u64,
+    /// The highest number that Redis acknowledged to this node; 0 for none.
+    known: u64,
     /// When the node last noticed a loss.
     noticed: Option<Instant>,
+    /// The server process of the last beat; empty before the first.
+    run_id: String,
+    /// When the node found another server process.
+    moved: Option<Instant>,
 }
 
 impl Witness {
@@ -33,51 +42,58 @@ impl Witness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what Redis confirmed, if the event says that it did.
+    /// Remembers what Redis acknowledged, if the event says that it did.
     pub(crate) fn remember(&self, event: &Event) {
         if let Event::Published { last, .. } | Event::Processed { last, .. } = event {
-            let mut memory = self.memory();
-            memory.highest = memory.highest.max(*last);
+            self.acknowledged(*last);
         }
     }
 
-    /// The highest number that Redis confirmed to this node so far.
-    pub(crate) fn confirmed(&self) -> u64 {
-        self.memory().highest
-    }
-
-    /// Compares Redis's last number with what it had confirmed before the node asked for it: while
-    /// that answer is on its way, Redis may confirm more. If Redis has less, returns the highest
-    /// number that the node knew. Returns none if the node has noticed that loss before.
-    pub(crate) fn compare(&self, confirmed: u64, last: u64) -> Option<u64> {
-        match confirmed > last {
-            true => self.memory().fall_back(last),
-            false => None,
-        }
-    }
-
-    /// The caller knows that Redis lost its data: returns the highest number that the node knew.
-    /// Returns none if Redis has just that number, if the node knew of no number, or if it has
-    /// noticed that loss before.
-    pub(crate) fn notice_loss(&self, last: u64) -> Option<u64> {
+    /// Redis acknowledged a message with this number.
+    pub(crate) fn acknowledged(&self, last: u64) {
         let mut memory = self.memory();
-        match memory.highest == last {
-            true => None,
-            false => memory.fall_back(last),
-        }
+        memory.known = memory.known.max(last);
     }
-}
 
-impl Memory {
-    /// Goes on from Redis's last number. Returns the highest number before, if this loss is new.
-    fn fall_back(&mut self, last: u64) -> Option<u64> {
-        let highest = std::mem::replace(&mut self.highest, last);
-        let same = self.noticed.is_some_and(|at| at.elapsed() < SAME_LOSS);
-        let new = highest > 0 && !same;
-        if new {
-            self.noticed = Some(Instant::now());
+    /// The highest number that Redis acknowledged to this node so far.
+    pub(crate) fn known(&self) -> u64 {
+        self.memory().known
+    }
+
+    /// The node beats at this server process.
+    pub(crate) fn beats_at(&self, run_id: String) {
+        let mut memory = self.memory();
+        if run_id.is_empty() || run_id == memory.run_id {
+            return;
         }
-        new.then_some(highest)
+        if !memory.run_id.is_empty() {
+            memory.moved = Some(Instant::now());
+        }
+        memory.run_id = run_id;
+    }
+
+    /// When the other nodes have told Redis what they know, after it forgot messages or may have.
+    pub(crate) fn all_told_at(&self) -> Option<Instant> {
+        let memory = self.memory();
+        let since = memory.noticed.max(memory.moved)?;
+        Some(since + Duration::from_millis(REUNION_MS))
+    }
+
+    /// Compares Redis's last number with what the node knew before it asked for it: while that answer
+    /// is on its way, Redis may acknowledge more. If Redis has less, returns the numbers that it
+    /// forgot. Returns none if the node has noticed that loss before.
+    pub(crate) fn compare(&self, known: u64, last: u64) -> Option<RangeInclusive<u64>> {
+        if known <= last {
+            return None;
+        }
+        let mut memory = self.memory();
+        let highest = std::mem::replace(&mut memory.known, last).max(known);
+        let is_same = memory.noticed.is_some_and(|at| at.elapsed() < SAME_LOSS);
+        if is_same {
+            return None;
+        }
+        memory.noticed = Some(Instant::now());
+        Some(last + 1..=highest)
     }
 }
 
@@ -97,36 +113,40 @@ mod tests {
     #[test]
     fn a_loss_is_noticed_once_with_the_highest_number_that_was_known() {
         let witness = Witness::default();
-        assert_eq!(witness.notice_loss(0), None, "nothing was known");
-        let witness = Witness::default();
         witness.remember(&published(7));
         witness.remember(&published(5));
         assert_eq!(witness.compare(7, 7), None, "nothing is missing");
-        assert_eq!(witness.compare(7, 2), Some(7));
+        assert_eq!(witness.compare(7, 2), Some(3..=7));
+        assert_eq!(witness.known(), 2);
         // An answer that came a little late.
         witness.remember(&published(7));
-        assert_eq!(witness.notice_loss(2), None);
+        assert_eq!(witness.compare(7, 2), None);
     }
 
     #[test]
-    fn data_that_is_known_to_be_lost_is_noticed_whatever_the_numbers_are() {
+    fn a_node_waits_for_the_others_after_another_server_process_or_a_loss() {
         let witness = Witness::default();
-        witness.remember(&published(7));
-        assert_eq!(witness.notice_loss(100), Some(7));
-        witness.remember(&published(101));
-        assert_eq!(witness.compare(101, 101), None);
-        assert_eq!(witness.notice_loss(101), None, "all of it is there");
+        for run_id in ["a", "", "a"] {
+            witness.beats_at(run_id.to_owned());
+            assert_eq!(witness.all_told_at(), None, "{run_id}");
+        }
+        witness.beats_at("b".to_owned());
+        let moved = witness.all_told_at().unwrap();
+        assert!(moved > Instant::now());
+        witness.remember(&published(1));
+        let _ = witness.compare(1, 0);
+        assert!(witness.all_told_at().unwrap() >= moved);
     }
 
     #[test]
-    fn numbers_that_were_confirmed_while_the_answer_was_on_its_way_are_not_missing() {
+    fn numbers_that_were_acknowledged_while_the_answer_was_on_its_way_are_not_missing() {
         let witness = Witness::default();
         witness.remember(&published(7));
-        let confirmed = witness.confirmed();
-        // Redis answers with 7, and confirms 8 before the node has that answer.
+        let known = witness.known();
+        // Redis answers with 7, and acknowledges 8 before the node has that answer.
         witness.remember(&published(8));
-        assert_eq!(witness.compare(confirmed, 7), None);
-        assert_eq!(witness.confirmed(), 8);
-        assert_eq!(witness.compare(witness.confirmed(), 7), Some(8));
+        assert_eq!(witness.compare(known, 7), None);
+        assert_eq!(witness.known(), 8);
+        assert_eq!(witness.compare(witness.known(), 7), Some(8..=8));
     }
 }

@@ -214,6 +214,46 @@ impl Running {
         warnings.collect()
     }
 
+    /// What it said that Redis forgot, first and last number.
+    pub(crate) fn regressed(&self) -> Vec<(u64, u64)> {
+        let events = self.events.lock().unwrap();
+        let regressed = events.iter().filter_map(|event| match event {
+            Event::Regressed { first, last } => Some((*first, *last)),
+            _ => None,
+        });
+        regressed.collect()
+    }
+
+    /// What it said that is void, first and last number.
+    pub(crate) fn void(&self) -> Vec<(u64, u64)> {
+        let events = self.events.lock().unwrap();
+        let void = events.iter().filter_map(|event| match event {
+            Event::Void { first, last } => Some((*first, *last)),
+            _ => None,
+        });
+        void.collect()
+    }
+
+    /// The last number that it handled.
+    pub(crate) fn processed(&self) -> u64 {
+        let events = self.events.lock().unwrap();
+        let processed = events.iter().filter_map(|event| match event {
+            Event::Processed { last, .. } => Some(*last),
+            _ => None,
+        });
+        processed.max().unwrap_or_default()
+    }
+
+    /// The last number that it published.
+    pub(crate) fn published(&self) -> u64 {
+        let events = self.events.lock().unwrap();
+        let published = events.iter().filter_map(|event| match event {
+            Event::Published { last, .. } => Some(*last),
+            _ => None,
+        });
+        published.max().unwrap_or_default()
+    }
+
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
         self.task.await.unwrap();

@@ -31,6 +31,7 @@ pub(crate) struct Rows {
     waits_at: Arc<AtomicU64>,
     /// How many bytes a text has at least.
     length: usize,
+    replays: bool,
     at: u64,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
@@ -56,6 +57,7 @@ pub(crate) fn rows(rows: u64) -> Rows {
         trouble: None,
         waits_at: Arc::new(AtomicU64::new(u64::MAX)),
         length: 0,
+        replays: true,
         at: 0,
         asked: Arc::default(),
     }
@@ -64,6 +66,12 @@ pub(crate) fn rows(rows: u64) -> Rows {
 impl Rows {
     pub(crate) fn with(mut self, at: u64, trouble: Trouble) -> Self {
         self.trouble = Some((at, trouble));
+        self
+    }
+
+    /// A source that does not promise the same texts under the same numbers.
+    pub(crate) fn without_replay(mut self) -> Self {
+        self.replays = false;
         self
     }
 
@@ -179,5 +187,9 @@ impl Source for Rows {
 
     async fn close(&mut self) {
         self.note(Asked::Close);
+    }
+
+    fn replays(&self) -> bool {
+        self.replays
     }
 }

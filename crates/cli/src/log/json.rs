@@ -86,6 +86,14 @@ fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
             first: *first,
             last: *last,
         },
+        Event::Regressed { first, last } => LogEvent::Regressed {
+            first: *first,
+            last: *last,
+        },
+        Event::Void { first, last } => LogEvent::Void {
+            first: *first,
+            last: *last,
+        },
         Event::Reclaimed { count, nodes } => LogEvent::Reclaimed {
             count: *count,
             nodes: nodes.into(),
@@ -170,6 +178,8 @@ mod tests {
                 r#"fenced","node":"n0de","epoch":3,"by":null}"#,
                 r#"fenced","node":"n0de","epoch":3,"by":"k3v9x0a7qm"}"#,
                 r#"lost","node":"n0de","first":5,"last":6}"#,
+                r#"regressed","node":"n0de","first":7,"last":9}"#,
+                r#"void","node":"n0de","first":8,"last":8}"#,
                 r#"reclaimed","node":"n0de","count":1,"nodes":["k3v9x0a7qm"]}"#,
                 r#"reclaimed","node":"n0de","count":3,"nodes":["k3v9x0a7qm","b"]}"#,
                 r#"dropped","node":"n0de","count":500}"#,

@@ -122,6 +122,16 @@ impl Display for Words<'_> {
                 "lost its claim on {}: another worker takes over",
                 Numbers(*first, *last)
             ),
+            Event::Regressed { first, last } => write!(
+                f,
+                "warning: Redis has forgotten {}, which it had acknowledged (see `baton status`)",
+                Numbers(*first, *last)
+            ),
+            Event::Void { first, last } => write!(
+                f,
+                "warning: {} cannot be had any more: void, no other message gets the number",
+                Numbers(*first, *last)
+            ),
             Event::Reclaimed { count, nodes } => {
                 let messages = if *count == 1 { "message" } else { "messages" };
                 let workers = if nodes.len() == 1 {
@@ -218,6 +228,8 @@ mod tests {
                 "lost its lease (epoch 3)",
                 "lost its lease (epoch 3) to k3v9x0a7qm",
                 "lost its claim on #5–#6: another worker takes over",
+                "warning: Redis has forgotten #7–#9, which it had acknowledged (see `baton status`)",
+                "warning: #8 cannot be had any more: void, no other message gets the number",
                 "took back 1 message of dead worker k3v9x0a7qm",
                 "took back 3 messages of dead workers k3v9x0a7qm, b",
                 "dropped 500 failed messages, older than the fleet keeps them",

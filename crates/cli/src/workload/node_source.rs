@@ -71,6 +71,14 @@ impl<S: Source> Source for NodeSource<S> {
         }
     }
 
+    fn replays(&self) -> bool {
+        match self {
+            Self::Texts(texts) => texts.replays(),
+            Self::Cron(cron) => cron.replays(),
+            Self::Command(command) => command.replays(),
+        }
+    }
+
     fn kind(&self) -> &str {
         match self {
             Self::Texts(texts) => texts.kind(),

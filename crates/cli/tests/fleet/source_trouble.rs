@@ -270,8 +270,8 @@ fn a_next_number_that_goes_back_starts_the_source_again_there() {
     wait_status(&server, "some lines", |status| status.published >= 1000);
     let mark = fleet.mark();
     let _: () = ::redis::cmd("FLUSHALL").query(&mut redis(&server)).unwrap();
-    let _ = wait_for(&fleet, mark, "the warning", |told| {
-        warns(told, "Redis lost its data")
+    let _ = wait_for(&fleet, mark, "the loss", |told| {
+        matches!(told.event(), LogEvent::Regressed { .. })
     });
     assert_eq!(wait_output(&fleet, mark), "1");
     wait_status(&server, "all", |status| status.failed == LINES);

@@ -260,6 +260,11 @@ impl Source for CommandSource {
         }
     }
 
+    /// A command that is started at a number or at a cursor prints the same messages again.
+    fn replays(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> &str {
         match self.format {
             Format::Lines => "lines",

@@ -43,7 +43,7 @@ impl Ends {
         let mut again: BTreeMap<u64, Again> = BTreeMap::new();
         for entry in &ledger.entries {
             match entry {
-                Entry::Published { .. } => {}
+                Entry::Published { .. } | Entry::Void { .. } => {}
                 Entry::Retried { seq, .. } | Entry::Delayed { seq, .. } => {
                     let first_failed = matches!(entry, Entry::Retried { .. });
                     let again = again.entry(*seq).or_insert(Again {

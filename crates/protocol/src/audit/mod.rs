@@ -24,8 +24,10 @@ const PAGES_AHEAD: usize = 3;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Audit {
-    /// Messages published.
+    /// The last number: messages published, and numbers that are void.
     pub published: u64,
+    /// Numbers whose messages the server forgot.
+    pub void: u64,
     /// Messages that ended well.
     pub done: u64,
     /// Failures; a message that was retried may fail again.
@@ -78,12 +80,17 @@ pub fn compare(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> 
 }
 
 impl Audit {
-    /// Published ranges must tile the numbers from 1 on, in order. The first ends must tile the same
-    /// numbers, in any order. Each retry must have ended.
+    /// Published and void ranges must tile the numbers from 1 on, in order. The first ends and the void
+    /// ranges must tile the same numbers, in any order. Each retry must have ended.
     fn tile(&mut self, ledger: &Ledger, ends: &Ends) {
+        let mut void = Vec::new();
         for entry in &ledger.entries {
             match entry {
-                Entry::Published { first, last, .. } => {
+                Entry::Published { first, last, .. } | Entry::Void { first, last, .. } => {
+                    if let Entry::Void { .. } = entry {
+                        self.void = self.void.saturating_add(last - first + 1);
+                        void.push((*first, *last));
+                    }
                     let due = self.published + 1;
                     if *first != due {
                         self.findings
@@ -107,6 +114,8 @@ impl Audit {
             }
         }
         let mut tiles: Vec<(u64, u64)> = ends.first.iter().map(|e| (e.first, e.last)).collect();
+        // An end of a void number would overlap.
+        tiles.append(&mut void);
         tiles.sort_unstable();
         let mut due = 1;
         for (first, last) in tiles {
@@ -189,12 +198,13 @@ impl Audit {
             ("done", census.done, self.done),
             ("failed", census.failed, self.failed),
             ("retried", census.retried, self.retried),
+            ("void", census.void, self.void),
             ("pending", census.pending, 0),
             ("claimed", census.claimed, 0),
             ("delayed", census.delayed, 0),
             (
-                "done + failed",
-                census.done + census.failed,
+                "done + failed + void",
+                census.done + census.failed + census.void,
                 self.published.saturating_add(self.retried),
             ),
         ] {

@@ -25,6 +25,8 @@ pub enum Beat {
         now_ms: u64,
         /// How many of the two first standbys there are; 0 if no other node is present.
         standbys: u64,
+        /// The fleet's last sequence number.
+        last: u64,
     },
     /// Another node holds the lease.
     Worker {
@@ -38,6 +40,8 @@ pub enum Beat {
         now_ms: u64,
         /// 1 or 2 for the first standbys, which beat often; 0 for all others.
         place: u64,
+        /// The fleet's last sequence number.
+        last: u64,
     },
 }
 
@@ -46,6 +50,13 @@ impl Beat {
     pub fn now_ms(&self) -> u64 {
         match self {
             Self::Generator { now_ms, .. } | Self::Worker { now_ms, .. } => *now_ms,
+        }
+    }
+
+    /// The fleet's last sequence number.
+    pub fn last(&self) -> u64 {
+        match self {
+            Self::Generator { last, .. } | Self::Worker { last, .. } => *last,
         }
     }
 }
@@ -61,6 +72,8 @@ pub struct BeatCall<'a> {
     pub above: u64,
     /// Whether the node may generate.
     pub is_candidate: bool,
+    /// The highest number that Redis acknowledged to this node; 0 for none.
+    pub known: u64,
 }
 
 impl Store {
@@ -77,6 +90,7 @@ impl Store {
                     &keys.seen,
                     &keys.meta,
                     &keys.takeovers,
+                    &keys.fence,
                 ],
                 &[
                     self.node.as_bytes(),
@@ -89,6 +103,7 @@ impl Store {
                     call.above.to_string().as_bytes(),
                     FIRST_STANDBY_BEAT.as_millis().to_string().as_bytes(),
                     if call.is_candidate { b"1" } else { b"0" },
+                    call.known.to_string().as_bytes(),
                 ],
             )
             .await?;

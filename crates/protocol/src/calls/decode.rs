@@ -28,18 +28,20 @@ pub fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {
     let call = scripts::BEAT.name;
     let millis = |value| Ok::<_, Error>(Duration::from_millis(number(call, value)?));
     match worded(call, answer)? {
-        (b"generator", [epoch, next, now, standbys]) => Ok(Beat::Generator {
+        (b"generator", [epoch, next, now, standbys, last]) => Ok(Beat::Generator {
             epoch: number(call, epoch)?,
             next: millis(next)?,
             now_ms: number(call, now)?,
             standbys: number(call, standbys)?,
+            last: number(call, last)?,
         }),
-        (b"worker", [generator, epoch, next, now, place]) => Ok(Beat::Worker {
+        (b"worker", [generator, epoch, next, now, place, last]) => Ok(Beat::Worker {
             generator: string(call, generator)?,
             epoch: number(call, epoch)?,
             next: millis(next)?,
             now_ms: number(call, now)?,
             place: number(call, place)?,
+            last: number(call, last)?,
         }),
         (b"protocol", [theirs]) => Err(foreign_protocol(fleet, string(call, theirs)?)),
         _ => Err(unexpected(call, answer)),
@@ -75,9 +77,10 @@ pub fn forget(answer: &Value) -> Result<Vec<String>, Error> {
 pub fn seal(answer: &Value) -> Result<Seal, Error> {
     let call = scripts::SEAL.name;
     match worded(call, answer)? {
-        (b"sealed", [last, cursor]) => Ok(Seal::Sealed {
+        (b"sealed", [last, cursor, known]) => Ok(Seal::Sealed {
             last: number(call, last)?,
             cursor: bytes(call, cursor)?.to_vec(),
+            known: number(call, known)?,
         }),
         (b"fenced", [node, epoch]) => Ok(Seal::Fenced {
             node: string(call, node)?,
@@ -107,9 +110,8 @@ pub fn fence(answer: &Value) -> Result<Fence, Error> {
     }
 }
 
-/// Decodes the answer to `publish`.
-pub fn publish(answer: &Value) -> Result<Publish, Error> {
-    let call = scripts::PUBLISH.name;
+/// Decodes the answer to `publish` or `void`.
+pub fn publish(call: &'static str, answer: &Value) -> Result<Publish, Error> {
     match worded(call, answer)? {
         (b"ok", []) => Ok(Publish::Ok),
         (b"already", [last]) => Ok(Publish::Already {

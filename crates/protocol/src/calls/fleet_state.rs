@@ -82,6 +82,8 @@ pub struct Census {
     pub foreign: u64,
     /// Failed messages that were retried.
     pub retried: u64,
+    /// Numbers whose messages the server forgot, in a failover or a restart.
+    pub void: u64,
     /// Records that were dropped: because of their age, or by hand.
     pub dropped: u64,
     /// Whether `pending` was counted range by range, not computed from the counters.
@@ -106,6 +108,7 @@ impl Census {
                 self.pending,
                 self.claimed,
                 self.delayed,
+                self.void,
             ])
     }
 }
@@ -235,6 +238,7 @@ impl Store {
                 "foreign",
                 "retried",
                 "dropped",
+                "void",
             ]),
             plain(&["LLEN", &keys.queue]),
             plain(&["LRANGE", &keys.queue, from, &to]),

@@ -16,6 +16,8 @@ pub enum Seal {
         last: u64,
         /// Where the source stands: what the publish of that number stored. Empty if it has none.
         cursor: Vec<u8>,
+        /// The highest number that a node knows to be given: above `last` if Redis forgot messages.
+        known: u64,
     },
     /// A generator of a higher epoch, or another node of the same epoch, sealed before.
     Fenced {
@@ -143,11 +145,11 @@ impl Store {
         if !needs_staging {
             let answer = self.link.call(&evalsha).await;
             let answer = self.load_if_missing(script, loads, answer, publish).await?;
-            return decode::publish(&answer);
+            return decode::publish(script.name, &answer);
         }
         let [staged, answer] = self.link.call_both([self.stage(call), evalsha]).await?;
         let answer = self.load_if_missing(script, loads, answer, publish).await?;
-        match decode::publish(&answer)? {
+        match decode::publish(script.name, &answer)? {
             Publish::Missing => {
                 staged?;
                 let problem = "Redis dropped a pack before it was published".to_owned();
@@ -155,6 +157,32 @@ impl Store {
             }
             answer => Ok(answer),
         }
+    }
+
+    /// Declares that the numbers from `first` to `last` have no message: Redis forgot what it had
+    /// accepted under them.
+    pub async fn void(
+        &self,
+        epoch: u64,
+        first: u64,
+        last: u64,
+        is_audited: bool,
+    ) -> Result<Publish, Error> {
+        let keys = &self.keys;
+        let answer = self
+            .eval(
+                &scripts::VOID,
+                &[&keys.fence, &keys.stats, &keys.ledger],
+                &[
+                    self.node.as_bytes(),
+                    epoch.to_string().as_bytes(),
+                    first.to_string().as_bytes(),
+                    last.to_string().as_bytes(),
+                    if is_audited { b"1" } else { b"" },
+                ],
+            )
+            .await?;
+        decode::publish(scripts::VOID.name, &answer)
     }
 
     /// A number for the bytes of a pack. A node never gives it to other bytes.

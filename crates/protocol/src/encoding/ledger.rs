@@ -75,6 +75,15 @@ pub enum Entry {
         /// When, in µs on Redis's clock.
         at_us: u64,
     },
+    /// Redis forgot messages that it had accepted under these numbers; they have none now.
+    Void {
+        /// The first number.
+        first: u64,
+        /// The last number.
+        last: u64,
+        /// When, in µs on Redis's clock.
+        at_us: u64,
+    },
     /// A message of the commit before did not end: it waits for its next attempt.
     Delayed {
         /// The message.
@@ -114,6 +123,11 @@ impl Entry {
                 seq: exact(seq)?,
                 at_us: at_us(s, us)?,
             },
+            ["v", first, last, s, us] => Self::Void {
+                first: exact(first)?,
+                last: exact(last)?,
+                at_us: at_us(s, us)?,
+            },
             _ => return None,
         };
         let sound = (1..=entry.last()).contains(&entry.first())
@@ -124,15 +138,17 @@ impl Entry {
     /// How many messages of it failed.
     fn failed(&self) -> u64 {
         match self {
-            Self::Published { .. } | Self::Retried { .. } | Self::Delayed { .. } => 0,
             Self::Ended { failed, .. } => *failed,
+            _ => 0,
         }
     }
 
     /// The first message of it.
     pub fn first(&self) -> u64 {
         match self {
-            Self::Published { first, .. } | Self::Ended { first, .. } => *first,
+            Self::Published { first, .. }
+            | Self::Ended { first, .. }
+            | Self::Void { first, .. } => *first,
             Self::Retried { seq, .. } | Self::Delayed { seq, .. } => *seq,
         }
     }
@@ -140,7 +156,9 @@ impl Entry {
     /// The last message of it.
     pub fn last(&self) -> u64 {
         match self {
-            Self::Published { last, .. } | Self::Ended { last, .. } => *last,
+            Self::Published { last, .. } | Self::Ended { last, .. } | Self::Void { last, .. } => {
+                *last
+            }
             Self::Retried { seq, .. } | Self::Delayed { seq, .. } => *seq,
         }
     }
@@ -151,6 +169,7 @@ impl Entry {
             Self::Delayed { at_us, .. }
             | Self::Published { at_us, .. }
             | Self::Ended { at_us, .. }
+            | Self::Void { at_us, .. }
             | Self::Retried { at_us, .. } => *at_us,
         }
     }

@@ -70,7 +70,7 @@ impl Connector {
     async fn data(&self, id: u64) -> Result<(Connection, ServerInfo, Found), Error> {
         let found = self.locator.locate().await?;
         let mut data = self.connection(&found.client, id).await?;
-        let server = ServerInfo::parse(&info(&mut data.redis, None).await?);
+        let server = ServerInfo::parse(&info(&mut data.redis).await?);
         self.locator.check(&found, &server)?;
         match server.loading {
             true => Err(Error::Unavailable(
@@ -116,7 +116,7 @@ impl Connector {
         server: &ServerInfo,
     ) -> Result<Connection, Error> {
         let mut connection = self.connection(client, id).await?;
-        let reached = ServerInfo::parse(&info(&mut connection.redis, Some("server")).await?);
+        let reached = ServerInfo::parse(&info(&mut connection.redis).await?);
         check_same_process(&server.run_id, &reached.run_id)?;
         let Channels { presence, call } = channels;
         let subscribed = connection.redis.subscribe(&[presence, call]).await;
@@ -192,11 +192,10 @@ fn check_same_process(run_id: &str, other: &str) -> Result<(), Error> {
     }
 }
 
-/// The text of `INFO`, or of one section.
-async fn info(redis: &mut MultiplexedConnection, section: Option<&str>) -> Result<String, Error> {
-    let mut command = redis::cmd("INFO");
-    command.arg(section);
-    command.query_async(redis).await.map_err(unreachable)
+/// The text of `INFO`.
+async fn info(redis: &mut MultiplexedConnection) -> Result<String, Error> {
+    let info = redis::cmd("INFO");
+    info.query_async(redis).await.map_err(unreachable)
 }
 
 /// What is wrong with a certificate, in words that say what to do.

@@ -1,13 +1,14 @@
 -- beat: a node says that it lives. The beat renews the node's lease, or takes a free one.
 --
 -- KEYS
---   1 generator  hash, the lease: node, epoch, until (ms), run, since (ms)
+--   1 generator  hash, the lease: node, epoch, until (ms), run, since (ms), waited
 --   2 nodes      hash: node -> run_id, a space, what the node says about itself
 --   3 joined     zset: node -> when it joined (ms); the line of standbys. Nodes that never generate
 --                have LINE_END_MS added: they stand behind all others
 --   4 seen       zset: node -> its last beat (ms)
 --   5 meta       hash: protocol
 --   6 takeovers  list: how the lease changed hands, newest first
+--   7 fence      hash: last, known
 -- ARGV
 --   1 node           the caller
 --   2 run_id         the server process, as the node's connection saw it
@@ -19,17 +20,24 @@
 --   8 above          an epoch that the lease must exceed; 0 for any
 --   9 first_beat_ms  after what time a first standby beats again
 --   10 candidate     '1' if the node may generate, else '0'
+--   11 known         the highest number that Redis acknowledged to this node; 0 for none
 -- Returns
---   {'generator', epoch, next_ms, now, standbys}    the node has the lease. Standbys is how many
---                                                   of the first standbys there are: 0, 1 or 2
---   {'worker', holder, epoch, next_ms, now, place}  another node has it, or none: ''. Place 1 and 2
---                                                   are the first standbys, 0 is any other node
---   {'protocol', version}                           the fleet uses another protocol version
+--   {'generator', epoch, next_ms, now, standbys, last}
+--                            the node has the lease. Standbys is how many of the first standbys there
+--                            are: 0, 1 or 2. Last is the fleet's last sequence number
+--   {'worker', holder, epoch, next_ms, now, place, last}
+--                            another node has the lease, or none: ''. Place 1 and 2 are the first
+--                            standbys, 0 is any other node
+--   {'protocol', version}    the fleet uses another protocol version
 -- Invariants
 --   The lease has one holder. The epoch only grows, and a new holder has a new epoch.
 --   Only a candidate takes the lease. A holder that is no candidate any more gives it up.
 --   A node that becomes a first standby by this beat is called: it beats at once. The first node
 --   that joins a generator calls that generator.
+--   A server that forgot messages learns from the first beat of each node which numbers it gave:
+--   `known` is the highest of them, if it is above `last`.
+--   When the server process has changed, the holder of an expired lease has REUNION_MS to come
+--   back: it keeps packs that the server may have forgotten.
 --   Each new epoch adds a line to `takeovers`, "epoch node since gap how from". The gap is how
 --   long the lease may have been without a living holder, in ms. How is one of:
 --     first     no node had the lease before
@@ -40,11 +48,12 @@
 --               last beat
 --     raised    the holder itself needed a higher epoch
 -- Constants from bounds.rs: MAX_EXACT, MAX_TTL_MS, MAX_BEAT_MS, BEAT_MS_PER_NODE, SILENT_BEATS,
--- LINE_END_MS.
-local generator, nodes, joined, seen, meta, takeovers = unpack(KEYS)
+-- LINE_END_MS, REUNION_MS.
+local generator, nodes, joined, seen, meta, takeovers, fence = unpack(KEYS)
 local node, run_id, ttl_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local protocol, prefix, call_prefix, about = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local above, first_beat_ms, candidate = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10] == '1'
+local known = ARGV[11]
 local FIRST_STANDBYS = 2
 -- Nodes at the front of the line that a beat examines.
 local FRONT_NODES = 8
@@ -56,7 +65,7 @@ local version = redis.call('HGET', meta, 'protocol')
 if version and version ~= protocol then return {'protocol', version} end
 
 local now = now_ms()
-local lease = redis.call('HMGET', generator, 'node', 'epoch', 'until', 'run', 'since')
+local lease = redis.call('HMGET', generator, 'node', 'epoch', 'until', 'run', 'since', 'waited')
 local holder, epoch = lease[1] or '', checked_count(generator, 'epoch', lease[2])
 local lease_until = checked_count(generator, 'until', lease[3])
 local since = lease[5] and checked_count(generator, 'since', lease[5])
@@ -65,6 +74,11 @@ if math.max(epoch, above) + 1 >= MAX_EXACT then
 end
 local fleet_size = redis.call('ZCARD', joined)
 must_be(takeovers, 'list')
+-- A number that is none is named by the scripts that count on with it.
+local numbers = redis.call('HMGET', fence, 'last', 'known')
+local last = parse_count(numbers[1] or '0')
+local is_forgotten = last and tonumber(known) > math.max(last, parse_count(numbers[2] or '0') or 0)
+local last_text = last and (numbers[1] or '0') or known
 
 -- Which nodes at the front of the line are absent.
 local front = redis.call('ZRANGE', joined, 0, FRONT_NODES - 1)
@@ -78,8 +92,11 @@ local gone = absent(prefix, run_id, watched)
 gone[node] = nil
 
 -- Who has the lease after this beat, which nodes are dead, and who is a first standby.
+local expired = is_past(lease_until, now)
+local waits = expired and holder ~= '' and holder ~= node
+  and (lease[4] or '') ~= run_id and lease[6] ~= run_id
 local takes = candidate and holder ~= node
-  and (holder == '' or is_past(lease_until, now) or gone[holder])
+  and (holder == '' or expired and not waits or gone[holder])
 local resigns = holder == node and not candidate
 local new_holder = takes and node or (resigns and '' or holder)
 local beat_ms = math.max(math.min(ttl_ms, MAX_BEAT_MS), fleet_size * BEAT_MS_PER_NODE)
@@ -125,6 +142,10 @@ if stands and not candidate and tonumber(stands) < LINE_END_MS then
   redis.call('ZADD', joined, stands + LINE_END_MS, node)
 end
 if not version then redis.call('HSET', meta, 'protocol', protocol) end
+if is_forgotten then redis.call('HSET', fence, 'known', known) end
+if waits then
+  redis.call('HSET', generator, 'until', now + REUNION_MS, 'waited', run_id)
+end
 for _, name in ipairs(dead) do redis.call('ZREM', joined, name) end
 
 -- Nodes that were silent for long, and nodes that were seen under a clock that was ahead. One
@@ -148,11 +169,12 @@ end
 if new_holder ~= node then
   if joins and place == 1 then redis.call('PUBLISH', call_prefix .. holder, '') end
   if resigns then
-    redis.call('HDEL', generator, 'node', 'until', 'run', 'since')
+    redis.call('HDEL', generator, 'node', 'until', 'run', 'since', 'waited')
     redis.call('HSET', generator, 'since', now)
   end
   local next_ms = place and first_beat_ms or beat_ms
-  return {'worker', new_holder, string.format('%.0f', epoch), next_ms, now, place or 0}
+  return {'worker', new_holder, string.format('%.0f', epoch), next_ms, now, place or 0,
+    last_text}
 end
 if takes or epoch <= above then
   epoch = math.max(epoch, above) + 1
@@ -164,4 +186,4 @@ end
 local epoch_text = string.format('%.0f', epoch)
 redis.call('HSET', generator, 'node', node, 'epoch', epoch_text, 'until', now + ttl_ms,
   'run', run_id)
-return {'generator', epoch_text, math.floor(ttl_ms / 3), now, #standbys}
+return {'generator', epoch_text, math.floor(ttl_ms / 3), now, #standbys, last_text}

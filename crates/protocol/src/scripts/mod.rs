@@ -53,6 +53,7 @@ script!(
     "publish",
     ["key_types", "counts", "bell", "ledger"]
 );
+script!(VOID, "void", ["key_types", "counts", "ledger"]);
 script!(PAUSE, "pause", ["clock", "key_types", "counts", "bell"]);
 script!(
     CLAIM,

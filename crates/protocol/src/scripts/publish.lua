@@ -58,9 +58,10 @@ end
 if tonumber(last) <= fleet_last then return {'already', fenced[3]} end
 if tonumber(first) ~= fleet_last + 1 then return {'gap', fenced[3] or '0'} end
 if fenced[4] then return {'paused'} end
-local counters = redis.call('HMGET', stats, 'done', 'failed', 'retried')
+local counters = redis.call('HMGET', stats, 'done', 'failed', 'retried', 'void')
 local open = fleet_last + checked_count(stats, 'retried', counters[3])
   - checked_count(stats, 'done', counters[1]) - checked_count(stats, 'failed', counters[2])
+  - checked_count(stats, 'void', counters[4])
 if open + tonumber(count) > tonumber(max_open) then
   return {'full', string.format('%.0f', open)}
 end

@@ -1,7 +1,8 @@
 -- seal: a new generator raises the fence. From here on no publish of an older one is accepted.
 --
 -- KEYS
---   1 fence  hash: the node and epoch that may publish, the last sequence number, the cursor, born
+--   1 fence  hash: the node and epoch that may publish, the last sequence number, the cursor, born,
+--            known
 --   2 queue  list of ranges
 --   3 idle   zset: idle node -> since when (ms)
 --   4 bell   prefix of the bells
@@ -11,8 +12,11 @@
 --   3 born   a random word: the name of this data if it has none yet
 --   4 presence  prefix of the presence channels
 -- Returns
---   {'sealed', last, cursor}  the fleet's last sequence number, and where its source stands:
---                            the cursor of the pack that ends with that number; '' if it has none
+--   {'sealed', last, cursor, known}
+--                            the fleet's last sequence number, and where its source stands: the
+--                            cursor of the pack that ends with that number; '' if it has none. The
+--                            highest number that a node knows to be given; it is higher than `last`
+--                            if the server forgot messages
 --   {'fenced', node, epoch}   a newer generator, or another of the same epoch, has sealed
 -- Invariants
 --   The fence only rises. Of two nodes with one epoch, one passes. `born` is written once in the
@@ -20,9 +24,10 @@
 local fence, queue, idle, bell = unpack(KEYS)
 local node, epoch, born, presence = unpack(ARGV)
 
-local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'cursor', 'born')
+local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'cursor', 'born', 'known')
 local fenced_node, fenced_epoch = fenced[1] or '', checked_count(fence, 'epoch', fenced[2])
 must_be_count(fence, 'last', fenced[3])
+must_be_count(fence, 'known', fenced[6])
 local waiting = redis.call('LLEN', queue)
 must_be(idle, 'zset')
 if fenced_epoch > tonumber(epoch)
@@ -36,4 +41,4 @@ redis.call('HSET', fence, 'node', node, 'epoch', epoch, 'born', fenced[5] or bor
 redis.call('ZREM', idle, node)
 -- The node slept until now and may have taken a token.
 if waiting > 0 then ring(idle, bell, presence) end
-return {'sealed', fenced[3] or '0', fenced[4] or ''}
+return {'sealed', fenced[3] or '0', fenced[4] or '', fenced[6] or '0'}

@@ -70,6 +70,11 @@ pub(super) async fn send(
     epoch: u64,
     prepared: Prepared,
 ) -> (Prepared, Result<Publish, Error>) {
+    if prepared.is_void {
+        let (first, last) = (prepared.first, prepared.last());
+        let answer = ctx.store.void(epoch, first, last, ctx.config.audit).await;
+        return (prepared, answer);
+    }
     let call = PublishCall {
         epoch,
         first: prepared.first,
@@ -112,7 +117,8 @@ impl Reign<'_> {
             crash::point("after-publish");
             self.announce(&mut prepared);
         }
-        if self.outbox.is_newest(&prepared) {
+        self.ctx.witness.acknowledged(prepared.last());
+        if self.outbox.is_newest(&prepared) && !prepared.is_void {
             self.supply.accepted(&prepared.cursor);
         }
         self.outbox.confirm(prepared);
@@ -121,15 +127,19 @@ impl Reign<'_> {
 
     /// Says that Redis has a pack.
     fn announce(&self, prepared: &mut Prepared) {
-        if prepared.count == 0 {
+        let (first, last) = (prepared.first, prepared.last());
+        if prepared.is_void {
+            self.ctx.emit(Event::Void { first, last });
+        }
+        if prepared.is_void || prepared.count == 0 {
             return;
         }
         self.ctx.meter.has_published(prepared.count);
         self.ctx.wake_lane();
         self.ctx.emit(Event::Published {
             epoch: self.epoch,
-            first: prepared.first,
-            last: prepared.last(),
+            first,
+            last,
             text: prepared.text.take(),
         });
     }
@@ -171,17 +181,14 @@ impl Reign<'_> {
         }
     }
 
-    /// Redis lost writes that it had confirmed: sends them again if they are still here, else the
-    /// source makes them again.
+    /// Redis lost writes that it had confirmed: sends them again if they are still here, else the next
+    /// reign fills their numbers.
     fn close_gap(&mut self, last: u64) -> Option<End> {
-        let (first_lost, last_lost) = self.outbox.close_gap(last)?;
-        // The warning below is more exact than any other of this loss.
-        let _ = self.ctx.witness.notice_loss(last);
-        self.ctx.warn(Warning::MessagesLost {
-            first: first_lost,
-            last: last_lost,
-        });
-        Some(End::Reopen)
+        self.ctx.compare_last(self.outbox.confirmed(), last);
+        match self.outbox.close_gap(last) {
+            true => None,
+            false => Some(End::Reopen),
+        }
     }
 
     /// Another program has moved the fleet's last number: goes on after it.
@@ -201,7 +208,7 @@ mod tests {
 
     /// An outbox after message 4, and its first pack: messages 5 and 6.
     fn sent() -> (Outbox, Prepared) {
-        let mut outbox = Outbox::after(4);
+        let mut outbox = Outbox::fill(4, 0, Vec::new(), false);
         outbox.add(Prepared {
             first: 5,
             count: 2,
@@ -214,6 +221,7 @@ mod tests {
             text: None,
             announced: false,
             maybe_there: false,
+            is_void: false,
         });
         let prepared = outbox.pop().unwrap();
         (outbox, prepared)

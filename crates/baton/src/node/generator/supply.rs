@@ -78,6 +78,11 @@ impl<'a> Supply<'a> {
         }
     }
 
+    /// Whether the source makes the same texts under the same numbers again.
+    pub(super) fn replays(&self) -> bool {
+        self.source.replays()
+    }
+
     /// Opens the source where the fleet stands.
     pub(super) fn open(&mut self, ctx: &Context, next_seq: u64, stored: Vec<u8>) {
         let cursor = own_cursor(&stored, self.source.kind());
@@ -203,6 +208,7 @@ impl<'a> Supply<'a> {
             text: batch.only_text,
             announced: false,
             maybe_there: false,
+            is_void: false,
         };
         self.builder = batch.pack;
         Some(prepared)

@@ -203,6 +203,11 @@ impl Source for Lines {
         self.taken = 0;
     }
 
+    /// A file that is rewritten is refused: its fingerprint differs.
+    fn replays(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> &str {
         "file"
     }

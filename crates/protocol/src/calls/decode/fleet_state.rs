@@ -104,7 +104,7 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
     let [last, generator_paused, workers_paused] = array(call, fence)? else {
         return Err(unexpected(call, fence));
     };
-    let [done, failed, foreign, retried, dropped] = array(call, stats)? else {
+    let [done, failed, foreign, retried, dropped, void] = array(call, stats)? else {
         return Err(unexpected(call, stats));
     };
     let mut census = Census {
@@ -116,6 +116,7 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         delayed: number(call, delayed)?,
         next_due_ms: scores(call, next_due)?.into_values().next(),
         dropped: count("stats dropped", dropped)?,
+        void: count("stats void", void)?,
         errors: number(call, errors)?,
         counted: number(call, length)? <= ranges,
         now_ms: now_ms(time)?,
@@ -144,7 +145,8 @@ pub fn census(ranges: u64, answers: &[Value]) -> Result<Census, Error> {
         false => (census.published + census.retried)
             .saturating_sub(census.done + census.failed)
             .saturating_sub(census.claimed)
-            .saturating_sub(census.delayed),
+            .saturating_sub(census.delayed)
+            .saturating_sub(census.void),
     };
     Ok(census)
 }

@@ -4,6 +4,7 @@
 --   "c slot first last failed digest ..."  committed
 --   "r message ..."                        retried
 --   "d message ..."                        delayed: it did not end with the commit before
+--   "v first last ..."                     void: the server forgot these numbers
 
 -- Appends an entry. `time` is the reply of TIME.
 local function append_entry(ledger, entry, time)
