@@ -10,7 +10,8 @@
 //!
 //! At both levels a number that a living node knew keeps its text for ever.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use baton_log::LogEvent;
@@ -18,6 +19,7 @@ use baton_processes::Told;
 use baton_protocol::{Digest, Entry, Ledger};
 use serde::{Deserialize, Serialize};
 
+use crate::arena::Failover;
 use crate::topology::Level;
 
 /// What is known about the failovers of a run.
@@ -31,6 +33,8 @@ pub struct Evidence<'a> {
     pub told: &'a [Told],
     /// When each node was gone, by its copy.
     pub gone: &'a [Option<Instant>],
+    /// When the servers may have forgotten messages, in order.
+    pub failovers: &'a [Failover],
 }
 
 /// What failovers did to messages that nodes had logged.
@@ -54,6 +58,24 @@ pub struct Losses {
     pub renumbered: u64,
 }
 
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "of {} numbers that nodes logged, {} have no message: {} named by a node, {} known to no \
+             living one; {} void, {} processed again; {} texts compared, {} numbers used again",
+            self.logged,
+            self.gone,
+            self.named,
+            self.unknown,
+            self.void,
+            self.again,
+            self.compared,
+            self.renumbered
+        )
+    }
+}
+
 /// A violation: a number, and words.
 pub type Finding = (u64, String);
 
@@ -68,7 +90,7 @@ pub fn check(evidence: &Evidence<'_>) -> (Losses, Vec<Finding>) {
     };
     check.losses.void = check.end.void;
     check.losses.logged = check.logged.numbers.len() as u64;
-    check.gone();
+    check.missing();
     check.ends();
     check.texts();
     (check.losses, check.findings)
@@ -84,7 +106,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// Checks the numbers that nodes logged and that have no message in the end.
-    fn gone(&mut self) {
+    fn missing(&mut self) {
         for (seq, lines) in &self.logged.numbers {
             if self.end.packs.contains(*seq) {
                 continue;
@@ -95,7 +117,7 @@ impl Check<'_> {
                 self.findings.push((*seq, text));
             } else if self.logged.is_regressed(*seq) {
                 self.losses.named += 1;
-            } else if lines.iter().all(|line| self.is_dead(line)) {
+            } else if lines.iter().all(|line| self.died_meanwhile(line)) {
                 self.losses.unknown += 1;
             } else {
                 let text = format!("#{seq} was acknowledged and is gone, and no node says so");
@@ -118,7 +140,7 @@ impl Check<'_> {
                 let text = format!("#{seq} was confirmed as processed {times} times");
                 self.findings.push((*seq, text));
             }
-            if times > 0 && self.end.packs.contains(*seq) && !self.end.ended.contains_key(seq) {
+            if times > 0 && self.end.packs.contains(*seq) && !self.end.ended.contains(seq) {
                 let text = format!("#{seq} was confirmed as processed and has no end");
                 self.findings.push((*seq, text));
             }
@@ -135,9 +157,9 @@ impl Check<'_> {
             if Digest::of(0, text.as_bytes()) == pack.digest {
                 continue;
             }
-            // Lines from before the pack was published are about the first text.
+            // Lines from before the pack was published are about the first text. A log has whole ms.
             let lines = self.logged.numbers.get(seq).into_iter().flatten();
-            let mut knew = lines.filter(|line| line.at_us < pack.at_us);
+            let mut knew = lines.filter(|line| line.at_us + 1000 <= pack.at_us);
             if self.evidence.level == Level::None && knew.all(|line| self.was_dead(line, pack)) {
                 self.losses.renumbered += 1;
             } else {
@@ -147,19 +169,24 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the node of a line is dead in the end.
-    fn is_dead(&self, line: &Line) -> bool {
-        self.gone_at_us(line).is_some()
+    /// Whether the node of a line died before the fleet had recovered from the failover that forgot it:
+    /// the next one, because each begins with servers that all have the same.
+    fn died_meanwhile(&self, line: &Line) -> bool {
+        let mut failovers = self.evidence.failovers.iter();
+        let next = failovers.find(|of| of.until.is_none_or(|until| line.read <= until));
+        let until = next.and_then(|failover| failover.until);
+        self.gone(line)
+            .is_some_and(|gone| until.is_none_or(|until| gone <= until))
     }
 
     /// Whether the node of a line was dead before a pack was published.
     fn was_dead(&self, line: &Line, pack: &Pack) -> bool {
-        self.gone_at_us(line).is_some_and(|at_us| at_us < pack.at_us)
+        let at_us = |gone: Instant| us(SystemTime::now() - gone.elapsed());
+        self.gone(line).is_some_and(|gone| at_us(gone) < pack.at_us)
     }
 
-    fn gone_at_us(&self, line: &Line) -> Option<u64> {
-        let gone = self.evidence.gone.get(line.copy).copied().flatten()?;
-        Some(us(SystemTime::now() - gone.elapsed()))
+    fn gone(&self, line: &Line) -> Option<Instant> {
+        self.evidence.gone.get(line.copy).copied().flatten()
     }
 }
 
@@ -169,6 +196,8 @@ struct Line {
     copy: usize,
     /// When the node wrote the line, in µs.
     at_us: u64,
+    /// When this process read it.
+    read: Instant,
     processed: bool,
 }
 
@@ -191,6 +220,7 @@ impl<'a> Logged<'a> {
                 logged.numbers.entry(seq).or_default().push(Line {
                     copy: told.copy,
                     at_us: us(told.line.at),
+                    read: told.at,
                     processed,
                 });
             };
@@ -252,8 +282,8 @@ impl Packs {
 #[derive(Debug, Default)]
 struct End {
     packs: Packs,
-    /// How often each number ended.
-    ended: HashMap<u64, u64>,
+    /// The numbers that have ended.
+    ended: HashSet<u64>,
     void: u64,
 }
 
@@ -277,13 +307,13 @@ impl End {
                     end.packs.0.insert(*first, pack);
                 }
                 Entry::Ended { first, last, .. } => {
-                    for seq in *first..=*last {
-                        *end.ended.entry(seq).or_default() += 1;
-                    }
+                    end.ended.extend(*first..=*last);
                 }
                 Entry::Void { first, last, .. } => end.void += last - first + 1,
-                // Each of them has another end.
-                Entry::Retried { .. } | Entry::Delayed { .. } => {}
+                // It has to end once more.
+                Entry::Retried { seq, .. } | Entry::Delayed { seq, .. } => {
+                    end.ended.remove(seq);
+                }
             }
         }
         end

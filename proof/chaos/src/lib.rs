@@ -15,6 +15,7 @@
 pub mod arena;
 pub mod chaos_program;
 pub mod csv_import;
+pub mod failover_check;
 pub mod faults;
 pub mod group;
 pub mod handlers;

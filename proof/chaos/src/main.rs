@@ -324,6 +324,9 @@ fn print(run: &History) {
     if let Some(counted) = verdict.counted {
         println!("  {:10} {counted:>8}", "counted");
     }
+    if let Some(losses) = &verdict.losses {
+        println!("  {losses}");
+    }
     times("takeover of a killed generator", &run.takeovers_ms);
     times("messages of a killed worker back", &run.recoveries_ms);
     if verdict.is_clean() {

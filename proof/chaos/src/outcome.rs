@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Instant;
 
@@ -10,14 +11,15 @@ use baton_processes::Told;
 use baton_protocol::Ledger;
 use serde::Serialize;
 
-use crate::arena::{Arena, Settings};
+use crate::arena::{Arena, Failover, Settings};
+use crate::failover_check;
 use crate::handlers::{Entry, HandlerKind};
 use crate::history::{Fault, History};
 use crate::lives;
 use crate::message_trace::MessageTrace;
 use crate::sources::SourceKind;
 use crate::topology::Topology;
-use crate::verdict::{Evidence, Judgement, Print, judge};
+use crate::verdict::{Evidence, Judgement, Print, forgetful_death, judge};
 
 /// Max findings in words; the others are only counted.
 const NAMED: usize = 20;
@@ -42,9 +44,14 @@ pub fn history(
     });
     let prints: Vec<Print> = prints.collect();
     let drains: Vec<bool> = arena.drained.iter().map(|drain| drain.well).collect();
-    let forgetful_deaths = match arena.settings.always {
-        true => &[][..],
-        false => &arena.server_deaths,
+    let gone: Vec<_> = arena.nodes.iter().map(|node| node.gone).collect();
+    let gone: Vec<_> = gone.iter().map(|gone| gone.map(|(at, _)| at)).collect();
+    let failovers = failover_check::Evidence {
+        level: arena.settings.level,
+        ledger: &ledger,
+        told: &told,
+        gone: &gone,
+        failovers: &arena.failovers,
     };
     let counted = match arena.settings.handler {
         HandlerKind::Pretended => None,
@@ -65,7 +72,11 @@ pub fn history(
         told: &told,
         prints: &prints,
         drains: &drains,
-        forgetful_deaths,
+        forgetful: &forgetful(arena),
+        failovers: match arena.settings.topology {
+            Topology::Single => None,
+            Topology::Sentinel => Some(failovers),
+        },
         counted,
         besides: &besides.collect::<Vec<_>>(),
         stored,
@@ -97,6 +108,18 @@ pub fn history(
         faults,
         ..History::default()
     })
+}
+
+/// When servers may have forgotten what they had acknowledged.
+fn forgetful(arena: &Arena) -> Vec<RangeInclusive<Instant>> {
+    let deaths: &[Instant] = match arena.settings.always {
+        true => &[],
+        false => &arena.server_deaths,
+    };
+    let deaths = deaths.iter().copied().map(forgetful_death);
+    deaths
+        .chain(arena.failovers.iter().map(Failover::time))
+        .collect()
 }
 
 fn durability(settings: &Settings) -> String {

@@ -1,10 +1,14 @@
 //! The failovers of a group of servers.
 
-use std::time::Instant;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use super::{Arena, Servers};
+
+/// Replicas may be this much behind their master, at most.
+const JUST_BEFORE: Duration = Duration::from_secs(1);
 
 /// A time in which a group of servers may forget what its master had acknowledged.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +17,14 @@ pub struct Failover {
     pub from: Instant,
     /// When the group was whole again and the fleet had recovered; `None` if it never did.
     pub until: Option<Instant>,
+}
+
+impl Failover {
+    /// All of it. What the last master acknowledged just before counts, too.
+    pub fn time(&self) -> RangeInclusive<Instant> {
+        let from = self.from.checked_sub(JUST_BEFORE).unwrap_or(self.from);
+        from..=self.until.unwrap_or_else(Instant::now)
+    }
 }
 
 impl Arena {

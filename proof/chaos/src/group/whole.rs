@@ -53,7 +53,12 @@ impl Group {
         for (word, what) in [("REPLICAS", "a replica"), ("SENTINELS", "another Sentinel")] {
             let all: Vec<HashMap<String, String>> = ask(word).query(&mut sentinel)?;
             ensure!(all.len() == EACH - 1, "sees {} × {what}", all.len());
-            all.iter().try_for_each(|seen| check_flags(what, seen))?;
+            for seen in &all {
+                check_flags(what, seen)?;
+                // A Sentinel that has not asked yet would demote a server once more.
+                let role = seen.get("role-reported").map_or("slave", String::as_str);
+                ensure!(role == "slave", "sees {what} as a {role}");
+            }
         }
         Ok(())
     }
