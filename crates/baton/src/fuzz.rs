@@ -17,7 +17,7 @@ use baton_protocol::{
 use crate::observe::snapshot::{About, Snapshot};
 use crate::source::TickCursor;
 use crate::{Batch, Effects, Error, FleetName, Part, Target};
-use baton_protocol::ServerInfo;
+use baton_protocol::{DurabilityLevel, ServerInfo};
 
 /// What the channels of presence of the corpus begin with.
 const PRESENCE: &str = "baton:{hostile}:presence:";
@@ -338,7 +338,11 @@ pub fn info(data: &[u8]) {
     let info = baton_protocol::ServerInfo::parse(&text);
     assert!(info.run_id.len() <= 8 && info.run_id.bytes().all(|byte| byte.is_ascii_hexdigit()));
     assert!(info.version.len() + info.maxmemory_policy.len() <= 2 * text.len() + 16);
-    assert!(info.warnings().len() <= 5);
+    for level in [DurabilityLevel::None, DurabilityLevel::Replicas(1)] {
+        assert!(info.warnings(level).len() <= 5);
+        assert!(info.promise(level).len() <= 200);
+    }
+    assert!(info.replication.len() <= 32);
 }
 
 /// What a node says about itself with every beat.

@@ -8,7 +8,7 @@ use baton_protocol::{Ledger, Part, Paused, Setting, Settle, Store, new_name};
 use crate::failed::{Drain, Failed, FailedCursor, FailedId, FailedPage, Settlement, Take};
 use crate::node::config::check_ttl;
 use crate::observe::snapshot::Snapshot;
-use crate::{Error, FleetName, Target};
+use crate::{Durability, Error, FleetName, Target};
 
 /// A client of a fleet: it reads the fleet's state, pauses it, and settles its failed messages. It is
 /// not a node.
@@ -61,6 +61,22 @@ impl Inspector {
     pub fn over(store: Store) -> Self {
         let present = true;
         Self { store, present }
+    }
+
+    /// Asks for this durability: [`Inspector::confirm`] says whether what this client did from here on has
+    /// it.
+    pub async fn require(self, durability: Durability) -> Self {
+        Self {
+            store: self.store.with_durability(durability).await,
+            ..self
+        }
+    }
+
+    /// Waits until all that Redis acknowledged to this client is as durable as [`Inspector::require`] asks.
+    /// An error if that cannot be said, because replicas are missing, or because a failover came in
+    /// between.
+    pub async fn confirm(&self) -> Result<(), Error> {
+        self.store.confirm_all().await
     }
 
     pub(crate) fn store(&self) -> &Store {

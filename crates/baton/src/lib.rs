@@ -97,7 +97,8 @@ mod source;
 pub mod testing;
 
 pub use baton_protocol::{
-    Effects, EffectsError, Error, FailedMessage, FleetName, Key, Part, Setting, Target, TlsFiles,
+    Durability, Effects, EffectsError, Error, FailedMessage, FleetName, Key, Part, Setting, Target,
+    TlsFiles,
 };
 pub use closure::{blocking, handler};
 pub use inspector::Inspector;
@@ -124,13 +125,14 @@ pub use source::{Outbox, OutboxError};
 pub mod inspect {
     pub use baton_protocol::audit::{Audit, Finding};
     pub use baton_protocol::{
-        ErrorsCommit, Extend, FailedPreview, Paused, ServerInfo, Takeover, TakeoverCause,
+        ErrorsCommit, Extend, FailedPreview, Paused, Replica, ServerInfo, Takeover, TakeoverCause,
     };
 
     pub use crate::failed::{
         Drain, Failed, FailedCursor, FailedId, FailedPage, Settlement, Take, Taken,
     };
     pub use crate::node::meter::{BOUNDS, Counters, Histogram, Meter};
+    pub use crate::observe::durability::DurabilityStatus;
     pub use crate::observe::health::{Health, Limits};
     pub use crate::observe::snapshot::{GeneratorStatus, NodeRole, NodeStatus, Snapshot};
     pub use crate::observe::trend::{Point, Trend};

@@ -2,6 +2,7 @@
 
 mod connection;
 mod cron;
+mod durability;
 mod failed;
 pub(crate) mod handler;
 mod help;
@@ -23,7 +24,8 @@ use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcom
 
 pub(crate) use connection::ConnectionArgs;
 pub(crate) use cron::CronCommand;
-pub(crate) use failed::{ErrorsArgs, FilterArgs, GroupBy, SettleArgs, Since};
+pub(crate) use durability::DurabilityArgs;
+pub(crate) use failed::{ErrorsArgs, FilterArgs, GetErrorsArgs, GroupBy, SettleArgs, Since};
 pub(crate) use http::WebArgs;
 pub(crate) use pause::{DrainArgs, PauseArgs};
 pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
@@ -67,7 +69,7 @@ pub(crate) enum Command {
         aliases = ["get-errors", "geterrors"],
         after_help = help::GET_ERRORS
     )]
-    GetErrors(FormatArgs),
+    GetErrors(GetErrorsArgs),
     /// Print failed messages, all or some, and remove none
     #[command(after_help = help::ERRORS)]
     Errors(ErrorsArgs),

@@ -28,7 +28,7 @@ pub(crate) fn execute(args: &Args) -> anyhow::Result<ExitCode> {
     let connection = &args.connection;
     match &args.command {
         Command::Run(args) => run::run(connection, args),
-        Command::GetErrors(format) => get_errors::run(connection, format),
+        Command::GetErrors(args) => get_errors::run(connection, args),
         Command::Errors(args) => errors::run(connection, args),
         Command::Retry(args) => settle::run(connection, args, settle::Action::Retry),
         Command::Drop(args) => settle::run(connection, args, settle::Action::Drop),

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use baton::inspect::{GeneratorStatus, NodeRole, NodeStatus, ServerInfo, Snapshot};
+use baton::inspect::{GeneratorStatus, NodeRole, NodeStatus, Replica, ServerInfo, Snapshot};
 use baton::{Event, Target};
 use serde_json::Value;
 
@@ -18,6 +18,7 @@ use crate::args::{self, FormatArgs, Refused, run as flags};
 use crate::commands::status as fleet_status;
 use crate::error_line::error_line;
 use crate::{failed_message, json, log, target};
+use baton_protocol::DurabilityLevel;
 use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::text::{Escaped, Excerpt};
 
@@ -155,6 +156,10 @@ pub fn status(data: &[u8]) {
     server.version = text.clone();
     server.maxmemory_policy = format!("allkeys-{text}");
     server.aof = true;
+    server.replicas = 1;
+    let mut replica = Replica::default();
+    (replica.address, replica.state) = (text.clone(), text.clone());
+    server.replication = vec![replica];
     server.appendfsync = Some(text.clone());
     let status = {
         let mut made = Snapshot::default();
@@ -171,12 +176,15 @@ pub fn status(data: &[u8]) {
         made.nodes = vec![node(&text), node("n0de")];
         made.published = u64::MAX;
         made.foreign = 1;
-        made.warnings = server.warnings();
+        made.void = 2;
+        made.durability.level = Some(text.clone());
+        made.durability.promise = text.clone();
+        made.warnings = server.warnings(DurabilityLevel::None);
         made.server = server;
         made
     };
-    let table = fleet_status::table(&status, &text);
-    check_printable(&table, 12);
+    let table = fleet_status::table(&status, &text, false);
+    check_printable(&table, 15);
     // Below the empty line a row for each node: three cells of 64 characters, each of nine
     // at most, beside figures.
     let (_, rows) = table.split_once("\n\n").unwrap_or_default();

@@ -85,6 +85,14 @@ fn events() -> Vec<(LogEvent<'static>, &'static str)> {
             r#"lost","node":"n0de","first":5,"last":6}"#,
         ),
         (
+            LogEvent::Regressed { first: 7, last: 9 },
+            r#"regressed","node":"n0de","first":7,"last":9}"#,
+        ),
+        (
+            LogEvent::Void { first: 8, last: 8 },
+            r#"void","node":"n0de","first":8,"last":8}"#,
+        ),
+        (
             LogEvent::Reclaimed {
                 count: 3,
                 nodes: vec!["k3v9x0a7qm".to_owned(), "b".to_owned()].into(),

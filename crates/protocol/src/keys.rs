@@ -63,8 +63,9 @@ pub struct Keys {
     /// LIST of takeovers of the lease, newest first.
     pub takeovers: String,
     /// HASH: `node` and `epoch` that may publish, `last` sequence number, `cursor` of the
-    /// source, `born`, a random name that this data keeps for ever, and since when an operator
-    /// has paused the fleet: `generator_paused`, `workers_paused`.
+    /// source, `born`, a random name that this data keeps for ever, `known`, the highest number that
+    /// a node knew and this data lacks, and since when an operator has paused the fleet:
+    /// `generator_paused`, `workers_paused`.
     pub fence: String,
     /// LIST of ranges that wait for a worker.
     pub queue: String,
@@ -95,10 +96,12 @@ pub struct Keys {
     /// HASH: `last`, the highest id, and `free`, a hint: no lower id has a record that a drain
     /// could claim.
     pub errors_ids: String,
-    /// HASH of counters: `done`, `failed`, `foreign`, `retried`, `dropped`.
+    /// HASH of counters: `done`, `failed`, `foreign`, `retried`, `dropped`, `void`.
     pub stats: String,
     /// LIST of what was published and what ended; only an audited fleet has it.
     pub ledger: String,
+    /// STRING: written before a `WAIT` for replicas; it expires.
+    pub(crate) confirm: String,
     /// A joining node tries its permissions on this key, and deletes it again.
     pub(crate) preflight: String,
     /// Prefix of a node's presence channel; its name follows. Nothing is published there.
@@ -136,6 +139,7 @@ impl Keys {
             errors_ids: key("errors_ids"),
             stats: key("stats"),
             ledger: key("ledger"),
+            confirm: key("confirm"),
             preflight: key("preflight"),
             presence: key("presence:"),
             calls: key("call:"),

@@ -12,6 +12,7 @@ pub mod audit;
 pub mod bounds;
 mod calls;
 pub mod crash;
+mod durability;
 mod encoding;
 mod error;
 mod keys;
@@ -28,6 +29,7 @@ pub use calls::{
     PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal,
     Settle, Settled, Slot, Store, Wanted, decode, exact,
 };
+pub use durability::Durability;
 pub use encoding::effect_lines::EffectsError;
 pub use encoding::effects::Effects;
 pub use encoding::key::{Key, OwnedKey};
@@ -40,5 +42,5 @@ pub use error::{Error, Setting};
 pub use keys::{FleetName, Keys};
 pub use link::{Backoff, LinkState, LoggedReasons};
 pub use node_name::new_name;
-pub use server_info::ServerInfo;
+pub use server_info::{DurabilityLevel, Replica, ServerInfo};
 pub use target::{Target, TlsFiles, redis_client};

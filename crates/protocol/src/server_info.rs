@@ -1,6 +1,12 @@
 //! What the server says about itself, and which of its settings can lose messages.
 
+mod durability;
+mod replica;
+
 use serde::Serialize;
+
+pub use durability::DurabilityLevel;
+pub use replica::Replica;
 
 /// The facts of `INFO` that matter to a fleet.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -16,6 +22,8 @@ pub struct ServerInfo {
     pub read_only_replica: bool,
     /// Replicas connected to it.
     pub replicas: u64,
+    /// The replicas one by one, if it lists them.
+    pub replication: Vec<Replica>,
     /// Whether the append-only file is on.
     pub aof: bool,
     /// When the append-only file is forced to disk, if the user may read that setting.
@@ -24,6 +32,12 @@ pub struct ServerInfo {
     pub maxmemory_policy: String,
     /// The memory limit in bytes; 0 for none.
     pub maxmemory: u64,
+    /// Whether it is a replica, read-only or not.
+    #[serde(skip)]
+    pub(crate) is_replica: bool,
+    /// Names the history of its writes. A replica that becomes the master has a new one.
+    #[serde(skip)]
+    pub(crate) replication_id: String,
     /// Whether it is still loading its data from disk.
     #[serde(skip)]
     pub(crate) loading: bool,
@@ -41,23 +55,15 @@ pub struct ServerInfo {
 impl ServerInfo {
     /// Reads the answer of `INFO`. What is missing is false, 0 or empty.
     pub fn parse(info: &str) -> Self {
-        let field = |name: &str| {
-            info.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-                .unwrap_or_default()
-                .trim()
-        };
+        let field = |name: &str| field(info, name);
         let version = match field("valkey_version") {
             "" => format!("Redis {}", field("redis_version")),
             version => format!("Valkey {version}"),
         };
-        Self {
+        let mut server = Self {
             version,
             run_id: run_id(field("run_id"), field("master_replid2")),
-            read_only_replica: field("role") == "slave" && field("slave_read_only") != "0",
-            replicas: field("connected_slaves").parse().unwrap_or_default(),
             aof: field("aof_enabled") == "1",
-            appendfsync: None,
             maxmemory_policy: field("maxmemory_policy").to_owned(),
             maxmemory: field("maxmemory").parse().unwrap_or_default(),
             loading: field("loading") == "1",
@@ -65,7 +71,20 @@ impl ServerInfo {
             cannot_persist: field("rdb_last_bgsave_status") == "err"
                 || field("aof_last_write_status") == "err",
             release: release(field("redis_version")),
-        }
+            ..Self::default()
+        };
+        server.update_replication(info);
+        server
+    }
+
+    /// Takes what the answer of `INFO replication` says: it is short, so it may be read often.
+    pub fn update_replication(&mut self, info: &str) {
+        let field = |name: &str| field(info, name);
+        self.is_replica = field("role") == "slave";
+        self.read_only_replica = self.is_replica && field("slave_read_only") != "0";
+        self.replication_id = field("master_replid").to_owned();
+        self.replicas = field("connected_slaves").parse().unwrap_or_default();
+        self.replication = Replica::list(info);
     }
 
     /// Whether the server may delete keys of ours when its memory is full. No key of a fleet
@@ -83,8 +102,9 @@ impl ServerInfo {
         )
     }
 
-    /// The settings with which it can lose messages, and what to do about each.
-    pub fn warnings(&self) -> Vec<String> {
+    /// The settings with which it can lose messages of nodes at this level, and what to do about
+    /// each.
+    pub fn warnings(&self, level: DurabilityLevel) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.evicts() {
             warnings.push(format!(
@@ -119,18 +139,21 @@ impl ServerInfo {
                     .to_owned(),
             );
         }
-        if self.replicas > 0 {
-            warnings.push(format!(
-                "{} replicas follow asynchronously: a failover can lose the last writes",
-                self.replicas
-            ));
-        }
+        warnings.extend(self.failover_warning(level));
         if self.read_only_replica {
             warnings
                 .push("this server is a read-only replica: a fleet cannot run on it".to_owned());
         }
         warnings
     }
+}
+
+/// A field of the answer of `INFO`; empty if it is missing.
+fn field<'a>(info: &'a str, name: &str) -> &'a str {
+    info.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .unwrap_or_default()
+        .trim()
 }
 
 /// Mixes the first digits of a server's `run_id` and of the replication id that it followed before it
@@ -172,7 +195,7 @@ mod tests {
     fn each_dangerous_setting_is_named() {
         let mut server = ServerInfo::parse(INFO);
         server.appendfsync = Some("everysec".to_owned());
-        let warnings = server.warnings().join("\n");
+        let warnings = server.warnings(DurabilityLevel::None).join("\n");
         for word in ["allkeys-lru", "everysec", "2 replicas", "read-only replica"] {
             assert!(warnings.contains(word), "{word} in {warnings}");
         }
@@ -182,7 +205,7 @@ mod tests {
             maxmemory_policy: "noeviction".to_owned(),
             ..ServerInfo::default()
         };
-        assert_eq!(safe.warnings(), Vec::<String>::new());
+        assert_eq!(safe.warnings(DurabilityLevel::None), Vec::<String>::new());
     }
 
     #[test]
@@ -197,11 +220,18 @@ mod tests {
     #[test]
     fn a_server_that_cannot_save_is_a_warning() {
         for line in ["rdb_last_bgsave_status:err", "aof_last_write_status:err"] {
-            let warnings = ServerInfo::parse(line).warnings().join("\n");
+            let warnings = ServerInfo::parse(line)
+                .warnings(DurabilityLevel::None)
+                .join("\n");
             assert!(warnings.contains("MISCONF"), "{warnings}");
         }
         let well = ServerInfo::parse("rdb_last_bgsave_status:ok\r\naof_last_write_status:ok");
-        assert!(!well.warnings().join("\n").contains("MISCONF"));
+        assert!(
+            !well
+                .warnings(DurabilityLevel::None)
+                .join("\n")
+                .contains("MISCONF")
+        );
     }
 
     #[test]

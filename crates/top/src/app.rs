@@ -56,16 +56,34 @@ impl Sort {
 }
 
 /// What an operator should know although the fleet may be well: what is paused, sources that cannot
-/// go on, handlers that cannot work, and settings of the server that can lose messages.
-pub(crate) fn warnings(snapshot: &Snapshot) -> Vec<String> {
+/// go on, handlers that cannot work, writes that are not confirmed, messages that are lost, and what can
+/// lose more.
+pub(crate) fn warnings(snapshot: &Snapshot) -> Vec<Warning> {
+    let later = |words| Warning {
+        words,
+        is_loss: false,
+    };
+    let lost = snapshot.loss().map(|words| Warning {
+        words,
+        is_loss: true,
+    });
     let troubles = snapshot.source_troubles.iter();
-    let others = troubles
+    let troubles = troubles
         .chain(&snapshot.handler_troubles)
-        .chain(&snapshot.warnings);
-    paused(snapshot)
-        .into_iter()
-        .chain(others.cloned())
+        .chain(&snapshot.durability_troubles);
+    let before = paused(snapshot).into_iter().chain(troubles.cloned());
+    before
+        .map(later)
+        .chain(lost)
+        .chain(snapshot.warnings.iter().cloned().map(later))
         .collect()
+}
+
+/// What an operator should know.
+pub(crate) struct Warning {
+    pub(crate) words: String,
+    /// Whether messages are lost, not only in danger.
+    pub(crate) is_loss: bool,
 }
 
 /// What is paused and for how long, in words; none if nothing is.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton::inspect::{FailedPreview, NodeRole, NodeStatus, View};
+use baton::inspect::{FailedPreview, NodeRole, NodeStatus, Snapshot, View};
 use baton_protocol::text::{Escaped, moment};
 
 use crate::app::{App, warnings};
@@ -130,7 +130,7 @@ impl App {
         lines.push(String::new());
         for words in [
             "balanced: published + retried = done + failed + pending + claimed + delayed \
-             (until their next attempts), counted from the data.",
+             (until the next attempt) + void (lost), counted from the data.",
             "A takeover: killed = the generator's process died; silent = it stopped renewing \
              its lease; resigned = it gave it up in good order; raised = the same node went on \
              under a new epoch.",
@@ -175,6 +175,12 @@ impl App {
         }
         if let Some(reason) = &node.handler_trouble {
             lines.push(field("handler", format!("cannot work: {}", escape(reason))));
+        }
+        if let Some(level) = &node.durability {
+            let trouble = node.durability_trouble.as_deref();
+            let trouble = trouble.map(|reason| format!(", not confirmed: {}", escape(reason)));
+            let level = escape(level) + &trouble.unwrap_or_default();
+            lines.push(field("durability", level));
         }
         let quantile = |share| latency(node.latency.quantile(share));
         lines.push(field(
@@ -248,6 +254,26 @@ fn escaped_lines(text: &[u8]) -> Vec<String> {
         .collect()
 }
 
+/// The server, its replicas, and what the nodes wait for.
+fn server(snapshot: &Snapshot) -> Vec<String> {
+    let mut lines = vec![format!("server: {}", escape(&snapshot.server.version))];
+    if let Some(level) = &snapshot.durability.level {
+        let promise = escape(&snapshot.durability.promise);
+        lines.push(format!("durability: {}: {promise}", escape(level)));
+    }
+    lines.extend(snapshot.server.replication.iter().map(|replica| {
+        let state = match (replica.is_online(), replica.lag_s) {
+            (true, Some(lag_s)) => format!(
+                "{} bytes behind when it was last heard, {lag_s} s ago",
+                thousands(replica.behind_bytes)
+            ),
+            _ => format!("does not follow yet ({})", escape(&replica.state)),
+        };
+        format!("replica {}: {state}", escape(&replica.address))
+    }));
+    lines
+}
+
 fn troubles(view: &View) -> Vec<String> {
     let mut lines = Vec::new();
     let troubles = view.trouble.iter().chain(&view.health.troubles);
@@ -268,12 +294,10 @@ fn troubles(view: &View) -> Vec<String> {
         lines.extend(
             warnings
                 .iter()
-                .map(|warning| format!("! {}", escape(warning))),
+                .map(|warning| format!("! {}", escape(&warning.words))),
         );
-        lines.extend([
-            String::new(),
-            format!("server: {}", escape(&snapshot.server.version)),
-        ]);
+        lines.push(String::new());
+        lines.extend(server(snapshot));
     }
     lines
 }

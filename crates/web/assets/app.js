@@ -115,18 +115,22 @@ function play(element, name) {
 
 function renderBooks(snapshot) {
   const { balanced, counted, published, retried, done, pending, claimed, delayed, foreign, dropped } = snapshot;
-  const state = !balanced ? "unbalanced" : counted ? "balanced" : "believed";
+  const lost = snapshot.void;
+  const state = !balanced ? "unbalanced" : lost ? "lost" : counted ? "balanced" : "believed";
   byId("books").dataset.state = state;
   const text = {
     balanced: "every message is in exactly one place",
+    lost: `some are lost; every other message is in one place${counted ? "" : ", by the counters"}`,
     unbalanced: "the two sides differ: messages are missing or counted twice",
     believed: "believed from the counters: too many wait to count them one by one",
   };
   setText(byId("books-text"), text[state]);
   setText(byId("equals"), balanced ? "=" : "≠");
   byId("equals").setAttribute("aria-label", balanced ? "equals" : "does not equal");
-  const numbers = { published, retried, done, "failed-count": snapshot.failed, pending, claimed, delayed };
+  const numbers = { published, retried, done, "failed-count": snapshot.failed, pending, claimed, delayed, void: lost };
   for (const [id, number] of Object.entries(numbers)) setText(byId(id), count(number));
+  byId("void-part").hidden = byId("lost").hidden = lost === 0;
+  setText(byId("lost"), lostWords(lost));
   byId("foreign").hidden = foreign === 0;
   const strangers = "of the queue were no messages of this fleet; they are among the failed";
   byId("dropped").hidden = dropped === 0;
@@ -135,6 +139,12 @@ function renderBooks(snapshot) {
   byId("next-due").hidden = delayed === 0;
   setText(byId("next-due"), delayedWords(snapshot));
   setText(byId("foreign"), `${foreign === 1 ? "1 entry" : `${count(foreign)} entries`} ${strangers}`);
+}
+
+/** What was lost. */
+function lostWords(lost) {
+  const subject = lost === 1 ? "1 message that Redis acknowledged is" : `${count(lost)} messages that Redis acknowledged are`;
+  return `${subject} lost: a failover or restart forgot ${lost === 1 ? "it" : "them"}`;
 }
 
 /** How many messages wait for their next attempts, and when the first is due. */
@@ -156,11 +166,21 @@ function renderPaused({ paused }) {
   setText(byId("paused"), words && `${words[0].toUpperCase()}${words.slice(1)}. To go on: baton resume`);
 }
 
-function renderWarnings({ warnings, handler_troubles, source_troubles, server }) {
+function renderWarnings({ warnings, handler_troubles, source_troubles, durability_troubles, durability, server }) {
   const what = warnings.length ? "what can lose messages" : "nothing in its settings can lose messages";
   setText(byId("server"), `${server.version}: ${what}`);
   renderList(byId("warnings"), warnings);
-  renderList(byId("troubles"), [...source_troubles, ...handler_troubles]);
+  renderList(byId("troubles"), [...source_troubles, ...handler_troubles, ...durability_troubles]);
+  byId("durability").hidden = durability.level === null;
+  setText(byId("durability"), `Durability ${durability.level}: ${durability.promise}`);
+  renderList(byId("replicas"), server.replication.map(replicaWords));
+}
+
+/** How a replica follows. */
+function replicaWords({ address, state, behind_bytes, lag_s }) {
+  const follows = state === "online" && lag_s !== null;
+  const behind = `${count(behind_bytes)} bytes behind when it was last heard, ${lag_s} s ago`;
+  return `replica ${address}: ${follows ? behind : `does not follow yet (${state})`}`;
 }
 
 /** Writes sentences into a list, unless they are there already. */

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::middleware::from_fn;
 use axum::routing::get;
-use baton::inspect::Watch;
+use baton::inspect::{View, Watch};
 
 use crate::http::layers;
 use crate::{OwnNode, monitoring};
@@ -23,9 +23,12 @@ pub(crate) fn router(watch: Watch, own: OwnNode) -> Router {
         monitoring::metrics(&node.watch.view(), Some((&node.own.node, &counters)))
     };
     let healthz = async |State(node): State<Arc<Node>>| monitoring::health(&node.watch.view());
-    let readyz = async |State(node): State<Arc<Node>>| match trouble(&node.own) {
-        Some(trouble) => monitoring::unavailable(&[trouble]),
-        None => monitoring::readiness(&node.watch.view()),
+    let readyz = async |State(node): State<Arc<Node>>| {
+        let view = node.watch.view();
+        match trouble(&node.own).or_else(|| unconfirmed(&node.own, &view)) {
+            Some(trouble) => monitoring::unavailable(&[trouble]),
+            None => monitoring::readiness(&view),
+        }
     };
     Router::new()
         .route("/metrics", get(metrics))
@@ -46,4 +49,14 @@ fn trouble(own: &OwnNode) -> Option<String> {
         let handler = own.meter.handler_trouble();
         handler.map(|trouble| format!("the handler of this node cannot work: {trouble}"))
     })
+}
+
+/// Why writes of this node are not confirmed, as its last beat says.
+fn unconfirmed(own: &OwnNode, view: &View) -> Option<String> {
+    let mut nodes = view.snapshot.as_ref()?.nodes.iter();
+    let node = nodes.find(|node| node.node == own.node)?;
+    let trouble = node.durability_trouble.as_ref()?;
+    Some(format!(
+        "the writes of this node are not confirmed: {trouble}"
+    ))
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use baton::inspect::{
-    Counters, Histogram, NodeRole, NodeStatus, Snapshot, Takeover, TakeoverCause, View,
+    Counters, Histogram, NodeRole, NodeStatus, Replica, Snapshot, Takeover, TakeoverCause, View,
 };
 use baton_protocol::text::Escaped;
 use baton_server::PrivateServer;
@@ -183,6 +183,7 @@ async fn the_metrics_of_a_fleet_at_work_are_what_its_snapshot_says() {
         ("baton_messages_done", "counter", snapshot.done),
         ("baton_messages_failed", "counter", snapshot.failed),
         ("baton_messages_dropped", "counter", 0),
+        ("baton_messages_void", "counter", 0),
         ("baton_foreign_entries", "counter", 0),
         ("baton_messages_pending", "gauge", snapshot.pending),
         ("baton_messages_claimed", "gauge", snapshot.claimed),
@@ -192,6 +193,7 @@ async fn the_metrics_of_a_fleet_at_work_are_what_its_snapshot_says() {
         ("baton_generator_present", "gauge", 1),
         ("baton_generator_epoch", "gauge", snapshot.generator.epoch),
         ("baton_nodes_omitted", "gauge", 0),
+        ("baton_replicas", "gauge", 0),
     ] {
         let family = &families[name];
         assert_eq!(family.kind, kind, "{name}");
@@ -265,6 +267,10 @@ fn hostile(names: &[&str]) -> View {
     snapshot.nodes = nodes;
     snapshot.takeovers = vec![takeover];
     snapshot.next_due_ms = Some(1);
+    let mut replica = Replica::default();
+    replica.address = "\"} 1\nbaton_up 0".to_owned();
+    replica.lag_s = Some(u64::MAX);
+    snapshot.server.replication = vec![replica];
     let mut view = View::default();
     view.fleet = "f".to_owned();
     view.snapshot = Some(Arc::new(snapshot));
@@ -308,6 +314,8 @@ fn hostile_names_read_back_escaped_and_add_no_line() {
     let hosts = names.iter().map(|name| escaped(&format!("host of {name}")));
     assert_eq!(label("baton_node_info", "host"), hosts.collect());
     assert_eq!(families["baton_up"].samples.len(), 1);
+    let replica = BTreeSet::from([escaped("\"} 1\nbaton_up 0")]);
+    assert_eq!(label("baton_replica_lag_seconds", "replica"), replica);
 }
 
 /// The words of a text that could be names of metrics.

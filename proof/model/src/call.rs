@@ -19,6 +19,8 @@ pub enum Call {
         above: u64,
         /// Whether the node may generate.
         candidate: bool,
+        /// The highest number that Redis acknowledged to the node; 0 for none.
+        known: Seq,
     },
     /// A node leaves the fleet.
     Leave {
@@ -52,6 +54,19 @@ pub enum Call {
         cursor: u64,
         /// Max messages that have not ended.
         max_open: u64,
+        /// Whether the fleet is audited.
+        audited: bool,
+    },
+    /// A generator declares that numbers have no message.
+    Void {
+        /// The generator.
+        node: Node,
+        /// Its epoch.
+        epoch: u64,
+        /// The first number.
+        first: Seq,
+        /// The last one.
+        last: Seq,
         /// Whether the fleet is audited.
         audited: bool,
     },
@@ -266,6 +281,8 @@ pub enum Reply {
         now: Ms,
         /// How many first standbys there are.
         standbys: u64,
+        /// The last number.
+        last: Seq,
     },
     /// To a beat: the node does not hold the lease.
     Worker {
@@ -279,6 +296,8 @@ pub enum Reply {
         now: Ms,
         /// 1 and 2 are the first standbys, 0 any later one.
         place: u64,
+        /// The last number.
+        last: Seq,
     },
     /// To a leave.
     Left {
@@ -296,31 +315,33 @@ pub enum Reply {
         last: Seq,
         /// Where the source stands; 0 if no cursor is stored.
         cursor: u64,
+        /// The highest number that a node knew when it was above the last one.
+        known: Seq,
     },
-    /// To a seal or a publish: another generator has sealed.
+    /// To a seal, a publish or a void: another generator has sealed.
     Fenced {
         /// That generator.
         node: Option<Node>,
         /// Its epoch.
         epoch: u64,
     },
-    /// To a publish: written.
+    /// To a publish or a void: written.
     Published,
-    /// To a publish: the fleet has these numbers.
+    /// To a publish or a void: the fleet has these numbers.
     AlreadyPublished {
         /// The last number.
         last: Seq,
     },
     /// An earlier attempt of this very call did it.
     Already,
-    /// To a publish: the pack does not follow the last number.
+    /// To a publish or a void: the first number does not follow the last one.
     Gap {
         /// The last number.
         last: Seq,
     },
     /// To a publish: there is no staged pack.
     Missing,
-    /// To a publish or a claim: an operator has paused the generator, or the workers.
+    /// To a publish, a void or a claim: an operator has paused the generator, or the workers.
     Paused,
     /// To a pause or a resume: what was paused before.
     WasPaused(Paused),
@@ -394,6 +415,8 @@ pub enum Reply {
         retried: u64,
         /// Records that were dropped.
         dropped: u64,
+        /// Numbers without a message.
+        void: u64,
         /// What is paused.
         paused: Paused,
     },

@@ -10,6 +10,7 @@
 mod actions;
 mod before;
 mod checks;
+mod confirmations;
 mod drain;
 mod events;
 mod generator;
@@ -17,10 +18,12 @@ mod held_claim;
 mod history;
 mod lane;
 mod liveness;
+mod opening;
 mod report;
 mod scenario;
 mod source;
 mod transition;
+mod witness;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +39,7 @@ use crate::flaw::Flaw;
 use crate::state::{Ms, Node, Origin, Seq, State, Text};
 use crate::step::step;
 use before::Before;
+use confirmations::{Answered, Confirmed};
 use drain::Drain;
 use events::Events;
 use generator::Generator;
@@ -70,8 +74,20 @@ struct Client {
     drain_number: u64,
     /// How many packs it has numbered to stage them.
     stages: u64,
-    /// Whether its source gave up: it never generates again.
+    /// Whether it never generates: its source gave up, or it only works or drains.
     declines: bool,
+    /// The highest number that it was told to be published or processed.
+    known: Seq,
+    /// The highest number that it has said in a beat to this server.
+    said: Seq,
+    /// The texts of the messages that it was told to be published or processed.
+    told: BTreeMap<Seq, Text>,
+    /// Answers that it does not believe yet.
+    unconfirmed: Vec<Answered>,
+    /// Whether it waits for a replica.
+    is_confirming: bool,
+    /// The number behind the server's last one, if the node had a pack of it and gave up on it.
+    gave_up_on: Option<Seq>,
 }
 
 /// A call on its way to Redis.
@@ -96,15 +112,32 @@ pub struct World {
     history: History,
     /// The text of every key that was ever published, also of those that a failover lost.
     keys: BTreeMap<(Origin, Seq), Text>,
+    /// The messages that a node was told of, if nodes confirm answers.
+    confirmed: BTreeMap<Seq, Confirmed>,
+    /// The highest number that a node had said to this server when the last generator sealed.
+    said_before_seal: Seq,
+    /// The nodes that were connected to this server, a bit per node.
+    connected: u32,
     max_open: u64,
     want: u64,
     calls_die_with_node: bool,
     stages_packs: bool,
+    makes_once: bool,
+    confirms: bool,
+    /// Whether the server may forget: only then it matters what the nodes know.
+    may_forget: bool,
     flaw: Option<Flaw>,
     /// The faults that may still happen.
     faults: Faults,
     /// What the last action brought about.
     events: Events,
+}
+
+fn client(node: Node, scenario: &Scenario) -> Client {
+    Client {
+        declines: node >= scenario.generators,
+        ..Client::default()
+    }
 }
 
 impl World {
@@ -117,15 +150,21 @@ impl World {
                 ..State::default()
             },
             now: 10 * TTL,
-            nodes: vec![Client::default(); nodes.into()],
+            nodes: (0..nodes).map(|node| client(node, scenario)).collect(),
             wire: Vec::new(),
             replica: None,
             history: History::default(),
             keys: BTreeMap::new(),
+            confirmed: BTreeMap::new(),
+            said_before_seal: 0,
+            connected: (1 << nodes) - 1,
             max_open: u64::MAX,
             want: scenario.want,
             calls_die_with_node: scenario.calls_die_with_node,
             stages_packs: scenario.stages_packs,
+            makes_once: scenario.makes_once,
+            confirms: scenario.confirms,
+            may_forget: scenario.faults.failovers > 0,
             flaw: scenario.flaw,
             faults: scenario.faults,
             events: Events::default(),
@@ -169,6 +208,7 @@ impl World {
         let before = Before::of(&self.redis, call, &self.nodes, self.now);
         let failed = self.redis.failed;
         let suspects = self.redis.waiting().next().unwrap_or_default().suspects;
+        let lease = self.redis.lease.clone();
         let reply = step(&mut self.redis, call, self.now, self.flaw);
         // Nothing depends on these; they would only multiply the states.
         self.redis.lease.since = None;
@@ -179,12 +219,17 @@ impl World {
             .witness(&before, call, &reply, &self.redis, texts);
         if reply == Reply::Published {
             self.note_keys(call);
+            self.check_texts(call);
+            self.check_void(call);
         }
+        self.note_said(call, &reply);
+        self.check_absence(call, &lease, &before);
         if matches!(call, Call::Claim { .. }) {
             self.events |= self.event_of_claim(suspects, failed, &reply);
         }
         self.events |= self.event_of(call, &reply);
         self.events |= self.event_of_pause(call, &reply);
+        self.events |= self.event_of_regression(call, &reply, &lease);
         self.events |= before.event_of_attempts(call, &reply);
         reply
     }
@@ -215,6 +260,7 @@ impl World {
         match call {
             Call::Seal { epoch, .. } => self.hear_seal(by, *epoch, reply),
             Call::Publish { .. } => self.hear_publish(by, call, reply),
+            Call::Void { epoch, .. } => self.hear_void(by, *epoch, reply),
             Call::Claim { .. } | Call::Commit { .. } | Call::GiveBack { .. } => {
                 self.hear_lane(by, call, reply);
             }

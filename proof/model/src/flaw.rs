@@ -20,6 +20,26 @@ pub enum Flaw {
     PublishWhilePaused,
     /// `publish` stores the cursor of a paused generator.
     CursorWhilePaused,
+    /// `void` believes every caller.
+    VoidUnfenced,
+    /// `void` accepts any numbers above the last.
+    VoidWithHoles,
+    /// `void` accepts numbers of a paused generator.
+    VoidWhilePaused,
+    /// `void` does not count the numbers.
+    VoidUncounted,
+    /// `void` does not move the last number: a publish gives the numbers again.
+    VoidLeavesLast,
+    /// `publish` counts void numbers as messages that have not ended.
+    VoidTakesRoom,
+    /// `beat` does not note a number that the server forgot.
+    KnownNotKept,
+    /// `seal` does not say which number a node knows.
+    SealForgetsKnown,
+    /// `beat` takes an expired lease at once, also if the server process has changed.
+    NoWaitForHolder,
+    /// `beat` waits for the holder again and again.
+    WaitsForEver,
     /// `claim` hands out messages to paused workers.
     ClaimWhilePaused,
     /// `seal` ends the generator's pause: a restart leaks messages.
@@ -110,15 +130,27 @@ pub enum Flaw {
     OpensUnderOldEpoch,
     /// A generator stages a pack under its first number, which it may give to other texts.
     StageByNumber,
+    /// A generator whose source does not replay gives forgotten numbers to other texts.
+    NumbersGivenAgain,
+    /// A generator that finds lost numbers does not send again what it keeps of them.
+    VoidsKept,
+    /// WAIT answers before the replica has the writes.
+    WaitConfirmsNothing,
+    /// A node takes an answer for confirmed that came after the write that it waits for.
+    ConfirmsTooMuch,
+    /// A node takes an answer for confirmed although the server has changed since.
+    ConfirmsAcrossFailover,
+    /// A server that is promoted again has the name of its earlier time.
+    NameWithoutPromotion,
 }
 
 impl Flaw {
     /// Those that delay a message and break nothing else: the exploration leaves out who sleeps, and
-    /// only the comparison with the scripts shows them.
-    pub const OF_BELLS: [Self; 2] = [Self::EmptyNotIdle, Self::RingTheDead];
+    /// does not ask that every row is published. Only the comparison with the scripts shows them.
+    pub const OF_DELAYS: [Self; 3] = [Self::EmptyNotIdle, Self::RingTheDead, Self::VoidTakesRoom];
 
     /// All others.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 66] = [
         Self::NoFence,
         Self::EpochOnlyFence,
         Self::NumbersWithHoles,
@@ -130,6 +162,15 @@ impl Flaw {
         Self::ClaimWhilePaused,
         Self::SealEndsPause,
         Self::SealForgetsCursor,
+        Self::VoidUnfenced,
+        Self::VoidWithHoles,
+        Self::VoidWhilePaused,
+        Self::VoidUncounted,
+        Self::VoidLeavesLast,
+        Self::KnownNotKept,
+        Self::SealForgetsKnown,
+        Self::NoWaitForHolder,
+        Self::WaitsForEver,
         Self::DeclinerTakesLease,
         Self::DeclinerKeepsLease,
         Self::ClaimLeavesQueue,
@@ -170,5 +211,11 @@ impl Flaw {
         Self::AcceptedGoesBack,
         Self::OpensUnderOldEpoch,
         Self::StageByNumber,
+        Self::NumbersGivenAgain,
+        Self::VoidsKept,
+        Self::WaitConfirmsNothing,
+        Self::ConfirmsTooMuch,
+        Self::ConfirmsAcrossFailover,
+        Self::NameWithoutPromotion,
     ];
 }

@@ -3,6 +3,7 @@
 
 mod delays;
 mod pauses;
+mod regressions;
 
 use crate::explore::{Faults, Scenario};
 use crate::flaw::Flaw;
@@ -88,6 +89,7 @@ fn killers(name: &'static str) -> Scenario {
 pub fn small() -> Vec<(Scenario, usize)> {
     let mut scenarios = of_generators();
     scenarios.extend(of_staging());
+    scenarios.extend(regressions::with_faults());
     scenarios.extend(of_workers());
     scenarios.extend(pauses::with_faults());
     scenarios.extend(of_drains());
@@ -95,6 +97,7 @@ pub fn small() -> Vec<(Scenario, usize)> {
     scenarios.extend(to_the_end());
     scenarios.extend(delays::to_the_end());
     scenarios.extend(pauses::to_the_end());
+    scenarios.extend(regressions::to_the_end());
     scenarios
 }
 
@@ -376,6 +379,15 @@ pub fn with(flaw: Flaw) -> Scenario {
         Flaw::EpochOnlyFence | Flaw::GapRenumbers => "failover",
         Flaw::OpensUnderOldEpoch => "failover, late publishes",
         Flaw::StageByNumber => "staging, failover",
+        Flaw::KnownNotKept | Flaw::SealForgetsKnown | Flaw::VoidUnfenced => "the holder's wait",
+        Flaw::NumbersGivenAgain | Flaw::VoidUncounted | Flaw::VoidLeavesLast => "void",
+        Flaw::VoidsKept | Flaw::VoidTakesRoom | Flaw::VoidWithHoles => "void",
+        Flaw::VoidWhilePaused => "void, lost answers",
+        Flaw::NoWaitForHolder => "the holder's wait",
+        Flaw::WaitsForEver => "restart, to the end",
+        Flaw::WaitConfirmsNothing | Flaw::ConfirmsTooMuch => "confirmed publishes",
+        Flaw::ConfirmsAcrossFailover => "confirmed commits",
+        Flaw::NameWithoutPromotion => "failover and back",
         Flaw::ClaimLeavesQueue | Flaw::CommitKeepsClaim | Flaw::ReclaimLeavesClaim => "work",
         Flaw::CommitForgets | Flaw::CommitUnheard => "work",
         Flaw::EmptyNotIdle | Flaw::RingTheDead => "work",
@@ -470,7 +482,7 @@ pub fn large() -> Vec<Scenario> {
         expiries: 1,
         ..NONE
     };
-    vec![
+    let mut scenarios = vec![
         Scenario {
             rows: 1,
             ..generators("many faults of generators", of_generators)
@@ -493,5 +505,7 @@ pub fn large() -> Vec<Scenario> {
             workers: 1,
             ..generators("all roles, to the end", all_roles)
         }),
-    ]
+    ];
+    scenarios.extend(regressions::large());
+    scenarios
 }

@@ -201,6 +201,8 @@ pub struct Lease {
     pub run_id: RunId,
     /// When its holder got it, or when it became free.
     pub since: Option<Ms>,
+    /// The server's run id at which a beat waited for the holder; 0 if none did.
+    pub waited: RunId,
 }
 
 /// Why the lease got a new epoch.
@@ -248,6 +250,8 @@ pub struct Fence {
     pub cursor: u64,
     /// Whether this data has its name, which the first seal writes.
     pub born: bool,
+    /// The highest number that a node knew when it was above the last one; 0 if none was.
+    pub known: Seq,
     /// What an operator has paused.
     pub paused: Paused,
 }
@@ -290,6 +294,13 @@ pub enum LedgerEntry {
     Retried {
         /// The message.
         seq: Seq,
+    },
+    /// Numbers got no message: the server forgot those that it had.
+    Void {
+        /// The first number.
+        first: Seq,
+        /// The last.
+        last: Seq,
     },
     /// The commit before it did not end this message.
     Delayed {
@@ -352,6 +363,8 @@ pub struct State {
     pub retried: u64,
     /// `stats`: dropped records
     pub dropped: u64,
+    /// `stats`: numbers without a message
+    pub void: u64,
     /// `idle`: since when each node is
     pub idle: BTreeMap<Node, Ms>,
     /// The nodes whose bells have a token, a bit per node. That a token expires is left out:

@@ -12,6 +12,7 @@ mod drain;
 mod queue;
 mod reclaim;
 mod settle;
+mod void;
 
 pub(crate) use claim::{POISON_DEATHS, VERDICT_MS};
 
@@ -32,6 +33,7 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             ttl,
             above,
             candidate,
+            known,
         } => {
             let beat = beat::Beat {
                 node: *node,
@@ -39,6 +41,7 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
                 ttl: *ttl,
                 above: *above,
                 candidate: *candidate,
+                known: *known,
             };
             script.beat(&beat)
         }
@@ -69,6 +72,22 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
                 audited: *audited,
             };
             script.publish(&publish)
+        }
+        Call::Void {
+            node,
+            epoch,
+            first,
+            last,
+            audited,
+        } => {
+            let void = void::Void {
+                node: *node,
+                epoch: *epoch,
+                first: *first,
+                last: *last,
+                audited: *audited,
+            };
+            script.void(&void)
         }
         Call::Claim {
             slot,

@@ -7,7 +7,7 @@ use super::backoff::Backoff;
 use super::config::{Config, GeneratorWorks, Roles};
 use super::rate::Rate;
 use super::{Node, Observe};
-use crate::{Error, Event, FleetName, Handler, Source, Target};
+use crate::{Durability, Error, Event, FleetName, Handler, Source, Target};
 
 /// Settings for a [`Node`]. All copies of one fleet use the same.
 ///
@@ -140,6 +140,13 @@ impl NodeBuilder {
     /// Runs even on a server that deletes keys when its memory is full. Off unless set.
     pub fn allow_eviction(mut self, allow: bool) -> Self {
         self.config.allow_eviction = allow;
+        self
+    }
+
+    /// What must have a message, or its end, before this node reports it and its source hears of it.
+    /// While Redis cannot give it, the node waits and warns. The server's memory unless set.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.config.durability = durability;
         self
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use baton_protocol::Setting;
 use baton_protocol::bounds::{MAX_EXACT, MAX_TTL_MS};
+use baton_protocol::{Durability, Setting};
 
 use crate::node::backoff::Backoff;
 use crate::node::rate::Rate;
@@ -83,6 +83,7 @@ pub(crate) struct Config {
     pub(crate) keep_errors: Option<Duration>,
     pub(crate) audit: bool,
     pub(crate) allow_eviction: bool,
+    pub(crate) durability: Durability,
 }
 
 impl Config {
@@ -105,6 +106,7 @@ impl Config {
             keep_errors: None,
             audit: false,
             allow_eviction: false,
+            durability: Durability::None,
         }
     }
 

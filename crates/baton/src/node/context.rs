@@ -92,6 +92,8 @@ pub(crate) struct Context {
     pub(crate) source_trouble: OnceLock<String>,
     /// Why the source failed last, until it makes messages again.
     pub(crate) source_failure: Mutex<Option<String>>,
+    /// Why nothing is as durable as the settings ask, if that lasts.
+    pub(crate) durability_trouble: Mutex<Option<String>>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) packs: PackCache,
     pub(crate) refused: RefusedMessages,
@@ -119,6 +121,17 @@ impl Context {
     pub(crate) fn source_trouble(&self) -> Option<String> {
         let gave_up = self.source_trouble.get().cloned();
         gave_up.or_else(|| self.source_failure.lock().ok()?.clone())
+    }
+
+    /// Why nothing that Redis acknowledges is as durable as the settings ask, if that lasts.
+    pub(crate) fn durability_trouble(&self) -> Option<String> {
+        self.durability_trouble.lock().ok()?.clone()
+    }
+
+    pub(crate) fn set_durability_trouble(&self, reason: Option<String>) {
+        if let Ok(mut trouble) = self.durability_trouble.lock() {
+            *trouble = reason;
+        }
     }
 
     /// Whether this node may hold the lease.

@@ -74,11 +74,14 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
         ..About::default()
     };
     while !ctx.stopping() {
+        let run_id = ctx.store.run_id();
         let pause = election.beat(ctx, &describe(&mut about, ctx)).await?;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = ctx.beat_now.notified() => {}
             () = ctx.store.wait_called() => {}
+            // The others need to know what this node knows.
+            () = ctx.store.wait_other_run(&run_id) => {}
             () = ctx.stopped() => {}
         }
     }
@@ -94,6 +97,8 @@ fn describe(about: &mut About, ctx: &Context) -> String {
     about.delayed = meter.delayed();
     about.handler_trouble = meter.handler_trouble().as_deref().map(shortened_reason);
     about.source_trouble = ctx.source_trouble().as_deref().map(shortened_reason);
+    about.durability = Some(ctx.config.durability.to_string());
+    about.durability_trouble = ctx.durability_trouble().as_deref().map(shortened_reason);
     about.latency = meter.latency();
     // Serializing strings and numbers cannot fail.
     serde_json::to_string(about).unwrap_or_default()

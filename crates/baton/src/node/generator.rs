@@ -236,7 +236,7 @@ impl<'a> Reign<'a> {
                 return Ok(Some(end));
             }
             // The last generator knows what it published. Any other waits for what the others know.
-            let all_told_at = self.ctx.witness.all_told_at();
+            let all_told_at = self.ctx.witness.all_told_at(self.ctx.config.lease_ttl / 3);
             if let (None, Some(at)) = (&self.kept, all_told_at.filter(|at| *at > Instant::now())) {
                 tokio::time::sleep_until(at.min(self.trusted_until())).await;
                 continue;

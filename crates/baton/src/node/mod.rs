@@ -42,6 +42,7 @@ use crate::node::context::{Context, Role};
 use crate::node::meter::Meter;
 use crate::node::pack_cache::PackCache;
 use crate::node::pause_notes::PauseNotes;
+use crate::node::warning::Warning;
 use crate::node::witness::Witness;
 use crate::node::worker::Lane;
 use crate::node::worker::refused_messages::RefusedMessages;
@@ -51,6 +52,9 @@ use crate::{Error, Event, FleetName, Handler, Source, Target};
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// How often a node reports its rates and the fleet's backlog.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
+/// How long writes may lack durability before the node warns: after a failover, replicas come back one by
+/// one.
+const DURABILITY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Timeout of the last call of a stopping node.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -84,7 +88,7 @@ impl Node<(), ()> {
                 let store =
                     Store::open(&self.target, &self.config.fleet, &self.name, observe).await?;
                 store.preflight(self.config.allow_eviction).await?;
-                Ok::<_, Error>(store)
+                Ok::<_, Error>(store.with_durability(self.config.durability).await)
             };
             match joined.await {
                 Ok(store) => {
@@ -162,6 +166,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             above: AtomicU64::new(0),
             source_trouble: OnceLock::new(),
             source_failure: Mutex::default(),
+            durability_trouble: Mutex::default(),
             meter: node.meter,
             packs: PackCache::default(),
             refused: RefusedMessages::default(),
@@ -236,6 +241,8 @@ fn spawn_parts<S: Source, H: Handler>(ctx: &Arc<Context>, source: S, handler: H)
     services.spawn(async move { claim_keeper::run(&own).await });
     let own = Arc::clone(ctx);
     services.spawn(async move { report_rates(&own).await });
+    let own = Arc::clone(ctx);
+    services.spawn(async move { watch_durability(&own).await });
     Parts {
         lanes,
         duties,
@@ -302,6 +309,34 @@ async fn report_rates(ctx: &Context) -> Result<(), Error> {
             delayed: census.delayed,
             errors: census.errors,
         });
+    }
+}
+
+/// Warns of writes that are not as durable as the settings ask, once until they are again.
+async fn watch_durability(ctx: &Context) -> Result<(), Error> {
+    let Some(mut trouble) = ctx.store.durability_trouble() else {
+        return Ok(());
+    };
+    loop {
+        let is_lasting = async {
+            // The sender lives as long as the store.
+            let _ = trouble.wait_for(Option::is_some).await;
+            let passes = trouble.wait_for(Option::is_none);
+            tokio::time::timeout(DURABILITY_TIMEOUT, passes)
+                .await
+                .is_err()
+        };
+        if !is_lasting.await {
+            continue;
+        }
+        let reason = trouble.borrow().clone().unwrap_or_default();
+        ctx.set_durability_trouble(Some(reason.clone()));
+        ctx.warn(Warning::NotDurable {
+            asked: ctx.config.durability,
+            reason,
+        });
+        let _ = trouble.wait_for(Option::is_none).await;
+        ctx.set_durability_trouble(None);
     }
 }
 

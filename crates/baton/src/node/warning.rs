@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use baton_protocol::Durability;
+
 /// Something is wrong that an operator should know. A node warns once until it passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,6 +64,13 @@ pub enum Warning {
     },
     /// The fleet has no worker: messages wait.
     NoWorker,
+    /// What Redis acknowledges is not as durable as the settings ask: the node waits.
+    NotDurable {
+        /// What the settings ask for.
+        asked: Durability,
+        /// Why Redis cannot give it.
+        reason: String,
+    },
     /// Redis answers and takes no messages.
     CannotPublish {
         /// Why, in Redis's words.
@@ -123,6 +132,10 @@ impl fmt::Display for Warning {
             ),
             Self::NoWorker => f.write_str(
                 "no worker: messages wait; start another copy, or let the generator work alone",
+            ),
+            Self::NotDurable { asked, reason } => write!(
+                f,
+                "nothing counts as written for now: {reason}; the durability is {asked}, so this node waits"
             ),
             Self::CannotPublish { reason } => write!(f, "cannot publish for now: {reason}"),
         }

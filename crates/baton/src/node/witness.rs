@@ -6,7 +6,9 @@
 //! if that is lower, the node says once which messages are gone.
 //!
 //! A node that takes the lease after such a loss may know less than others. So it waits for a moment
-//! before it seals: by then the beats of the others have told Redis what they know.
+//! before it seals: by then the beats of the others have told Redis what they know. All nodes beat as
+//! soon as they find another server process. A process that forgot messages while it ran (`FLUSHALL`) is
+//! noticed only with the next regular beat.
 
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,6 +37,8 @@ struct Memory {
     run_id: String,
     /// When the node found another server process.
     moved: Option<Instant>,
+    /// When the node noticed a loss without another server process.
+    flushed: Option<Instant>,
 }
 
 impl Witness {
@@ -72,10 +76,12 @@ impl Witness {
         memory.run_id = run_id;
     }
 
-    /// When the other nodes have told Redis what they know, after it forgot messages or may have.
-    pub(crate) fn all_told_at(&self) -> Option<Instant> {
+    /// When the other nodes have told Redis what they know, after it forgot messages or may have. A
+    /// generator beats every `beat` at least.
+    pub(crate) fn all_told_at(&self, beat: Duration) -> Option<Instant> {
         let memory = self.memory();
-        let since = memory.noticed.max(memory.moved)?;
+        let flushed = memory.flushed.map(|at| at + beat);
+        let since = flushed.max(memory.moved)?;
         Some(since + Duration::from_millis(REUNION_MS))
     }
 
@@ -93,6 +99,9 @@ impl Witness {
             return None;
         }
         memory.noticed = Some(Instant::now());
+        if memory.moved.is_none_or(|at| at.elapsed() > SAME_LOSS) {
+            memory.flushed = memory.noticed;
+        }
         Some(last + 1..=highest)
     }
 }
@@ -100,6 +109,8 @@ impl Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BEAT: Duration = Duration::from_millis(500);
 
     fn published(last: u64) -> Event {
         Event::Published {
@@ -128,14 +139,20 @@ mod tests {
         let witness = Witness::default();
         for run_id in ["a", "", "a"] {
             witness.beats_at(run_id.to_owned());
-            assert_eq!(witness.all_told_at(), None, "{run_id}");
+            assert_eq!(witness.all_told_at(BEAT), None, "{run_id}");
         }
         witness.beats_at("b".to_owned());
-        let moved = witness.all_told_at().unwrap();
+        let moved = witness.all_told_at(BEAT).unwrap();
         assert!(moved > Instant::now());
         witness.remember(&published(1));
         let _ = witness.compare(1, 0);
-        assert!(witness.all_told_at().unwrap() >= moved);
+        assert_eq!(witness.all_told_at(BEAT), Some(moved), "the same cause");
+
+        let witness = Witness::default();
+        witness.beats_at("a".to_owned());
+        witness.remember(&published(1));
+        let _ = witness.compare(1, 0);
+        assert!(witness.all_told_at(BEAT).unwrap() > Instant::now() + BEAT);
     }
 
     #[test]

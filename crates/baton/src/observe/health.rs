@@ -32,7 +32,7 @@ pub struct Limits {
 
 impl Limits {
     /// Allows `lease_ttl` without an answer from Redis or a renewal of the lease, `claim_ttl` without a
-    /// worker whose handler can work, and three times `claim_ttl` without an end of any waiting
+    /// worker whose handler can work, as long without confirmed writes, and three times `claim_ttl` without an end of any waiting
     /// message.
     pub fn new(lease_ttl: Duration, claim_ttl: Duration) -> Self {
         Self {
@@ -89,6 +89,8 @@ struct SignsOfLife {
     moved_at: Instant,
     /// When a handler could last work, as far as the nodes say, or had not to.
     able_at: Instant,
+    /// When the nodes could last confirm their writes, as far as they say.
+    confirmed_at: Instant,
     pending: u64,
     /// How many living nodes generate no more, because their sources cannot go on.
     gave_up: usize,
@@ -117,6 +119,7 @@ impl HealthMonitor {
         let ended = snapshot.done + snapshot.failed;
         // The first snapshot does not tell how long the fleet has been like this.
         let (mut renewed_at, mut moved_at, mut able_at) = (now, now, now);
+        let mut confirmed_at = now;
         if let Some(last) = &self.signs {
             if lease.is_none() || lease == last.lease {
                 renewed_at = last.renewed_at;
@@ -129,6 +132,9 @@ impl HealthMonitor {
             if no_handler_can_work(snapshot) && may_move && ended == last.ended {
                 able_at = last.able_at;
             }
+            if writes_are_not_confirmed(snapshot) {
+                confirmed_at = last.confirmed_at;
+            }
         }
         self.read_at = now;
         self.signs = Some(SignsOfLife {
@@ -138,6 +144,7 @@ impl HealthMonitor {
             ended,
             moved_at,
             able_at,
+            confirmed_at,
             pending: snapshot.pending,
             gave_up: gave_up(snapshot),
         });
@@ -165,6 +172,7 @@ impl HealthMonitor {
                     nodes => format!("; the sources of {nodes} nodes gave up"),
                 };
                 let unable = "no worker's handler could work";
+                let unconfirmed = "writes were not confirmed";
                 let stalled = format!("{} messages wait and none has ended", signs.pending);
                 let max_unheld = lease_ttl.max(signs.lease_ttl.unwrap_or_default());
                 let max_stalled = claim_ttl.saturating_mul(STALLED_CLAIMS);
@@ -174,6 +182,7 @@ impl HealthMonitor {
                     overdue(signs.renewed_at, until, max_unheld, unheld)
                         .map(|unheld| unheld + &gave_up),
                     overdue(signs.able_at, until, claim_ttl, unable),
+                    overdue(signs.confirmed_at, until, claim_ttl, unconfirmed),
                     overdue(signs.moved_at, until, max_stalled, &stalled),
                 ]
                 .into_iter()
@@ -200,6 +209,18 @@ fn no_handler_can_work(snapshot: &Snapshot) -> bool {
     let cannot_work = |node: &NodeStatus| node.handler_trouble.is_some();
     living().any(cannot_work)
         && living().all(|node| node.role == NodeRole::Generator || cannot_work(node))
+}
+
+/// Whether the generator, or every worker, says that its writes are not confirmed: then no message is
+/// published for good, or none ends for good. One node alone may wait for more replicas than there are.
+fn writes_are_not_confirmed(snapshot: &Snapshot) -> bool {
+    let nodes = |role| {
+        let nodes = snapshot.nodes.iter();
+        nodes.filter(move |node| node.role == role)
+    };
+    let is_unconfirmed = |node: &NodeStatus| node.durability_trouble.is_some();
+    nodes(NodeRole::Generator).any(is_unconfirmed)
+        || nodes(NodeRole::Worker).next().is_some() && nodes(NodeRole::Worker).all(is_unconfirmed)
 }
 
 fn gave_up(snapshot: &Snapshot) -> usize {
@@ -297,6 +318,43 @@ mod tests {
             troubles(LIMITS, &two, 4),
             ["no generator has renewed the lease for 4.0 s; the sources of 2 nodes gave up"]
         );
+    }
+
+    #[test]
+    fn a_fleet_whose_writes_are_not_confirmed_for_long_is_unhealthy() {
+        let node = |role, is_confirmed: bool| NodeStatus {
+            role,
+            durability_trouble: (!is_confirmed).then(|| "1 of 2 replicas".to_owned()),
+            ..NodeStatus::default()
+        };
+        let fleet = |second, generator, workers: [bool; 2]| {
+            let mut nodes = vec![node(NodeRole::Generator, generator)];
+            nodes.extend(workers.map(|worker| node(NodeRole::Worker, worker)));
+            nodes.push(node(NodeRole::Dead, false));
+            let mut fleet = fleet(Some(second), 0, second);
+            fleet.nodes = nodes;
+            (second, fleet)
+        };
+        let lasts = |generator, workers| [0, 3, 6].map(|at| fleet(at, generator, workers));
+        let unhealthy = ["writes were not confirmed for 6.0 s"];
+        assert_eq!(troubles(LIMITS, &lasts(false, [true; 2]), 6), unhealthy);
+        assert_eq!(troubles(LIMITS, &lasts(true, [false; 2]), 6), unhealthy);
+        // The fleet goes on without one worker.
+        let one = lasts(true, [false, true]);
+        assert_eq!(troubles(LIMITS, &one, 6), [""; 0]);
+        // It may last for as long as a claim lives.
+        let short = [0, 3, 5].map(|at| fleet(at, false, [false; 2]));
+        assert_eq!(troubles(LIMITS, &short, 5), [""; 0]);
+    }
+
+    #[test]
+    fn lost_messages_are_history_and_do_not_make_a_fleet_unhealthy() {
+        let snapshots = [0, 3, 6, 9].map(|second| {
+            let mut fleet = fleet(Some(second), 0, second);
+            fleet.void = 12;
+            (second, fleet)
+        });
+        assert_eq!(troubles(LIMITS, &snapshots, 9), [""; 0]);
     }
 
     #[test]

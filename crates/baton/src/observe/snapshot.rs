@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::node::meter::Histogram;
+use crate::observe::durability::DurabilityStatus;
 use crate::{Error, FleetName};
 use baton_protocol::bounds::MAX_TTL_MS;
-use baton_protocol::{Census, FleetState, Roster, Store};
+use baton_protocol::{Census, DurabilityLevel, FleetState, Roster, Store};
 use baton_protocol::{FailedPreview, Paused, ServerInfo, Takeover, TakeoverCause};
 
 /// Max reasons in the list of handlers that cannot work, and max nodes that a reason names.
@@ -22,8 +23,8 @@ const MAX_REASON_CHARS: usize = 200;
 /// How long a snapshot lists a dead node that has claimed nothing.
 const DEAD_LISTED_MS: u64 = 60_000;
 
-/// A fleet at one moment. Redis reads all of it but `server` and `warnings` in one atomic step, so
-/// its numbers fit together.
+/// A fleet at one moment. Redis reads all of it in one atomic step, so its numbers fit together;
+/// only `server`, and what `durability` and `warnings` say of it, is read apart.
 ///
 /// ```no_run
 /// # async fn print(inspector: &baton::Inspector) -> Result<(), baton::Error> {
@@ -57,7 +58,10 @@ pub struct Snapshot {
     pub claimed: u64,
     /// Messages that wait for their next attempt.
     pub delayed: u64,
-    /// When the first of them is due, in ms on Redis's clock.
+    /// Messages that Redis acknowledged and that are lost: a failover or a restart forgot them, and no
+    /// node could send them again. `published` still counts them.
+    pub void: u64,
+    /// When the first delayed message is due, in ms on Redis's clock.
     pub next_due_ms: Option<u64>,
     /// Failed messages in the errors store, those included that a drain or take has claimed.
     pub errors: u64,
@@ -69,7 +73,7 @@ pub struct Snapshot {
     pub dropped: u64,
     /// What an operator has paused.
     pub paused: Paused,
-    /// Whether published + retried = done + failed + pending + claimed + delayed.
+    /// Whether published + retried = done + failed + pending + claimed + delayed + void.
     pub balanced: bool,
     /// Whether `pending` was counted message by message. It comes from counters if the queue is
     /// very long.
@@ -82,16 +86,35 @@ pub struct Snapshot {
     pub newest: Vec<FailedPreview>,
     /// The server's version and settings.
     pub server: ServerInfo,
-    /// Settings of the server that can lose messages, one sentence each.
+    /// What the nodes wait for before they call a write confirmed.
+    pub durability: DurabilityStatus,
+    /// What can lose messages at that durability on this server, one sentence each.
     pub warnings: Vec<String>,
     /// Why handlers of living nodes cannot work, one sentence for each reason.
     pub handler_troubles: Vec<String>,
     /// Why sources of living nodes cannot go on, one sentence for each reason. These nodes generate no
     /// more.
     pub source_troubles: Vec<String>,
+    /// Why writes of living nodes are not confirmed, one sentence for each reason.
+    pub durability_troubles: Vec<String>,
 }
 
 impl Snapshot {
+    /// What was lost, in a sentence; none if nothing was.
+    pub fn loss(&self) -> Option<String> {
+        match self.void {
+            0 => None,
+            1 => Some(
+                "1 message that Redis acknowledged is lost: a failover or restart forgot it"
+                    .to_owned(),
+            ),
+            void => Some(format!(
+                "{void} messages that Redis acknowledged are lost: a failover or restart forgot \
+                 them"
+            )),
+        }
+    }
+
     /// Whether the lease ends so late that the server's clock must have been ahead when it was
     /// written. The scripts treat such a lease as expired.
     pub fn lease_is_ahead(&self) -> bool {
@@ -172,6 +195,11 @@ pub struct NodeStatus {
     pub handler_trouble: Option<String>,
     /// Why its source cannot go on; none if it can, as far as the node knows.
     pub source_trouble: Option<String>,
+    /// What it waits for before it calls a write confirmed: `none`, `fsync`, or `replicas:2` for two
+    /// replicas; none if it does not say.
+    pub durability: Option<String>,
+    /// Why its writes are not confirmed, such as `1 of 2 replicas have the writes`; none if they are.
+    pub durability_trouble: Option<String>,
     /// Messages that it has claimed and not yet ended.
     pub claimed: u64,
     /// The time from publish to commit of all messages that it has processed.
@@ -197,6 +225,10 @@ pub(crate) struct About {
     pub(crate) handler_trouble: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) source_trouble: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) durability: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) durability_trouble: Option<String>,
     pub(crate) latency: Histogram,
 }
 
@@ -216,12 +248,17 @@ impl Snapshot {
             newest,
         } = state;
         let (generator, nodes) = generator_and_nodes(roster, &census);
-        let handler_troubles = troubles(&nodes, "handler", "cannot work", |node| {
+        let handler_troubles = troubles(&nodes, ("handler", "handlers"), "cannot work", |node| {
             node.handler_trouble.as_deref()
         });
-        let source_troubles = troubles(&nodes, "source", "cannot go on", |node| {
+        let source_troubles = troubles(&nodes, ("source", "sources"), "cannot go on", |node| {
             node.source_trouble.as_deref()
         });
+        let durability_troubles =
+            troubles(&nodes, ("writes", "writes"), "are not confirmed", |node| {
+                node.durability_trouble.as_deref()
+            });
+        let (durability, warnings) = DurabilityStatus::of(&nodes, &server);
         let takeovers = with_resigned_holders(takeovers);
         Self {
             fleet: fleet.to_string(),
@@ -234,6 +271,7 @@ impl Snapshot {
             pending: census.pending,
             claimed: census.claimed,
             delayed: census.delayed,
+            void: census.void,
             next_due_ms: census.next_due_ms,
             errors: census.errors,
             foreign: census.foreign,
@@ -244,9 +282,11 @@ impl Snapshot {
             now_ms: census.now_ms,
             takeovers,
             newest,
-            warnings: server.warnings(),
+            durability,
+            warnings,
             handler_troubles,
             source_troubles,
+            durability_troubles,
             server,
         }
     }
@@ -263,10 +303,11 @@ fn with_resigned_holders(mut takeovers: Vec<Takeover>) -> Vec<Takeover> {
     takeovers
 }
 
-/// Why handlers or sources of living nodes are in trouble, in words.
+/// Why a part of living nodes is in trouble, in words. The part is named twice: as that of nodes with
+/// one reason, and in the plural.
 fn troubles(
     nodes: &[NodeStatus],
-    of: &str,
+    (what, whats): (&str, &str),
     trouble: &str,
     reason: impl Fn(&NodeStatus) -> Option<&str>,
 ) -> Vec<String> {
@@ -288,12 +329,12 @@ fn troubles(
                 others => format!(" and {others} more"),
             };
             let named = named.join(", ");
-            format!("the {of} of {named}{others} {trouble}: {reason}")
+            format!("the {what} of {named}{others} {trouble}: {reason}")
         })
         .collect();
     let others: usize = reasons.map(|(_, nodes)| nodes.len()).sum();
     if others > 0 {
-        troubles.push(format!("the {of}s of {others} more nodes {trouble}"));
+        troubles.push(format!("the {whats} of {others} more nodes {trouble}"));
     }
     troubles
 }
@@ -350,6 +391,10 @@ fn generator_and_nodes(roster: Roster, census: &Census) -> (GeneratorStatus, Vec
                 delayed: about.delayed,
                 handler_trouble: about.handler_trouble.as_deref().map(shortened_reason),
                 source_trouble: about.source_trouble.as_deref().map(shortened_reason),
+                durability: about
+                    .durability
+                    .map(|level| DurabilityLevel::parse(&level).to_string()),
+                durability_trouble: about.durability_trouble.as_deref().map(shortened_reason),
                 latency: about.latency,
                 joined_ms: listed.joined_ms,
                 seen_ms: listed.seen_ms,
@@ -418,7 +463,7 @@ mod tests {
             ..NodeStatus::default()
         };
         let handler_troubles = |nodes: &[NodeStatus]| {
-            troubles(nodes, "handler", "cannot work", |node| {
+            troubles(nodes, ("handler", "handlers"), "cannot work", |node| {
                 node.handler_trouble.as_deref()
             })
         };

@@ -14,7 +14,7 @@ use baton_protocol::ServerInfo;
 
 /// The shortest time between two snapshots.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
-/// How often the watch reads the server's settings.
+/// How often the watch reads the server's settings. It reads with each snapshot how replicas follow.
 const SERVER_EVERY: Duration = Duration::from_secs(10);
 /// How long the watch waits for an answer before it reports a trouble.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -225,15 +225,14 @@ impl Watcher {
         };
         let store = inspector.store();
         let state = store.fleet_state().await?;
-        let server = match &self.server {
-            Some((at, server)) if at.elapsed() < SERVER_EVERY => server.clone(),
-            _ => {
-                let server = store.server().await?;
-                self.server = Some((Instant::now(), server.clone()));
-                server
+        let (_, server) = match &mut self.server {
+            Some(read) if read.0.elapsed() < SERVER_EVERY => {
+                store.update_replication(&mut read.1).await?;
+                read
             }
+            server => server.insert((Instant::now(), store.server().await?)),
         };
-        Ok(Snapshot::of(&self.fleet, state, server))
+        Ok(Snapshot::of(&self.fleet, state, server.clone()))
     }
 }
 

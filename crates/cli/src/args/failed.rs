@@ -5,8 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::ValueEnum;
 
-use super::FormatArgs;
 use super::run::{duration, number};
+use super::{DurabilityArgs, FormatArgs};
 
 /// Which failed messages. The conditions combine.
 ///
@@ -64,10 +64,21 @@ pub(crate) enum GroupBy {
     Reason,
 }
 
+/// The flags of `baton getErrors`.
+#[derive(clap::Args)]
+pub(crate) struct GetErrorsArgs {
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) durability: DurabilityArgs,
+}
+
 #[derive(clap::Args)]
 pub(crate) struct SettleArgs {
     #[command(flatten)]
     pub(crate) format: FormatArgs,
+    #[command(flatten)]
+    pub(crate) durability: DurabilityArgs,
     /// Do not ask
     #[arg(long)]
     pub(crate) yes: bool,

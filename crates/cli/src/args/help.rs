@@ -78,6 +78,8 @@ Examples:
       Messages of your own: each line of a file is one, whatever is killed.
   baton run --source ./poll.sh --source-format json --exec ./handle.sh
       The same with cursors: an object a line, such as {\"text\":\"…\",\"cursor\":\"…\"}.
+  baton run --redis redis+sentinel://h1,h2,h3/mymaster --durability replicas:2
+      What the log says has survived any failover, if the master has two replicas.
   BATON_INTERVAL=1s baton run
       The same flag from the environment.
 
@@ -105,8 +107,9 @@ up to 1,000 messages that belong together.
 
 With --log json every line has at, event and node; events are generator (epoch), worker
 (generator), published (epoch, first, last, text), processed (first, last, failed, attempt),
-delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last), reclaimed (count,
-nodes), dropped (count of failed messages), paused and resumed (part), redis (state, reason),
+delayed (seq, attempt, delay_ms, reason), fenced (epoch, by), lost (first, last), regressed (first,
+last: messages that Redis had acknowledged and has forgotten), void (first, last: such numbers whose
+message cannot be had any more), reclaimed (count, nodes), dropped (count of failed messages), paused and resumed (part), redis (state, reason),
 handler_output (seq, text), source_output (text), warning (text), snapshot (role, published_per_s,
 processed_per_s, pending, claimed, delayed, errors) and stopped. Where the output took no more and
 lines were dropped, log_gap (lines) counts them.";
@@ -220,11 +223,15 @@ Examples:
   baton status --json | jq '.nodes[] | {node, role, seen}'
 
 A delayed message waits for its next attempt. With --json, next_due says when the first of them is
-due, handler_trouble of a node why its handler cannot work, and source_trouble why it generates no
-more.
+due, handler_trouble of a node why its handler cannot work, source_trouble why it generates no more,
+and durability_trouble why its writes are not confirmed.
 
-Exit codes: 0 the books balance: published + retried = done + failed + pending + claimed + delayed,
-counted in one step; 1 they do not, or Redis did not answer.";
+A void message is lost: Redis acknowledged it, and a failover or a restart forgot it. The row
+durability says what the nodes wait for before they call a write confirmed, and what that is worth
+on this server; if nodes differ, the weakest counts.
+
+Exit codes: 0 the books balance: published + retried = done + failed + pending + claimed + delayed +
+void, counted in one step; 1 they do not, or Redis did not answer.";
 
 /// Below `baton top --help`.
 pub(crate) const TOP: &str = "\

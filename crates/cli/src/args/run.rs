@@ -7,6 +7,7 @@ use baton::{Backoff, FleetName, Interval, Missed, Node, NodeBuilder, Rate, Roles
 use clap::ValueEnum;
 
 use super::cron::CronArgs;
+use super::durability::DurabilityArgs;
 use super::handler::HandlerArgs;
 use super::http::http_addr;
 use super::source::SourceArgs;
@@ -112,6 +113,8 @@ pub(crate) struct RunArgs {
     /// Serve /metrics, /healthz and /readyz on this address, such as 127.0.0.1:9464 [default: off]
     #[arg(long, value_name = "ADDR", env = "BATON_HTTP", value_parser = http_addr)]
     pub(crate) http: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) durability: DurabilityArgs,
     /// Run even on a server that deletes keys when its memory is full
     #[arg(long, env = "BATON_ALLOW_EVICTION")]
     pub(crate) allow_eviction: bool,
@@ -162,6 +165,7 @@ impl RunArgs {
             .max_errors(self.max_errors)
             .keep_errors(self.keep_errors)
             .allow_eviction(self.allow_eviction)
+            .durability(self.durability.durability)
     }
 
     fn roles(&self) -> Roles {

@@ -16,7 +16,7 @@ use baton_print::errln;
 use baton_protocol::{ErrorsCommit, Extend, crash};
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
-use crate::args::{ConnectionArgs, FormatArgs};
+use crate::args::{ConnectionArgs, FormatArgs, GetErrorsArgs};
 use crate::shutdown::{Cause, Shutdown};
 use crate::stdout::{self, Progress, Stdout};
 use crate::{client, failed_message, runtime, target};
@@ -39,7 +39,7 @@ enum End {
 }
 
 /// Prints all failed messages and removes those that are printed.
-pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(connection: &ConnectionArgs, args: &GetErrorsArgs) -> anyhow::Result<ExitCode> {
     let target = target::for_command(connection)?;
     let stdout = Arc::new(Stdout::new());
     if stdout.is_closed() {
@@ -51,9 +51,10 @@ pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::R
     let shutdown = Shutdown::on_signals()?;
     runtime::block_on(async {
         let inspector = client::inspector(&target, &connection.fleet).await?;
+        let inspector = inspector.require(args.durability.durability).await;
         let mut printer = Printer {
             drain: inspector.drain(CLAIM_TTL).await?,
-            format,
+            format: &args.format,
             stdout,
             shutdown,
             taken: 0,
@@ -62,6 +63,14 @@ pub(crate) fn run(connection: &ConnectionArgs, format: &FormatArgs) -> anyhow::R
         let taken = printer.taken;
         let end = end
             .with_context(|| format!("stopped after {} were printed and removed", count(taken)))?;
+        if taken > 0 {
+            inspector.confirm().await.with_context(|| {
+                format!(
+                    "{} printed and removed, but a failover may bring them back",
+                    count(taken)
+                )
+            })?;
+        }
         report(&inspector, end, taken).await
     })
 }

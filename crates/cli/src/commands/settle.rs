@@ -87,6 +87,7 @@ pub(crate) fn run(
         // Frees what dead drains had claimed.
         store.reclaim().await?;
         let inspector = Inspector::over(store);
+        let inspector = inspector.require(args.durability.durability).await;
         let chosen = tokio::select! {
             chosen = choose(&inspector, args, action) => chosen?,
             cause = shutdown.requested() => {
@@ -115,6 +116,12 @@ pub(crate) fn run(
         let ended = settling.settle(&matches.ids).await;
         settling.report(&args.format)?;
         let code = ended.with_context(|| format!("stopped early, {}", settling.so_far()))?;
+        if settling.has_settled() {
+            inspector
+                .confirm()
+                .await
+                .with_context(|| format!("{}, but a failover may undo it", settling.so_far()))?;
+        }
         report_claimed(held);
         Ok(code)
     })
@@ -197,6 +204,10 @@ impl Settling<'_> {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         })
+    }
+
+    fn has_settled(&self) -> bool {
+        self.outcome.retried + self.outcome.dropped > 0
     }
 
     fn add(&mut self, settlement: &Settlement) {

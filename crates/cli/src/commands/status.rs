@@ -1,5 +1,6 @@
 //! `baton status`: one reading of the fleet, for people or for programs.
 
+mod durability;
 mod table;
 
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &StatusArgs) -> anyhow::Res
     })?;
     let text = match args.format.json {
         true => json_line(&object(&snapshot)?)?,
-        false => table(&snapshot, &target.to_string()).into_bytes(),
+        false => table(&snapshot, &target.to_string(), terminal::has_colours()).into_bytes(),
     };
     stdout::print(&text)?;
     Ok(match snapshot.balanced && !snapshot.lease_is_ahead() {
@@ -83,7 +84,10 @@ fn text_frame(view: &View, place: &str) -> Option<Vec<u8>> {
     let clear = if terminal::has_screen() { CLEAR } else { "" };
     let frame = match (&view.trouble, &view.snapshot) {
         (Some(trouble), _) => format!("no newer reading: {}\n", table::escaped(trouble)),
-        (None, Some(snapshot)) => format!("{clear}{}\n", table(snapshot, place)),
+        (None, Some(snapshot)) => {
+            let table = table(snapshot, place, terminal::has_colours());
+            format!("{clear}{table}\n")
+        }
         (None, None) => return None,
     };
     Some(frame.into_bytes())

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::confirm::Era;
 use super::{Store, decode, digest_arg};
 use crate::bounds::MAX_TTL_MS;
 use crate::encoding::effects::Effects;
@@ -277,10 +278,19 @@ impl Store {
         call: CommitCall<'_>,
     ) -> Result<Commit, Error> {
         let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
-        let (script, loads) = (&scripts::COMMIT, self.loads());
+        let (script, loads, era) = (&scripts::COMMIT, self.loads(), self.era());
         let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
         let answer = self.load_if_missing(script, loads, answer, command).await;
-        decode::commit(&answer.map_err(|error| self.name_slot(error))?)
+        let commit = decode::commit(&answer.map_err(|error| self.name_slot(error))?)?;
+        self.confirm_commit(era, commit).await
+    }
+
+    /// Waits until messages that have ended are so as durably as asked.
+    async fn confirm_commit(&self, era: Option<Era>, commit: Commit) -> Result<Commit, Error> {
+        if matches!(commit, Commit::Done | Commit::Already) {
+            self.confirm(era).await?;
+        }
+        Ok(commit)
     }
 
     /// In a cluster, a script changes keys of one slot only: that of the fleet.
@@ -307,7 +317,7 @@ impl Store {
         let (keys, args) = self.claim_words(next, None);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         let begin = |verb: &str, text: &str| super::command(verb, text, &keys, &args);
-        let (loads, losses) = (self.loads(), self.bell.losses());
+        let (loads, losses, era) = (self.loads(), self.bell.losses(), self.era());
         let [commit, claim] = self
             .link
             .call_both([
@@ -327,6 +337,10 @@ impl Store {
         if let Ok(claim) = &claim {
             self.bell.claimed(next, claim, losses);
         }
+        let commit = match commit {
+            Ok(commit) => self.confirm_commit(era, commit).await,
+            refused => refused,
+        };
         Ok((commit, claim))
     }
 

@@ -457,6 +457,12 @@ pub fn info(answer: &Value) -> Result<ServerInfo, Error> {
     Ok(ServerInfo::parse(&string("INFO", answer)?))
 }
 
+/// Takes the answer to `INFO replication`.
+pub fn replication(server: &mut ServerInfo, answer: &Value) -> Result<(), Error> {
+    server.update_replication(&string("INFO", answer)?);
+    Ok(())
+}
+
 /// Decodes the answer to `CONFIG GET` of one setting.
 pub fn setting(answer: &Value) -> Option<String> {
     match answer {

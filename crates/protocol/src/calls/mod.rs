@@ -6,6 +6,7 @@
 pub(crate) mod answer;
 mod bell;
 mod claim;
+mod confirm;
 mod control;
 pub mod decode;
 mod errors;
@@ -34,13 +35,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::Value;
+use tokio::sync::watch;
 
 use self::bell::Bell;
+use self::confirm::{Confirmer, Era};
 use crate::keys::{FleetName, Keys};
 use crate::link::{Channels, ConnectionKind, Link, LinkState};
 use crate::scripts::{self, Script};
 use crate::server_info::ServerInfo;
-use crate::{Digest, Error, Target, new_name};
+use crate::{Digest, Durability, Error, Target, new_name};
 
 /// The version of keys, scripts and encodings. A node of another version cannot join a fleet.
 pub const PROTOCOL: &str = "1";
@@ -55,6 +58,10 @@ pub struct Store {
     bell: Arc<Bell>,
     loads: Arc<Loads>,
     stages: Arc<AtomicU64>,
+    /// None if an answer counts as it comes.
+    confirmer: Option<Arc<Confirmer>>,
+    /// The era in which the confirmer began.
+    first_era: Option<Era>,
 }
 
 /// Scripts that this process has sent whole. When a server has lost its scripts, thousands of
@@ -94,6 +101,8 @@ impl Store {
             bell: Arc::default(),
             loads: Arc::default(),
             stages: Arc::default(),
+            confirmer: None,
+            first_era: None,
         })
     }
 
@@ -109,7 +118,43 @@ impl Store {
             bell: Arc::default(),
             loads: Arc::default(),
             stages: Arc::default(),
+            confirmer: None,
+            first_era: None,
         })
+    }
+
+    /// From here on, the answer to a publish or a commit says *ok*, *already* or *done* only when what
+    /// it says is so durable.
+    pub async fn with_durability(mut self, level: Durability) -> Self {
+        let key = self.keys.confirm.clone();
+        self.confirmer = Confirmer::start(self.link.clone(), key, level).map(Arc::new);
+        if let Some(confirmer) = &self.confirmer {
+            self.first_era = Some(confirmer.first_era().await);
+        }
+        self
+    }
+
+    /// Waits until all that the server acknowledged since [`Store::with_durability`] is so durable.
+    pub async fn confirm_all(&self) -> Result<(), Error> {
+        self.confirm(self.first_era).await
+    }
+
+    /// Why nothing is as durable as asked; none while it is. None if this store asks for nothing.
+    pub fn durability_trouble(&self) -> Option<watch::Receiver<Option<String>>> {
+        self.confirmer.as_ref().map(|confirmer| confirmer.trouble())
+    }
+
+    /// The era of a call that is sent now, for [`Store::confirm`].
+    fn era(&self) -> Option<Era> {
+        self.confirmer.as_ref().map(|confirmer| confirmer.era())
+    }
+
+    /// Waits until what the server answered to a call of this era is as durable as asked.
+    async fn confirm(&self, era: Option<Era>) -> Result<(), Error> {
+        match (&self.confirmer, era) {
+            (Some(confirmer), Some(era)) => confirmer.confirm(era).await,
+            _ => Ok(()),
+        }
     }
 
     /// The fleet's name.
@@ -142,6 +187,11 @@ impl Store {
     /// connection.
     pub fn run_id(&self) -> String {
         self.link.run_id()
+    }
+
+    /// Waits until there is a connection to another server process than this one.
+    pub async fn wait_other_run(&self, run_id: &str) {
+        self.link.wait_other_run(run_id).await;
     }
 
     /// Makes sure that a fleet can run here: the server takes writes and evicts no keys, the user
@@ -188,6 +238,13 @@ impl Store {
             server.appendfsync = decode::setting(&config);
         }
         Ok(server)
+    }
+
+    /// Reads how the server's replicas follow now.
+    pub async fn update_replication(&self, server: &mut ServerInfo) -> Result<(), Error> {
+        let mut info = redis::cmd("INFO");
+        info.arg("replication");
+        decode::replication(server, &self.link.call(&info).await?)
     }
 
     /// An error that names the key, if a key of ours holds another type.

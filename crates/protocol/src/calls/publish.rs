@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::confirm::Era;
 use super::{Store, decode, digest_arg};
 use crate::bounds::{MAX_CURSOR_BYTES, MAX_PACK_MESSAGES, SMALL_PACK_BYTES, STAGED_TTL_S};
 use crate::{Digest, Error, scripts};
@@ -128,6 +129,20 @@ impl Store {
     /// Publishes one pack, or nothing. A large pack is staged first, with a plain command on the
     /// same connection: its texts do not pass through the script, which would copy them.
     pub async fn publish(&self, call: PublishCall<'_>) -> Result<Publish, Error> {
+        let era = self.era();
+        let answer = self.publish_once(call).await?;
+        self.confirm_published(era, answer).await
+    }
+
+    /// Waits until a pack that Redis has is as durable as asked.
+    async fn confirm_published(&self, era: Option<Era>, answer: Publish) -> Result<Publish, Error> {
+        if matches!(answer, Publish::Ok | Publish::Already { .. }) {
+            self.confirm(era).await?;
+        }
+        Ok(answer)
+    }
+
+    async fn publish_once(&self, call: PublishCall<'_>) -> Result<Publish, Error> {
         let count = call.count;
         if count > MAX_PACK_MESSAGES {
             // The scripts would take its range for a foreign entry.
@@ -168,7 +183,7 @@ impl Store {
         last: u64,
         is_audited: bool,
     ) -> Result<Publish, Error> {
-        let keys = &self.keys;
+        let (keys, era) = (&self.keys, self.era());
         let answer = self
             .eval(
                 &scripts::VOID,
@@ -182,7 +197,8 @@ impl Store {
                 ],
             )
             .await?;
-        decode::publish(scripts::VOID.name, &answer)
+        let answer = decode::publish(scripts::VOID.name, &answer)?;
+        self.confirm_published(era, answer).await
     }
 
     /// A number for the bytes of a pack. A node never gives it to other bytes.

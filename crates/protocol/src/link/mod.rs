@@ -163,7 +163,8 @@ pub(crate) struct Link {
     _listeners: Arc<Option<JoinSet<()>>>,
 }
 
-struct AbortOnDrop(tokio::task::AbortHandle);
+/// Ends a task when its owner goes.
+pub(crate) struct AbortOnDrop(pub(crate) tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
@@ -219,6 +220,11 @@ impl Link {
             .unwrap_or_default()
     }
 
+    /// Whether the link is up, and its connections are those with which the server said this.
+    pub(crate) fn leads_to(&self, server: &Arc<ServerInfo>) -> bool {
+        matches!(&*self.shared.state.borrow(), State::Up(pair) if Arc::ptr_eq(&pair.server, server))
+    }
+
     /// Waits until another node calls this process to beat at once.
     pub(crate) async fn wait_called(&self) {
         self.shared.connector.beat_call.notified().await;
@@ -229,6 +235,13 @@ impl Link {
         // An error would mean that the sender is gone, which `self` keeps alive.
         let is_up = |state: &State| matches!(state, State::Up(_));
         let _ = self.shared.state.subscribe().wait_for(is_up).await;
+    }
+
+    /// Waits until the link is up at another server process than this one.
+    pub(crate) async fn wait_other_run(&self, run_id: &str) {
+        let is_other =
+            |state: &State| matches!(state, State::Up(pair) if pair.server.run_id != run_id);
+        let _ = self.shared.state.subscribe().wait_for(is_other).await;
     }
 
     /// Sends one command over the data connection and waits for its answer.
@@ -348,8 +361,11 @@ impl Link {
         match state {
             State::Up(pair) => {
                 let redis = Connector::blocking(&pair.found.client, max_wait).await?;
-                let ended = Arc::clone(&pair.ended);
-                Ok(BlockingConnection { redis, ended })
+                Ok(BlockingConnection {
+                    redis,
+                    server: Arc::clone(&pair.server),
+                    ended: Arc::clone(&pair.ended),
+                })
             }
             State::Down(why) => Err(Error::Unavailable(format!("not connected: {why}"))),
         }
@@ -359,6 +375,9 @@ impl Link {
 /// A connection for calls that block on the server.
 pub(crate) struct BlockingConnection {
     redis: MultiplexedConnection,
+    /// What the server said when the link's connections were made. This connection is newer: the address
+    /// may have another server by now.
+    pub(crate) server: Arc<ServerInfo>,
     ended: Arc<Ended>,
 }
 

@@ -15,6 +15,7 @@ mod commit;
 mod connections;
 mod conservation;
 mod delayed;
+mod durability;
 mod effects;
 mod errors;
 mod extend;

@@ -13,15 +13,19 @@ use crate::text::{cut, escape, fit, width};
 /// The width of the track, and the distance of its dots.
 const TRACK: usize = 12;
 const APART: usize = 4;
-/// The widest version of a server.
+/// The widest version of a server, and the widest level of durability.
 const MAX_VERSION: usize = 20;
+const MAX_LEVEL: usize = 12;
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let Some(snapshot) = app.snapshot() else {
         return;
     };
     let cells = usize::from(area.width);
-    let version = fit(&snapshot.server.version, MAX_VERSION);
+    let mut version = fit(&snapshot.server.version, MAX_VERSION);
+    if let Some(level) = &snapshot.durability.level {
+        version = format!("{version} · {}", fit(level, MAX_LEVEL));
+    }
     let place = cut(
         &format!("baton · {}", escape(&app.place)),
         cells.saturating_sub(width(&version) + 1),
@@ -109,13 +113,15 @@ fn last_takeover(app: &App) -> (String, Style) {
 }
 
 /// The first trouble, or the first warning, or that the fleet is well. A pause is a warning, and so is a
-/// handler that cannot work: the fleet may go on without it.
+/// handler that cannot work: the fleet may go on without it. Lost messages are a red warning: the fleet is
+/// well and goes on.
 fn health(app: &App, cells: usize) -> Line<'static> {
     let troubles = &app.view.health.troubles;
     let warnings = app.snapshot().map_or(vec![], |snapshot| warnings(snapshot));
     let (sign, first, style) = match (troubles.first(), warnings.first()) {
         (Some(trouble), _) => ("✗", trouble, app.palette.bad()),
-        (None, Some(warning)) => ("!", warning, app.palette.warning()),
+        (None, Some(warning)) if warning.is_loss => ("!", &warning.words, app.palette.bad()),
+        (None, Some(warning)) => ("!", &warning.words, app.palette.warning()),
         (None, None) => return Line::styled("✓ the fleet is well", app.palette.good()),
     };
     let others = troubles.len() + warnings.len() - 1;

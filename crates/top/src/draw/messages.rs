@@ -148,19 +148,26 @@ fn balance(app: &App, snapshot: &Snapshot) -> (String, Style) {
             snapshot.pending,
             snapshot.claimed,
             snapshot.delayed,
+            snapshot.void,
         ];
         let found = thousands(places.into_iter().fold(0, u64::saturating_add));
         let words = format!("✗ NOT BALANCED: {found} of {came} found");
         return (words, app.palette.bad());
     }
-    let retried = match snapshot.retried {
-        0 => String::new(),
-        retried => format!(" ({} retried)", thousands(retried)),
-    };
     let found = if snapshot.counted {
         "found"
     } else {
         "by the counters"
+    };
+    if snapshot.void > 0 {
+        // The window of the fleet's health says why.
+        let lost = thousands(snapshot.void);
+        let words = format!("! {lost} of {came} void (lost), others {found}");
+        return (words, app.palette.bad());
+    }
+    let retried = match snapshot.retried {
+        0 => String::new(),
+        retried => format!(" ({} retried)", thousands(retried)),
     };
     (
         format!("✓ balanced: all {came}{retried} {found}"),

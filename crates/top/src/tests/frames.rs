@@ -160,6 +160,63 @@ fn a_handler_that_cannot_work_is_a_warning() {
     assert_frame("handler_of_node", &mut app, 80, 24);
 }
 
+/// The colour of the first character of the line that begins with these words.
+fn colour_of(buffer: &Buffer, words: &str) -> Color {
+    let lines = lines(buffer);
+    let at = lines.iter().position(|line| line.starts_with(words));
+    buffer[(0, at.unwrap() as u16)].fg
+}
+
+#[test]
+fn lost_messages_are_red_and_the_fleet_is_well() {
+    let mut lost = snapshot();
+    lost.void = 12;
+    lost.published += 12;
+    let mut app = app_of(view(lost.clone()));
+    let buffer = assert_frame("lost", &mut app, 80, 24);
+    assert_eq!(colour_of(&buffer, "! 12 messages"), Color::Red);
+    assert_eq!(colour_of(&buffer, "! 12 of 12,357"), Color::Red);
+    assert!(app.view.health.is_well());
+    press(&mut app, KeyCode::Char('!'));
+    assert_frame("lost_in_full", &mut app, 80, 24);
+    // What goes on now is more urgent than what is lost.
+    lost.durability_troubles = vec!["the writes of n1 are not confirmed: why".to_owned()];
+    let buffer = drawn(&mut app_of(view(lost)), 80, 24);
+    assert_eq!(colour_of(&buffer, "! the writes of n1"), Color::Yellow);
+}
+
+fn replica(address: &str, state: &str, behind_bytes: u64, lag_s: Option<u64>) -> Replica {
+    let mut replica = Replica::default();
+    replica.address = address.to_owned();
+    replica.state = state.to_owned();
+    (replica.behind_bytes, replica.lag_s) = (behind_bytes, lag_s);
+    replica
+}
+
+#[test]
+fn the_durability_is_beside_the_server_and_in_full_in_its_window() {
+    let mut durable = snapshot();
+    durable.durability.level = Some("replicas:2".to_owned());
+    durable.durability.promise = "1 of 2 replicas follow, so nothing is confirmed".to_owned();
+    durable.server.replicas = 2;
+    durable.server.replication = vec![
+        replica("10.0.0.2:6379", "online", 41_200, Some(1)),
+        replica("\u{1b}[31m:6379", "send_bulk\u{1b}[0m", 900_000, None),
+    ];
+    durable.nodes[1].durability = Some("replicas:2".to_owned());
+    let reason = "1 of 2 replicas have the \u{1b}[31mwrites";
+    durable.nodes[1].durability_trouble = Some(reason.to_owned());
+    durable.durability_troubles = vec![format!("the writes of n1 are not confirmed: {reason}")];
+    let mut app = app_of(view(durable));
+    assert_frame("durability", &mut app, 80, 24);
+    press(&mut app, KeyCode::Char('!'));
+    assert_frame("durability_in_full", &mut app, 80, 24);
+    for code in [KeyCode::Esc, KeyCode::Down, KeyCode::Enter] {
+        press(&mut app, code);
+    }
+    assert_frame("durability_of_node", &mut app, 80, 24);
+}
+
 #[test]
 fn a_pause_is_on_the_screen_and_the_fleet_is_well() {
     let mut paused = snapshot();

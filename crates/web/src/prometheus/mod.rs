@@ -2,6 +2,7 @@
 
 mod exposition;
 mod nodes;
+mod replicas;
 
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,7 @@ fn exposition_at(now: Instant, view: &View, own: Option<(&str, &Counters)>) -> S
     );
     if let Some(snapshot) = snapshot {
         messages(&mut out, &fleet, snapshot);
+        replicas::write(&mut out, snapshot);
         generator(&mut out, &fleet, snapshot);
     }
     match own {
@@ -113,6 +115,11 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
             snapshot.dropped,
         ),
         (
+            "baton_messages_void_total",
+            "Messages that Redis acknowledged and that a failover or restart forgot.",
+            snapshot.void,
+        ),
+        (
             "baton_foreign_entries_total",
             "Entries found in the queue that were no messages of this fleet.",
             snapshot.foreign,
@@ -143,13 +150,18 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
         ),
         (
             "baton_books_balanced",
-            "Whether published + retried = done + failed + pending + claimed + delayed.",
+            "Whether published + retried = done + failed + pending + claimed + delayed + void.",
             u64::from(snapshot.balanced),
         ),
         (
             "baton_durability_warnings",
-            "Settings of the server with which messages can be lost.",
+            "What can lose messages: settings of the server and of the nodes.",
             snapshot.warnings.len() as u64,
+        ),
+        (
+            "baton_replicas",
+            "Replicas that are connected to the server.",
+            snapshot.server.replicas,
         ),
     ] {
         out.gauge(name, help, [(fleet, value)]);
@@ -404,6 +416,26 @@ mod tests {
         assert_eq!(values("baton_node_handler_trouble"), ["0", "1", "0"]);
         assert_eq!(values("baton_node_delayed_total"), ["0", "4", "0"]);
         assert!(!text.contains("no such program"), "{text}");
+    }
+
+    #[test]
+    fn a_living_node_whose_writes_are_not_confirmed_says_so() {
+        let mut nodes = ["a", "b", "c"].map(|name| node(name, NodeRole::Worker));
+        for node in &mut nodes[1..] {
+            node.durability_trouble = Some("1 of 2 replicas".to_owned());
+        }
+        nodes[2].role = NodeRole::Dead;
+        let view = view(snapshot(nodes.to_vec()));
+        let text = exposition(&view, None);
+        let name = "baton_node_durability_trouble";
+        assert_eq!(
+            lines(&text, &[name]),
+            [("a", 0), ("b", 1), ("c", 0)]
+                .map(|(node, value)| format!("{name}{{fleet=\"f\",node=\"{node}\"}} {value}"))
+        );
+        assert!(!text.contains("1 of 2"), "{text}");
+        let own = exposition(&view, Some(("b", &Counters::default())));
+        assert_eq!(lines(&own, &[name]), lines(&text, &[name])[1..2]);
     }
 
     #[test]

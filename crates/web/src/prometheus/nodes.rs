@@ -24,6 +24,7 @@ pub(super) struct NodeSamples {
 struct BeatSamples {
     info: String,
     claimed: u64,
+    has_durability_trouble: bool,
     seen_s: f64,
 }
 
@@ -77,6 +78,8 @@ impl BeatSamples {
                 ("version", &node.version),
             ]),
             claimed: node.claimed,
+            has_durability_trouble: node.durability_trouble.is_some()
+                && node.role != NodeRole::Dead,
             seen_s: seconds_since(snapshot, node.seen_ms),
         }
     }
@@ -157,6 +160,11 @@ pub(super) fn write(out: &mut Exposition, nodes: &[NodeSamples]) {
         "baton_node_claimed",
         "Messages in a node's hands.",
         beats().map(|(node, beat)| (&node.labels, beat.claimed)),
+    );
+    out.gauge(
+        "baton_node_durability_trouble",
+        "Whether a node's writes are not confirmed.",
+        beats().map(|(node, beat)| (&node.labels, u8::from(beat.has_durability_trouble))),
     );
     out.gauge(
         "baton_node_last_seen_seconds",

@@ -36,6 +36,12 @@ pub enum Action {
     Generate(Node, u64),
     /// A generator sends a pack again.
     Resend(Node),
+    /// A generator that is paused declares numbers void again.
+    VoidAgain(Node),
+    /// A node writes, and waits until the replica has that.
+    BeginConfirmation(Node),
+    /// The replica has what the node waits for.
+    EndConfirmation(Node),
     /// A generator forgets a pack that was confirmed long ago.
     ForgetConfirmed(Node),
     /// A generator's lease lapses on its own clock.
@@ -74,6 +80,8 @@ pub enum Action {
     JumpClock(Ms),
     /// So much time passes that every living node is connected again.
     WaitLong,
+    /// Time passes until the lease ends.
+    EndLease,
     /// Time passes until the next delayed message is due.
     WaitDue,
     /// The clock is set a day ahead, or back.
@@ -163,6 +171,20 @@ impl World {
         if self.faults.crashes > 0 && (has_claim || !scenario.in_turn) {
             actions.push(Action::Crash(node));
         }
+        if self.redis.is_present(node) {
+            if self.may_confirm(node) {
+                actions.push(Action::BeginConfirmation(node));
+            }
+            if client.is_confirming {
+                actions.push(Action::EndConfirmation(node));
+            }
+            // Of the beats of workers only what they know is explored.
+            let fence = &self.redis.fence;
+            let tells = node >= scenario.generators && client.known > fence.last.max(fence.known);
+            if tells && scenario.makes_once {
+                actions.push(Action::Beat(node, true));
+            }
+        }
         if node < scenario.generators {
             self.generator_actions(scenario, node, actions);
         } else if node < scenario.generators + scenario.workers {
@@ -195,6 +217,9 @@ impl World {
         }
         if *generator != Generator::Standby && self.faults.lease_lapses > 0 {
             actions.push(Action::Lapse(node));
+        }
+        if matches!(generator, Generator::Voiding(voiding) if voiding.waits) {
+            actions.push(Action::VoidAgain(node));
         }
         let Generator::Publishing(publishing) = generator else {
             return;
@@ -286,6 +311,10 @@ impl World {
         {
             actions.push(Action::WaitDue);
         }
+        let lease = &self.redis.lease;
+        if faults.lease_ends > 0 && lease.node.is_some() && lease.until > self.now {
+            actions.push(Action::EndLease);
+        }
         if faults.expiries > 0 && !self.redis.staged.is_empty() {
             actions.push(Action::Expire);
         }
@@ -368,6 +397,7 @@ impl World {
             ttl: TTL,
             above: self.nodes[node as usize].above,
             candidate: !self.nodes[node as usize].declines,
+            known: self.nodes[node as usize].known,
         }
     }
 

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 
 use super::{Client, Events};
 use crate::call::{Call, Reply};
-use crate::state::{Body, Entry, Id, Ms, Note, Range, Seq, Slot, State};
+use crate::state::{Body, Entry, Id, Ms, Node, Note, Range, Seq, Slot, State};
 use crate::step::POISON_DEATHS;
 
 /// What was true before a call, as far as it takes to know what the call did.
 pub(super) struct Before {
     pub(super) last: Seq,
+    /// The generator that may publish, and its epoch.
+    pub(super) fence: (Option<Node>, u64),
     pub(super) last_id: Id,
     pub(super) records: Vec<Seq>,
     /// The ranges that waited, and the dead nodes, if the call is a claim.
     waiting: Vec<Range>,
     dead: u32,
-    /// The claims on messages and the delayed messages, if the call is a reclaim.
-    pub(super) claimed: Vec<(Slot, Range)>,
+    /// The claims on messages with their deadlines and the delayed messages, if the call is a reclaim.
+    pub(super) claimed: Vec<(Slot, Range, Ms)>,
     pub(super) delayed: BTreeMap<Entry, Ms>,
     /// The notes, if the call is a claim or a commit.
     notes: BTreeMap<Seq, Note>,
@@ -47,7 +49,10 @@ impl Before {
             Call::Reclaim { .. } => {
                 let claims = state.claims.iter();
                 let claimed = claims.filter_map(|(slot, claim)| match claim.body {
-                    Body::Messages(range) => Some((*slot, range)),
+                    Body::Messages(range) => {
+                        let deadline = state.deadlines.get(slot).copied();
+                        Some((*slot, range, deadline.unwrap_or(now)))
+                    }
                     Body::Records(_) => None,
                 });
                 (claimed.collect(), state.delayed.clone())
@@ -60,6 +65,7 @@ impl Before {
         };
         Self {
             last: state.fence.last,
+            fence: (state.fence.node, state.fence.epoch),
             last_id: state.last_id,
             records,
             waiting,

@@ -37,9 +37,10 @@ impl Model for Explored {
             Property::always("every step and every answer is true", |_, world: &World| {
                 world.history.violation.is_none()
             }),
-            Property::always("message n is row n of the source", |_, world: &World| {
-                world.is_row_by_row()
-            }),
+            Property::always(
+                "messages are the rows of the source, in order",
+                |_, world: &World| world.is_row_by_row(),
+            ),
             Property::always(
                 "no older generator or opening of its source publishes after a newer one",
                 |_, world: &World| world.fence_held(),
@@ -50,6 +51,10 @@ impl Model for Explored {
             ),
             Property::always("what is held is held by one drain", |_, world: &World| {
                 world.held_by_one()
+            }),
+            Property::always("the books balance", |_, world: &World| world.is_balanced()),
+            Property::always("what a node was told is not lost", |_, world: &World| {
+                world.has_confirmed()
             }),
             Property::always("the counters are true", |_, world: &World| world.counted()),
             Property::always(
@@ -73,7 +78,7 @@ impl Model for Explored {
                 "the cursor belongs to the pack that ends with the last number",
                 |_, world: &World| {
                     let fence = &world.redis.fence;
-                    source::rows_before(fence.cursor) == fence.last
+                    source::rows_before(fence.cursor) + world.redis.void == fence.last
                 },
             ),
         ];
@@ -118,8 +123,33 @@ impl Explored {
             "already",
             ALREADY
         );
-        sometimes!(generates && (loses || scenario.rows > 2), "gap", GAP);
-        sometimes!(generates && loses, "opened again", REOPENED);
+        let finds_gap = loses && scenario.rows > 1 || scenario.rows > 2;
+        sometimes!(generates && finds_gap, "gap", GAP);
+        let forgets = generates && loses && !scenario.confirms;
+        sometimes!(forgets && scenario.rows > 1, "opened again", REOPENED);
+        sometimes!(forgets, "a node knows what the server forgot", KNOWN);
+        sometimes!(
+            forgets && scenario.rows > 1,
+            "a kept pack is sent again",
+            SENT_AGAIN
+        );
+        sometimes!(forgets && scenario.makes_once, "numbers are void", VOIDED);
+        sometimes!(
+            scenario.generators > 1 && loses && faults.lease_ends > 0,
+            "the holder comes back within the wait",
+            HOLDER_BACK
+        );
+        sometimes!(scenario.confirms, "confirmed", CONFIRMED_BEFORE);
+        sometimes!(
+            scenario.confirms,
+            "confirmed after a failover",
+            CONFIRMED_AFTER
+        );
+        sometimes!(
+            scenario.confirms,
+            "a failover prevents a confirmation",
+            UNCONFIRMED
+        );
         sometimes!(
             faults.empty_batches > 0,
             "a cursor is stored alone",
@@ -184,7 +214,7 @@ impl Explored {
 }
 
 impl World {
-    /// Each number up to the last is in exactly one of: queue, claims, delayed, ended.
+    /// Each number up to the last is in exactly one of: queue, claims, delayed, ended, void.
     fn one_place(&self) -> bool {
         let last = self.redis.fence.last;
         let mut places = vec![0u8; last as usize];
@@ -198,16 +228,24 @@ impl World {
         }
         let messages = &self.history.messages;
         messages.len() as Seq == last
-            && places
-                .iter()
-                .zip(messages)
-                .all(|(count, message)| *count + u8::from(message.end.is_some()) == 1)
+            && places.iter().zip(messages).all(|(count, message)| {
+                let ended = message.end.is_some() || message.is_void;
+                *count + u8::from(ended) == 1
+            })
+    }
+
+    /// The sum that every reader of a fleet can check.
+    fn is_balanced(&self) -> bool {
+        let redis = &self.redis;
+        let open: u64 = redis.open().map(|range| range.size()).sum();
+        redis.fence.last + redis.retried == redis.done + redis.failed + open + redis.void
     }
 
     /// No row is lost, and none has two numbers, also after a failover that forgets.
     fn is_row_by_row(&self) -> bool {
-        let rows = self.history.messages.iter().map(|m| source::row_of(m.text));
-        rows.eq(1..=self.history.messages.len() as Seq)
+        let messages = self.history.messages.iter().filter(|m| !m.is_void);
+        let rows = messages.clone().map(|m| source::row_of(m.text));
+        rows.eq(1..=messages.count() as Seq)
     }
 
     fn fence_held(&self) -> bool {
@@ -258,9 +296,12 @@ impl World {
         let done = ends().count() as u64 - failed;
         let messages = self.history.messages.iter();
         let retried: u64 = messages.map(|m| m.past.len() as u64).sum();
+        let void = self.history.messages.iter().filter(|m| m.is_void).count() as u64;
         let counters = (self.redis.done, self.redis.failed, self.redis.retried);
         // Each retry followed a failure of its own.
-        counters == (done, failed + retried, retried) && self.redis.effects == done
+        counters == (done, failed + retried, retried)
+            && self.redis.void == void
+            && self.redis.effects == done
     }
 
     /// The pack of every message that has not ended is there, and has its text.

@@ -9,7 +9,7 @@ use crate::step::POISON_DEATHS;
 
 /// A set of events, each of which some state of a scenario must show.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Events(u32);
+pub(super) struct Events(u64);
 
 impl Events {
     pub(super) const SEALED: Self = Self(1);
@@ -45,6 +45,13 @@ impl Events {
     pub(super) const PAUSED_CLAIM: Self = Self(1 << 29);
     pub(super) const PAUSED_TAKEOVER: Self = Self(1 << 30);
     pub(super) const PAUSED_END: Self = Self(1 << 31);
+    pub(super) const SENT_AGAIN: Self = Self(1 << 32);
+    pub(super) const VOIDED: Self = Self(1 << 33);
+    pub(super) const KNOWN: Self = Self(1 << 34);
+    pub(super) const HOLDER_BACK: Self = Self(1 << 35);
+    pub(super) const CONFIRMED_BEFORE: Self = Self(1 << 36);
+    pub(super) const CONFIRMED_AFTER: Self = Self(1 << 37);
+    pub(super) const UNCONFIRMED: Self = Self(1 << 38);
 
     pub(super) fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0

@@ -1,5 +1,6 @@
 //! A generator as a client of the scripts: crates/baton/src/node/generator.rs, without its clock.
 
+use super::opening::{Opening, Voiding};
 use super::{CallState, Events, World, source};
 use crate::call::{Call, Reply, Staging};
 use crate::flaw::Flaw;
@@ -22,8 +23,22 @@ pub(super) enum Generator {
     Standby,
     /// It holds the lease, and raises the fence. It has opened its source so many times.
     Sealing { epoch: u64, openings: u64 },
+    /// It has raised the fence, and declares numbers void.
+    Voiding(Voiding),
     /// It has raised the fence, and publishes.
     Publishing(Publishing),
+}
+
+impl Generator {
+    /// Its epoch; none if it does not hold the lease.
+    fn epoch(&self) -> Option<u64> {
+        match self {
+            Self::Standby => None,
+            Self::Sealing { epoch, .. } => Some(*epoch),
+            Self::Voiding(voiding) => Some(voiding.opening.epoch),
+            Self::Publishing(publishing) => Some(publishing.epoch),
+        }
+    }
 }
 
 /// A pack that has its numbers.
@@ -165,6 +180,31 @@ impl Publishing {
         self.confirmed.push(prepared);
     }
 
+    /// Begins to publish behind this number.
+    pub(super) fn begin(opening: Opening, last: Seq) -> Self {
+        let Opening {
+            epoch,
+            openings,
+            cursor,
+        } = opening;
+        Self {
+            epoch,
+            openings,
+            next: last + 1,
+            cursor,
+            unsent: Vec::new(),
+            in_flight: Vec::new(),
+            confirmed: Vec::new(),
+            accepted: (last, cursor),
+        }
+    }
+
+    /// Whether it has a pack that begins with this number.
+    fn has_pack(&self, first: Seq) -> bool {
+        let mut packs = self.confirmed.iter().chain(&self.unsent);
+        packs.any(|prepared| prepared.first == first && !prepared.texts.is_empty())
+    }
+
     /// The server's last number is lower than ours. Sends the confirmed packs behind it again. Returns
     /// whether they follow that number; else the source must make again what is lost.
     fn close_gap(&mut self, last: Seq, flaw: Option<Flaw>) -> bool {
@@ -189,11 +229,7 @@ impl World {
     /// The highest epoch that a node has had, or knows it must exceed.
     fn last_epoch(&self, node: Node) -> u64 {
         let client = &self.nodes[node as usize];
-        match &client.generator {
-            Generator::Standby => client.above,
-            Generator::Sealing { epoch, .. } => *epoch,
-            Generator::Publishing(publishing) => publishing.epoch,
-        }
+        client.generator.epoch().unwrap_or(client.above)
     }
 
     /// Whether the answer to a beat tells a node something new.
@@ -231,11 +267,7 @@ impl World {
     /// A generator steps down. Its next lease must have a higher epoch than its own and `fenced`.
     pub(super) fn step_down(&mut self, node: Node, fenced: u64) {
         let node = &mut self.nodes[node as usize];
-        let epoch = match std::mem::take(&mut node.generator) {
-            Generator::Standby => 0,
-            Generator::Sealing { epoch, .. } => epoch,
-            Generator::Publishing(publishing) => publishing.epoch,
-        };
+        let epoch = std::mem::take(&mut node.generator).epoch().unwrap_or(0);
         node.above = node.above.max(epoch).max(fenced);
     }
 
@@ -251,21 +283,21 @@ impl World {
             return self.seal(node, epoch, openings);
         };
         match reply {
-            Reply::Sealed { last, cursor } => {
+            Reply::Sealed {
+                last,
+                cursor,
+                known,
+            } => {
                 self.events |= match last {
                     0 => Events::SEALED,
                     _ => Events::TAKEOVER,
                 };
-                self.nodes[node as usize].generator = Generator::Publishing(Publishing {
+                let opening = Opening {
                     epoch,
                     openings,
-                    next: last + 1,
                     cursor: *cursor,
-                    unsent: Vec::new(),
-                    in_flight: Vec::new(),
-                    confirmed: Vec::new(),
-                    accepted: (*last, *cursor),
-                });
+                };
+                self.open(node, opening, *last, *known);
             }
             Reply::Fenced { epoch, .. } => {
                 self.events |= Events::FENCED;
@@ -363,8 +395,18 @@ impl World {
         }
     }
 
-    /// Draws the conclusions from the answers: in order, and all at once from the first refusal on.
+    /// Draws the conclusions from the answers, and notes what the node was told.
     fn conclude_publishes(&mut self, node: Node) {
+        let mut told = Vec::new();
+        self.conclude_in_order(node, &mut told);
+        for (first, texts) in told {
+            self.note_told(node, first, &texts, None);
+        }
+    }
+
+    /// Draws the conclusions: in order, and all at once from the first refusal on. Adds the packs that
+    /// are accepted to `told`.
+    fn conclude_in_order(&mut self, node: Node, told: &mut Vec<(Seq, Vec<Text>)>) {
         let flaw = self.flaw;
         let client = &mut self.nodes[node as usize];
         let Generator::Publishing(publishing) = &mut client.generator else {
@@ -377,6 +419,7 @@ impl World {
             .is_some_and(|(_, state)| *state == accepted)
         {
             let (prepared, _) = publishing.in_flight.remove(0);
+            told.push((prepared.first, prepared.texts.clone()));
             publishing.confirm(prepared, flaw);
         }
         if publishing.in_flight.is_empty()
@@ -391,6 +434,7 @@ impl World {
         let mut again = Vec::new();
         for (mut prepared, state) in std::mem::take(&mut publishing.in_flight) {
             if state == accepted {
+                told.push((prepared.first, prepared.texts.clone()));
                 publishing.confirm(prepared, flaw);
                 continue;
             }
@@ -409,10 +453,20 @@ impl World {
         again.append(&mut publishing.unsent);
         publishing.unsent = again;
         match trouble {
-            CallState::Answered(Answer::Gap { last }) if publishing.close_gap(last, flaw) => {}
+            CallState::Answered(Answer::Gap { last })
+                if flaw != Some(Flaw::VoidsKept) && publishing.close_gap(last, flaw) =>
+            {
+                self.events |= Events::SENT_AGAIN;
+            }
             CallState::Answered(Answer::Gap { .. } | Answer::Foreign) => {
                 let (epoch, openings) = (publishing.epoch, publishing.openings + 1);
                 self.events |= Events::REOPENED;
+                client.gave_up_on = match trouble {
+                    CallState::Answered(Answer::Gap { last }) => {
+                        Some(last + 1).filter(|first| publishing.has_pack(*first))
+                    }
+                    _ => None,
+                };
                 match flaw {
                     Some(Flaw::OpensUnderOldEpoch) => self.seal(node, epoch, openings),
                     // Under the next epoch, what is still on its way is refused.

@@ -53,10 +53,6 @@ impl HeldClaim {
         }
     }
 
-    pub(super) fn seqs(&self) -> std::ops::RangeInclusive<Seq> {
-        self.range.first..=self.range.last
-    }
-
     /// All but the first message.
     pub(super) fn rest(mut self) -> Self {
         self.range.first += 1;

@@ -28,6 +28,8 @@ pub struct Message {
     pub end: Option<End>,
     /// The claims by which it ended before each of its retries.
     pub past: Vec<Option<(Slot, u64)>>,
+    /// Whether the number has no message.
+    pub is_void: bool,
 }
 
 /// How a message ended.
@@ -78,6 +80,14 @@ pub enum Violation {
     PublishedWhilePaused,
     /// A message left the queue while the workers were paused.
     ClaimedWhilePaused,
+    /// A number got a second text, and a node that the generator had to believe knew the first.
+    TwoTexts,
+    /// A generator of an older fence declared numbers void.
+    VoidUnfenced,
+    /// A generator declared numbers void although it had their messages.
+    VoidedKept,
+    /// A node counted as gone that had not been connected to this server.
+    BelievedAbsence,
 }
 
 /// All messages, and the first violation.
@@ -128,6 +138,9 @@ impl History {
             ) if after.lease.node == Some(*node) => self.note(Violation::HeldByDecliner),
             (Call::Publish { .. }, Reply::Published | Reply::AlreadyPublished { .. }) => {
                 self.witness_publish(before, call, reply);
+            }
+            (Call::Void { .. }, Reply::Published | Reply::AlreadyPublished { .. }) => {
+                self.witness_void(before, call, reply);
             }
             (
                 Call::Commit {
@@ -199,7 +212,9 @@ impl History {
                     *workers = !resume;
                 }
             }
-            Call::Publish { .. } if *generator && *reply == Reply::Published => {
+            Call::Publish { .. } | Call::Void { .. }
+                if *generator && *reply == Reply::Published =>
+            {
                 self.note(Violation::PublishedWhilePaused);
             }
             Call::Claim { .. } if *workers && !before.left_queue(after) => {
@@ -236,6 +251,7 @@ impl History {
                 delayed_by: Vec::new(),
                 end: None,
                 past: Vec::new(),
+                is_void: false,
             }));
         }
         let published = self.messages.iter().skip(*first as usize - 1);
@@ -243,6 +259,44 @@ impl History {
         if !published.eq(texts.iter().copied()) {
             self.note(Violation::FalseSuccess);
         }
+    }
+
+    /// Notes a void that was answered with *ok* or *already*.
+    fn witness_void(&mut self, before: &Before, call: &Call, reply: &Reply) {
+        let Call::Void {
+            node,
+            epoch,
+            first,
+            last,
+            ..
+        } = *call
+        else {
+            return;
+        };
+        if *reply != Reply::Published {
+            if self.messages.len() < last as usize {
+                self.note(Violation::FalseSuccess);
+            }
+            return;
+        }
+        if before.fence != (Some(node), epoch) {
+            self.note(Violation::VoidUnfenced);
+        }
+        if first != before.last + 1 || first != self.messages.len() as u64 + 1 {
+            self.note(Violation::Misnumbered);
+        }
+        self.messages.extend((first..=last).map(|_| Message {
+            text: 0,
+            node,
+            epoch,
+            origin: 0,
+            returns: 0,
+            note: None,
+            delayed_by: Vec::new(),
+            end: None,
+            past: Vec::new(),
+            is_void: true,
+        }));
     }
 
     /// Notes the messages that a claim let fail as poison.
@@ -265,7 +319,7 @@ impl History {
 
     /// Notes which claims a reclaim returned, and whether it woke a delayed message too early.
     fn witness_reclaim(&mut self, before: &Before, after: &State) {
-        for (slot, range) in &before.claimed {
+        for (slot, range, _) in &before.claimed {
             if !after.claims.contains_key(slot) {
                 let first = range.first as usize - 1;
                 let returned = self.messages.iter_mut().skip(first);
@@ -379,7 +433,7 @@ impl History {
         }
     }
 
-    fn ended_by(&self, seq: Seq, by: (Slot, u64)) -> bool {
+    pub(super) fn ended_by(&self, seq: Seq, by: (Slot, u64)) -> bool {
         let message = self.messages.get(seq as usize - 1);
         message.is_some_and(|message| {
             let end = message.end.as_ref().map(|end| end.by);
@@ -408,6 +462,7 @@ impl History {
 
     /// Whether every published message has ended.
     pub fn all_ended(&self) -> bool {
-        self.messages.iter().all(|message| message.end.is_some())
+        let mut messages = self.messages.iter();
+        messages.all(|message| message.is_void || message.end.is_some())
     }
 }

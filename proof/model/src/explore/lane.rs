@@ -211,7 +211,7 @@ impl World {
                 if last == whole.held.range.last && whole.commit == CallState::InFlight =>
             {
                 if let Some(LaneReply::Ended(ended)) = answer {
-                    self.report_end(node, whole.held.seqs(), ended);
+                    self.report_end(node, &whole.held, last, ended);
                 }
                 whole.commit = answer.map_or(CallState::ReplyLost, CallState::Answered);
                 self.lane(node).state = LaneState::CommittingAll(whole);
@@ -223,7 +223,7 @@ impl World {
                 goes_on,
             } if last == held.range.first => match answer {
                 Some(LaneReply::Ended(ended)) => {
-                    self.report_end(node, last..=last, ended);
+                    self.report_end(node, &held, last, ended);
                     match (ended, goes_on) {
                         (true, true) => self.lane(node).state = LaneState::Handling(held.rest()),
                         (true, false) => self.give_back(node, of),
@@ -291,7 +291,7 @@ impl World {
         match whole.commit {
             CallState::Answered(LaneReply::Ended(_)) => {}
             CallState::ReplyLost if takes_silence_for_done => {
-                self.report_end(node, whole.held.seqs(), true);
+                self.report_end(node, &whole.held, whole.held.range.last, true);
             }
             _ => {
                 self.send_commit(node, &whole.held, whole.held.range.last, whole.outcomes);
@@ -311,11 +311,17 @@ impl World {
         }
     }
 
-    /// The lane reports its messages as processed, or its claim as lost.
-    fn report_end(&mut self, node: Node, seqs: std::ops::RangeInclusive<Seq>, ended: bool) {
+    /// The lane reports its messages up to `last` as processed, or its claim as lost.
+    fn report_end(&mut self, node: Node, held: &HeldClaim, last: Seq, ended: bool) {
+        let first = held.range.first;
+        let seqs = first..=last;
         let by = (Self::slot(node), self.lane(node).number);
         match ended {
-            true => self.history.reported_done(seqs, by),
+            true => {
+                self.history.reported_done(seqs.clone(), by);
+                let count = (last - first + 1) as usize;
+                self.note_told(node, first, &held.texts[..count], Some(by));
+            }
             false => self.history.reported_lost(seqs, by),
         }
     }

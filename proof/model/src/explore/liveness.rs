@@ -39,10 +39,16 @@ impl World {
             for node in 0..world.nodes.len() as Node {
                 let dead = world.nodes[node as usize].dead;
                 world.redis.set_present(node, !dead);
+                world.connected |= u32::from(!dead) << node;
                 world.finish_drain(node);
             }
             while !world.wire.is_empty() && world.wire.len() < 100 {
                 world.arrive(0, true);
+            }
+            let confirming = if self.confirms { world.nodes.len() } else { 0 };
+            for node in 0..confirming as Node {
+                world.begin_confirmation(node);
+                world.end_confirmation(node);
             }
             world.reclaim(false);
             if turn % TURNS_PER_TIMEOUT == TURNS_PER_TIMEOUT - 1 {
@@ -88,6 +94,10 @@ impl World {
             return;
         }
         self.beat(node, true);
+        if matches!(self.nodes[node as usize].generator, Generator::Voiding(voiding) if voiding.waits)
+        {
+            self.void_again(node);
+        }
         if let Generator::Publishing(publishing) = &self.nodes[node as usize].generator
             && publishing.has_unsent()
         {

@@ -25,6 +25,11 @@ pub struct Scenario {
     pub given: Vec<u64>,
     /// How many rows the source has. A generator packs one or two of them.
     pub rows: u64,
+    /// Whether the source does not replay: opened again at a cursor, it makes other texts. Then
+    /// workers tell the server what it forgot.
+    pub makes_once: bool,
+    /// Whether nodes believe an answer only when a replica has what it stands for.
+    pub confirms: bool,
     /// Max messages that have not ended.
     pub max_open: u64,
     /// Max messages that a worker claims.
@@ -66,6 +71,8 @@ pub struct Faults {
     pub failovers: u8,
     /// A generator's lease lapses on its own clock, though no node took it.
     pub lease_lapses: u8,
+    /// Time passes until the lease ends.
+    pub lease_ends: u8,
     /// A source fails, and is opened again.
     pub source_failures: u8,
     /// The source of a node gives up: the node never generates again.
@@ -100,6 +107,7 @@ impl Faults {
         restarts: 0,
         failovers: 0,
         lease_lapses: 0,
+        lease_ends: 0,
         source_failures: 0,
         declines: 0,
         empty_batches: 0,

@@ -4,6 +4,7 @@ use super::actions::{Action, Part};
 use super::drain::Drain;
 use super::{Client, Events, World};
 use crate::call::{Call, Sampled, Staging};
+use crate::flaw::Flaw;
 use crate::state::{Node, Pack, RunId};
 use crate::step::VERDICT_MS;
 
@@ -24,6 +25,9 @@ impl World {
             Action::Beat(node, heard) => self.beat(node, heard),
             Action::Generate(node, count) => self.generate(node, count),
             Action::Resend(node) => self.resend(node),
+            Action::VoidAgain(node) => self.void_again(node),
+            Action::BeginConfirmation(node) => self.begin_confirmation(node),
+            Action::EndConfirmation(node) => self.end_confirmation(node),
             Action::ForgetConfirmed(node) => self.forget_confirmed(node),
             Action::Lapse(node) => self.step_down(node, 0),
             Action::Reopen(node) => self.reopen(node),
@@ -45,22 +49,18 @@ impl World {
             Action::Reclaim(any) => self.reclaim(any),
             Action::Crash(node) => self.crash(node),
             Action::Disconnect(node) => self.redis.set_present(node, false),
-            Action::Connect(node) => self.redis.set_present(node, true),
+            Action::Connect(node) => {
+                self.redis.set_present(node, true);
+                self.connected |= 1 << node;
+            }
             Action::JumpClock(by) | Action::JumpDay(by) => self.now += by,
             Action::WaitLong => self.now += VERDICT_MS,
+            Action::EndLease => self.now = self.redis.lease.until,
             Action::WaitDue => self.now = self.next_due().unwrap_or(self.now),
             Action::Pause(part) => self.pause(part, false),
             Action::Resume(part) => self.pause(part, true),
-            Action::Replicate => {
-                self.replica = Some(Box::new((self.redis.clone(), self.history.clone())));
-            }
-            Action::Failover => {
-                if let Some(replica) = self.replica.take() {
-                    let run_id = self.redis.run_id;
-                    (self.redis, self.history) = *replica;
-                    self.new_server(run_id + 1);
-                }
-            }
+            Action::Replicate => self.replicate(),
+            Action::Failover => self.fail_over(),
             Action::Restart => self.new_server(self.redis.run_id + 1),
         }
     }
@@ -73,6 +73,7 @@ impl World {
             Action::LoseReply(_) | Action::Beat(_, false) => &mut faults.lost_replies,
             Action::Duplicate(_) => &mut faults.duplicates,
             Action::Lapse(_) => &mut faults.lease_lapses,
+            Action::EndLease => &mut faults.lease_ends,
             Action::Reopen(_) => &mut faults.source_failures,
             Action::Decline(_) => &mut faults.declines,
             Action::Generate(_, 0) => &mut faults.empty_batches,
@@ -104,7 +105,7 @@ impl World {
     pub(super) fn arrive(&mut self, at: usize, heard: bool) {
         let sent = self.wire.remove(at);
         let reply = self.execute(&sent.call, &sent.texts);
-        self.hear(sent.by, &sent.call, heard.then_some(&reply));
+        self.answer(sent.by, &sent.call, heard.then_some(&reply));
     }
 
     /// The pack of a publish is staged, or refused; the publish itself stays on its way.
@@ -165,8 +166,28 @@ impl World {
         self.execute(&call, &[]);
     }
 
+    /// The replica catches up.
+    pub(super) fn replicate(&mut self) {
+        self.replica = Some(Box::new((self.redis.clone(), self.history.clone())));
+    }
+
+    /// The replica takes over.
+    fn fail_over(&mut self) {
+        if let Some(replica) = self.replica.take() {
+            let run_id = self.redis.run_id;
+            (self.redis, self.history) = *replica;
+            let promoted = match self.flaw {
+                // The two servers have the names 1 and 2.
+                Some(Flaw::NameWithoutPromotion) => 3 - run_id,
+                _ => run_id + 1,
+            };
+            self.new_server(promoted);
+        }
+    }
+
     fn crash(&mut self, node: Node) {
-        if self.calls_die_with_node {
+        // A node that was never connected has not sent anything.
+        if self.calls_die_with_node || self.connected & (1 << node) == 0 {
             self.wire.retain(|sent| sent.by != node);
         }
         self.nodes[node as usize] = Client {
@@ -180,10 +201,14 @@ impl World {
     fn new_server(&mut self, run_id: RunId) {
         self.redis.run_id = run_id;
         self.redis.present = 0;
+        self.connected = 0;
+        self.said_before_seal = 0;
+        self.nodes.iter_mut().for_each(|client| client.said = 0);
         let mut calls = std::mem::take(&mut self.wire);
         calls.dedup();
         for sent in calls {
             self.hear(sent.by, &sent.call, None);
         }
+        self.lose_unconfirmed();
     }
 }

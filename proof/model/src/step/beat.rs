@@ -3,7 +3,7 @@
 use super::{MAX_TTL_MS, Script};
 use crate::call::Reply;
 use crate::flaw::Flaw;
-use crate::state::{How, Ms, Node, RunId, Takeover};
+use crate::state::{How, Lease, Ms, Node, RunId, Seq, Takeover};
 
 /// Standbys that beat often.
 const FIRST_STANDBYS: usize = 2;
@@ -17,6 +17,8 @@ const FORGET_MS: Ms = 600_000;
 const FORGET_AT_ONCE: usize = 8;
 /// Takeovers that are kept.
 const MAX_TAKEOVERS: usize = 100;
+/// How long the holder of an expired lease has to come back to another server process.
+const WAIT_FOR_HOLDER_MS: Ms = 200;
 /// Nodes that never generate join so much later than they do: behind all others.
 const LINE_END_MS: Ms = 100_000_000_000_000;
 
@@ -27,6 +29,7 @@ pub(super) struct Beat {
     pub(super) ttl: Ms,
     pub(super) above: u64,
     pub(super) candidate: bool,
+    pub(super) known: Seq,
 }
 
 impl Script<'_> {
@@ -39,9 +42,10 @@ impl Script<'_> {
         let slow = ttl.min(SLOW_MS).max(self.state.joined.len() as Ms * 2);
         let line = self.head_of_line();
         let gone = self.gone_nodes(node, run_id, &line);
+        let waits = self.waits_for_holder(&lease, node, run_id);
         let is_free = match lease.node {
             Some(holder) if holder == node => false,
-            Some(holder) => self.is_past(lease.until) || gone.contains(&holder),
+            Some(holder) => self.is_past(lease.until) && !waits || gone.contains(&holder),
             None => true,
         };
         let takes = is_free && (call.candidate || self.has(Flaw::DeclinerTakesLease));
@@ -72,12 +76,18 @@ impl Script<'_> {
         for name in dead {
             self.state.joined.remove(&name);
         }
+        self.learn_known(call.known);
+        if waits {
+            let lease = &mut self.state.lease;
+            (lease.until, lease.waited) = (now + WAIT_FOR_HOLDER_MS, run_id);
+        }
         self.forget_seen(|at| at <= now - FORGET_MS);
         self.forget_seen(|at| at >= now + MAX_TTL_MS);
 
         if generator != Some(node) {
             if resigns {
                 self.end_lease();
+                self.state.lease.waited = 0;
             }
             return Reply::Worker {
                 holder: generator,
@@ -85,6 +95,7 @@ impl Script<'_> {
                 next: if place > 0 { FAST_MS } else { slow },
                 now,
                 place: place as u64,
+                last: self.state.fence.last,
             };
         }
         if takes || lease.epoch <= call.above {
@@ -100,6 +111,28 @@ impl Script<'_> {
             next: ttl / 3,
             now,
             standbys: standbys as u64,
+            last: self.state.fence.last,
+        }
+    }
+
+    /// Whether a beat gives the holder of an expired lease time to come back: once per server
+    /// process, if the holder renewed its lease at another one.
+    fn waits_for_holder(&self, lease: &Lease, node: Node, run_id: RunId) -> bool {
+        let is_held = lease.node.is_some_and(|holder| holder != node);
+        let has_waited = lease.waited == run_id && !self.has(Flaw::WaitsForEver);
+        is_held
+            && self.is_past(lease.until)
+            && lease.run_id != run_id
+            && !has_waited
+            && !self.has(Flaw::NoWaitForHolder)
+    }
+
+    /// Notes a number that a node knows, if the server has forgotten it.
+    fn learn_known(&mut self, known: Seq) {
+        let keeps = !self.has(Flaw::KnownNotKept);
+        let fence = &mut self.state.fence;
+        if keeps && known > fence.last.max(fence.known) {
+            fence.known = known;
         }
     }
 

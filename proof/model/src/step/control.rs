@@ -24,6 +24,7 @@ impl Script<'_> {
         *lease = Lease {
             epoch: lease.epoch,
             since: Some(self.now),
+            waited: lease.waited,
             ..Lease::default()
         };
     }
@@ -41,6 +42,7 @@ impl Script<'_> {
         let waits = !self.state.queue.is_empty();
         let same_node = self.state.fence.node == Some(node) || self.has(Flaw::EpochOnlyFence);
         let forgets = self.has(Flaw::SealForgetsCursor);
+        let forgets_known = self.has(Flaw::SealForgetsKnown);
         let ends_pause = self.has(Flaw::SealEndsPause);
         let fence = &mut self.state.fence;
         if fence.epoch > epoch || (fence.epoch == epoch && !same_node) {
@@ -58,6 +60,7 @@ impl Script<'_> {
         let reply = Reply::Sealed {
             last: fence.last,
             cursor: if forgets { 0 } else { fence.cursor },
+            known: if forgets_known { 0 } else { fence.known },
         };
         self.state.idle.remove(&node);
         if waits {
@@ -101,6 +104,7 @@ impl Script<'_> {
             foreign: state.foreign,
             retried: state.retried,
             dropped: state.dropped,
+            void: state.void,
             paused: state.fence.paused,
         }
     }

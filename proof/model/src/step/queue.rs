@@ -123,7 +123,11 @@ impl Script<'_> {
             return Some(Reply::Paused);
         }
         let accepted = fence.last + self.state.retried;
-        let open = accepted.saturating_sub(self.state.done + self.state.failed);
+        let void = match self.has(Flaw::VoidTakesRoom) {
+            true => 0,
+            false => self.state.void,
+        };
+        let open = accepted.saturating_sub(self.state.done + self.state.failed + void);
         (open + count > call.max_open).then_some(Reply::Full { count: open })
     }
 

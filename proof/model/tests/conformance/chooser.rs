@@ -220,6 +220,7 @@ impl Chooser<'_> {
             },
             Verb::Seal => self.seal(&present),
             Verb::Publish => self.publish(&present),
+            Verb::Void => self.void(&present),
             Verb::Claim => self.claim(),
             Verb::Extend => self.extend(),
             Verb::Commit => self.commit(),
@@ -248,7 +249,8 @@ impl Chooser<'_> {
             Call::Beat { node, .. }
             | Call::Leave { node }
             | Call::Seal { node, .. }
-            | Call::Publish { node, .. } => *node,
+            | Call::Publish { node, .. }
+            | Call::Void { node, .. } => *node,
             Call::Claim { slot, .. }
             | Call::Commit { slot, .. }
             | Call::GiveBack { slot, .. }

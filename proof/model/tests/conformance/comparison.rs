@@ -348,7 +348,7 @@ fn differences(model: (&State, &Unmodelled), server: (&State, &Unmodelled)) -> S
     }
     compare!(
         0: run_id present lease nodes joined seen takeovers fence queue packs left delayed notes claims
-           deadlines workers errors held last_id done failed foreign retried dropped idle bells ledger effects,
+           deadlines workers errors held last_id done failed foreign retried dropped void idle bells ledger effects,
         1: protocol born
     );
     text

@@ -7,11 +7,14 @@ use baton_model::call::{Call, Reply};
 use baton_model::state::{Entry, Ms, State};
 
 /// Every answer that every script can give, and some of them for a rare reason.
-const ALL: [&str; 72] = [
+const ALL: [&str; 82] = [
     "Beat Generator",
+    "Beat Generator that comes back within the wait",
     "Beat Worker",
+    "Beat Worker that knows more than the server",
     "Beat Worker that declines a free lease",
     "Beat Worker that gave up the lease",
+    "Beat Worker that waits for the holder",
     "Census Counted",
     "Claim Claimed",
     "Claim Claimed with 1 suspect",
@@ -74,12 +77,19 @@ const ALL: [&str; 72] = [
     "Reclaim Reclaimed with a message woken",
     "Seal Fenced",
     "Seal Sealed",
+    "Seal Sealed behind what a node knows",
     "Seal Sealed while paused",
     "Settle Settled Dropped",
     "Settle Settled Missing",
     "Settle Settled Retried",
     "Settle Settled Unfit",
     "Settle Settled several",
+    "Void AlreadyPublished",
+    "Void Fenced",
+    "Void Gap",
+    "Void Paused",
+    "Void Published",
+    "Void Published of what a node knows",
 ];
 
 /// The counts.
@@ -121,10 +131,28 @@ impl Coverage {
                     note(" without its pack");
                 }
             }
+            Reply::Generator { .. }
+                if before.lease.node == after.lease.node
+                    && before.lease.waited == after.run_id
+                    && before.lease.run_id != after.run_id =>
+            {
+                note(" that comes back within the wait");
+            }
+            Reply::Worker { .. } if before.lease.waited != after.lease.waited => {
+                note(" that waits for the holder");
+            }
+            Reply::Worker { .. } if before.fence.known != after.fence.known => {
+                note(" that knows more than the server");
+            }
             Reply::Worker { holder: None, .. } => match before.lease.node {
                 Some(_) => note(" that gave up the lease"),
                 None => note(" that declines a free lease"),
             },
+            Reply::Published if before.void < after.void => {
+                if before.fence.known > before.fence.last {
+                    note(" of what a node knows");
+                }
+            }
             Reply::Published if before.fence.last == after.fence.last => {
                 note(" of a cursor alone");
             }
@@ -149,6 +177,9 @@ impl Coverage {
                 } else if paused.generator.is_some() && *paused == now {
                     note(" again");
                 }
+            }
+            Reply::Sealed { last, known, .. } if known > last => {
+                note(" behind what a node knows");
             }
             Reply::Sealed { .. } if after.fence.paused.generator.is_some() => {
                 note(" while paused");

@@ -80,6 +80,9 @@ pub(crate) fn apply(event: &Event, state: &mut State, at: Ms) {
             if state.lease.node.is_some() {
                 state.lease.run_id = OTHER_RUN;
             }
+            if state.lease.waited != 0 {
+                state.lease.waited = OTHER_RUN;
+            }
             state
                 .nodes
                 .values_mut()

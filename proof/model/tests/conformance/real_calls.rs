@@ -27,6 +27,7 @@ impl RealFleet {
                 ttl: lease,
                 above,
                 candidate,
+                known,
                 ..
             } => beat(
                 store
@@ -35,6 +36,7 @@ impl RealFleet {
                         about: ABOUT,
                         above: *above,
                         is_candidate: *candidate,
+                        known: *known,
                     })
                     .await?,
             )?,
@@ -48,13 +50,25 @@ impl RealFleet {
                 },
             },
             Call::Seal { epoch, .. } => match store.seal(*epoch).await? {
-                Seal::Sealed { last, cursor } => Reply::Sealed {
+                Seal::Sealed {
+                    last,
+                    cursor,
+                    known,
+                } => Reply::Sealed {
                     last,
                     cursor: cursor_of(&cursor)?,
+                    known,
                 },
                 Seal::Fenced { node, epoch } => fenced(&node, epoch)?,
             },
             Call::Publish { .. } => publish(store, call).await?,
+            Call::Void {
+                epoch,
+                first,
+                last,
+                audited,
+                ..
+            } => published(store.void(*epoch, *first, *last, *audited).await?)?,
             Call::Claim {
                 slot,
                 number,
@@ -234,11 +248,13 @@ fn beat(beat: Beat) -> Result<Reply, SequenceError> {
             next,
             now_ms,
             standbys,
+            last,
         } => Reply::Generator {
             epoch,
             next: ms(next),
             now: now_ms as Ms,
             standbys,
+            last,
         },
         Beat::Worker {
             generator,
@@ -246,12 +262,14 @@ fn beat(beat: Beat) -> Result<Reply, SequenceError> {
             next,
             now_ms,
             place,
+            last,
         } => Reply::Worker {
             holder: holder_of(&generator)?,
             epoch,
             next: ms(next),
             now: now_ms as Ms,
             place,
+            last,
         },
     })
 }
@@ -289,7 +307,11 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
         digest: audited.then(|| encoding::digest(*first, *first + count - 1)),
         pack: &encoding::pack(texts, *origin),
     };
-    Ok(match store.publish(what).await? {
+    published(store.publish(what).await?)
+}
+
+fn published(answer: Publish) -> Result<Reply, SequenceError> {
+    Ok(match answer {
         Publish::Ok => Reply::Published,
         Publish::Already { last } => Reply::AlreadyPublished { last },
         Publish::Gap { last } => Reply::Gap { last },
@@ -440,6 +462,7 @@ fn counted(census: &Census) -> Result<Reply, SequenceError> {
         foreign: census.foreign,
         retried: census.retried,
         dropped: census.dropped,
+        void: census.void,
         paused: paused(census.paused),
     })
 }

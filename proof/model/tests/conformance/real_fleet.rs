@@ -257,6 +257,12 @@ impl RealFleet {
                 .arg("run")
                 .arg(hex(model.lease.run_id));
         }
+        if model.lease.waited != 0 {
+            pipe.cmd("HSET")
+                .arg(&keys.generator)
+                .arg("waited")
+                .arg(hex(model.lease.waited));
+        }
         for (node, run_id) in &model.nodes {
             let about = format!("{} {ABOUT}", hex(*run_id));
             pipe.cmd("HSET")

@@ -144,14 +144,15 @@ fn read_control(state: &mut State, keys: [&Value; 5]) -> Result<(), String> {
     state.joined = map(joined, encoding::read_node, time_of)?;
     state.seen = map(seen, encoding::read_node, time_of)?;
     state.takeovers = list(takeovers, takeover)?;
-    let names = ["node", "epoch", "until", "since", "run"];
-    let [node, epoch, until, since, run_id] = fields("generator", generator, names)?;
+    let names = ["node", "epoch", "until", "since", "run", "waited"];
+    let [node, epoch, until, since, run_id, waited] = fields("generator", generator, names)?;
     state.lease = Lease {
         node: node.map(node_of).transpose()?,
         epoch: epoch.map_or(Ok(0), number)?,
         until: until.map_or(Ok(0), time_of)?,
         run_id: run_id.map_or(Ok(0), |run_id| read_run_id(text(run_id)?))?,
         since: since.map(time_of).transpose()?,
+        waited: waited.map_or(Ok(0), |run_id| read_run_id(text(run_id)?))?,
     };
     Ok(())
 }
@@ -190,12 +191,12 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
         record.ok_or_else(|| strange("errors", value))
     })?;
     state.held = map(held, digits, slot_of)?;
-    let names = ["done", "failed", "foreign", "retried", "dropped"];
+    let names = ["done", "failed", "foreign", "retried", "dropped", "void"];
     let stats = fields("stats", stats, names)?.map(|stat| stat.map_or(Ok(0), number));
-    let [done, failed, foreign, retried, dropped] = stats;
+    let [done, failed, foreign, retried, dropped, void] = stats;
     (state.done, state.failed) = (done?, failed?);
     (state.foreign, state.retried) = (foreign?, retried?);
-    state.dropped = dropped?;
+    (state.dropped, state.void) = (dropped?, void?);
     state.ledger = list(ledger, ledger_entry)?;
     read_ids_of(state, ids)
 }
@@ -295,14 +296,17 @@ fn read_fence(hash: &Value) -> Result<Fence, String> {
         "born",
         "generator_paused",
         "workers_paused",
+        "known",
     ];
-    let [node, epoch, last, cursor, born, generator, workers] = fields("fence", hash, names)?;
+    let [node, epoch, last, cursor, born, generator, workers, known] =
+        fields("fence", hash, names)?;
     Ok(Fence {
         node: node.map(node_of).transpose()?,
         epoch: epoch.map_or(Ok(0), number)?,
         last: last.map_or(Ok(0), number)?,
         cursor: cursor.map_or(Ok(0), number)?,
         born: born.is_some(),
+        known: known.map_or(Ok(0), number)?,
         paused: Paused {
             generator: generator.map(time_of).transpose()?,
             workers: workers.map(time_of).transpose()?,
@@ -381,6 +385,7 @@ fn ledger_entry(value: &Value) -> Result<LedgerEntry, String> {
             right(digest, first, last)?;
             Ok(LedgerEntry::Published { epoch, first, last })
         }
+        StoredEntry::Void { first, last, .. } => Ok(LedgerEntry::Void { first, last }),
         StoredEntry::Retried { seq, .. } => Ok(LedgerEntry::Retried { seq }),
         StoredEntry::Delayed { seq, .. } => Ok(LedgerEntry::Delayed { seq }),
         StoredEntry::Ended {

@@ -7,6 +7,8 @@ use baton::Part;
 use baton::inspect::{NodeStatus, Snapshot, TakeoverCause};
 use baton_protocol::text::{self, Escaped, Shortened};
 
+use super::durability;
+
 /// Max characters of a text in the table of nodes.
 const CELL_CHARS: usize = 64;
 
@@ -23,9 +25,12 @@ const COLUMNS: [&str; 9] = [
     "last seen",
 ];
 
-/// The whole table: the fleet, then its nodes, then warnings.
-pub(crate) fn table(snapshot: &Snapshot, target: &str) -> String {
-    let mut table = rows(snapshot, target);
+/// The beginning and the end of a red text.
+const RED: (&str, &str) = ("\x1b[1;31m", "\x1b[0m");
+
+/// The whole table: the fleet, then its nodes, then warnings. With colours, what was lost is red.
+pub(crate) fn table(snapshot: &Snapshot, target: &str, colours: bool) -> String {
+    let mut table = rows(snapshot, target, colours);
     if !snapshot.nodes.is_empty() {
         table.push('\n');
         table.push_str(&nodes(&snapshot.nodes, snapshot.now_ms));
@@ -33,6 +38,7 @@ pub(crate) fn table(snapshot: &Snapshot, target: &str) -> String {
     let warnings = [
         &snapshot.source_troubles[..],
         &snapshot.handler_troubles,
+        &snapshot.durability_troubles,
         &snapshot.warnings,
     ];
     let warnings = warnings.concat();
@@ -46,7 +52,7 @@ pub(crate) fn table(snapshot: &Snapshot, target: &str) -> String {
     table
 }
 
-fn rows(snapshot: &Snapshot, target: &str) -> String {
+fn rows(snapshot: &Snapshot, target: &str, colours: bool) -> String {
     let place = format!(
         "{} on {}, {}",
         snapshot.fleet,
@@ -58,6 +64,10 @@ fn rows(snapshot: &Snapshot, target: &str) -> String {
         ("generator", generator(snapshot)),
         ("messages", books(snapshot)),
     ];
+    if let Some(loss) = snapshot.loss() {
+        let (red, plain) = if colours { RED } else { ("", "") };
+        rows.push(("void", format!("{red}{loss}{plain}")));
+    }
     if let Some(paused) = paused(snapshot) {
         rows.push(("paused", paused));
     }
@@ -72,7 +82,11 @@ fn rows(snapshot: &Snapshot, target: &str) -> String {
         );
         rows.push(("foreign", foreign));
     }
-    rows.push(("server", durability(snapshot)));
+    rows.push(("server", durability::server(snapshot)));
+    let durable = durability::durability(snapshot);
+    rows.extend(durable.map(|words| ("durability", words)));
+    let replicas = durability::replicas(snapshot);
+    rows.extend(replicas.map(|words| ("replicas", words)));
     if snapshot.nodes.is_empty() {
         rows.push(("nodes", "none".to_owned()));
     }
@@ -200,6 +214,7 @@ fn books(snapshot: &Snapshot) -> String {
         pending,
         claimed,
         delayed,
+        void,
         ..
     } = snapshot;
     let (verdict, sign) = match snapshot.balanced {
@@ -214,27 +229,13 @@ fn books(snapshot: &Snapshot) -> String {
         0 => String::new(),
         _ => format!(" + retried {retried}"),
     };
+    let void = match void {
+        0 => String::new(),
+        _ => format!(" + void {void}"),
+    };
     format!(
         "{verdict}: published {published}{retried} {sign} done {done} + failed {failed} + \
-         pending {pending} + claimed {claimed} + delayed {delayed}{counted}"
-    )
-}
-
-fn durability(snapshot: &Snapshot) -> String {
-    let server = &snapshot.server;
-    let aof = match (server.aof, &server.appendfsync) {
-        (false, _) => "appendonly no".to_owned(),
-        (true, Some(policy)) => format!("appendonly yes, appendfsync {}", escaped(policy)),
-        (true, None) => "appendonly yes, appendfsync unknown".to_owned(),
-    };
-    let memory = match server.maxmemory {
-        0 => "no maxmemory".to_owned(),
-        bytes => format!("maxmemory {bytes}"),
-    };
-    format!(
-        "{aof}; {memory}, {}; {} replicas",
-        escaped(&server.maxmemory_policy),
-        server.replicas
+         pending {pending} + claimed {claimed} + delayed {delayed}{void}{counted}"
     )
 }
 

@@ -16,12 +16,14 @@ const DELAYS: [Ms; 6] = [0, 60_000, 0, 1_000, 300_000, 3_600_000];
 impl Chooser<'_> {
     pub(super) fn beat(&mut self, present: &[Node]) -> Call {
         let epoch = self.scene.state.lease.epoch;
+        let (last, known) = (self.scene.state.fence.last, self.scene.state.fence.known);
         Call::Beat {
             node: self.one(present),
             run_id: self.scene.run_id,
             ttl: self.one(&TTLS),
             above: self.usually(0, &[epoch, epoch + 1, epoch.saturating_sub(1)]),
             candidate: self.mostly(8),
+            known: self.usually(0, &[last + 2, last, known + 1, known, last + 1]),
         }
     }
 
@@ -67,7 +69,7 @@ impl Chooser<'_> {
             count => (self.usually(next, &any_first), self.pack_of(node, count)),
         };
         let count = texts.len() as u64;
-        let ended = state.done + state.failed;
+        let ended = state.done + state.failed + state.void;
         let open = (fence.last + state.retried).saturating_sub(ended) + count;
         Call::Publish {
             node,
@@ -82,6 +84,27 @@ impl Chooser<'_> {
             cursor: self.texts(1).start * 10,
             texts,
             max_open: self.usually(1_000_000, &[open, open.saturating_sub(1), 0]),
+            audited: self.scene.audited,
+        }
+    }
+
+    /// A void; mostly of numbers that a node knows, or of the next one.
+    pub(super) fn void(&mut self, present: &[Node]) -> Call {
+        let state = self.scene.state;
+        let fence = &state.fence;
+        let sealed = fence.node.filter(|node| state.is_present(*node));
+        let any = self.one(present);
+        let next = fence.last + 1;
+        let first = self.usually(next, &[next + 1, fence.last.max(1), 1]);
+        let last = self.one(&[fence.known, next, next + 1, next + 5, fence.last]);
+        Call::Void {
+            node: self.usually(sealed.unwrap_or(any), &[any]),
+            epoch: self.usually(
+                fence.epoch,
+                &[fence.epoch + 1, fence.epoch.saturating_sub(1)],
+            ),
+            first,
+            last: last.max(first),
             audited: self.scene.audited,
         }
     }
