@@ -21,6 +21,7 @@ demo: setup build ## Build, then watch a fleet at work; Ctrl-C ends it
 	@trap : INT; $(TARGET)/release/baton demo || [ $$? -eq 130 ]
 
 test: setup ## Run every test, on real servers, in a real browser, behind a real proxy
+	@scripts/setup-servers
 	@scripts/setup-browser
 	@scripts/setup-nginx
 	@scripts/setup-postgres

@@ -97,8 +97,8 @@ mod source;
 pub mod testing;
 
 pub use baton_protocol::{
-    Durability, Effects, EffectsError, Error, FailedMessage, FleetName, Key, Part, Setting, Target,
-    TlsFiles,
+    CertificateProblem, Durability, Effects, EffectsError, Error, FailedMessage, FleetName, Key,
+    Part, Setting, Target, TlsFiles,
 };
 pub use closure::{blocking, handler};
 pub use inspector::Inspector;

@@ -1,6 +1,6 @@
 //! Errors of the library in the words of the command line: the library knows no flag.
 
-use baton::{Error, Warning};
+use baton::{CertificateProblem, Error, Warning};
 
 /// What a user can do about NOAUTH. The server's own words are about its protocol.
 pub(crate) const WANTS_PASSWORD: &str = "NOAUTH, the server wants a password: --password-file or REDIS_PASSWORD gives \
@@ -27,12 +27,15 @@ pub(crate) fn words(error: &Error) -> String {
         Error::ReadOnlyReplica => {
             "this server is a read-only replica: point --redis at its primary".to_owned()
         }
-        Error::Unavailable(why) if why.contains("this client does not trust") => {
-            format!("{error}; --tls-ca names a file with that authority")
-        }
-        Error::Unavailable(why) if why.contains("a certificate of this client") => {
-            format!("{error}; --tls-cert and --tls-key name it")
-        }
+        Error::Certificate { problem, .. } => match problem {
+            CertificateProblem::UnknownAuthority => {
+                format!("{error}; --tls-ca names its file")
+            }
+            CertificateProblem::ClientHasNone | CertificateProblem::ClientRefused => {
+                format!("{error}; --tls-cert and --tls-key name the files")
+            }
+            _ => error.to_string(),
+        },
         Error::Evicts { .. } => format!("{error}, or insist with --allow-eviction"),
         Error::ForeignKey { .. } | Error::Protocol { .. } => error
             .to_string()

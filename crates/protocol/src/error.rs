@@ -1,6 +1,8 @@
 //! What can go wrong. Expected answers (*fenced*, *lost*, *full*) are not errors: each call
 //! has its own enum for them.
 
+use crate::CertificateProblem;
+
 /// A failure of the program or of Redis. Never a failed *message*: those live in the errors store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -15,6 +17,14 @@ pub enum Error {
     /// Redis refuses, in its own words, and goes on refusing until an operator changes something.
     #[error("{0}")]
     Refused(String),
+    /// Client and server do not accept each other's certificates. They may do so later.
+    #[error("{problem} ({detail})")]
+    Certificate {
+        /// What is wrong, and what to do.
+        problem: CertificateProblem,
+        /// The words of the library that speaks TLS.
+        detail: String,
+    },
     /// The server is a replica that takes no writes.
     #[error("this server is a read-only replica: a fleet needs its primary")]
     ReadOnlyReplica,
@@ -114,7 +124,10 @@ pub enum Setting {
 impl Error {
     /// Whether the same call may succeed later although no operator changes anything.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::ReplyLost(_) | Self::Unavailable(_))
+        matches!(
+            self,
+            Self::ReplyLost(_) | Self::Unavailable(_) | Self::Certificate { .. }
+        )
     }
 
     /// A setting that cannot work, and why.
@@ -184,6 +197,9 @@ pub(crate) fn plain(error: &redis::RedisError) -> String {
         return format!("{BAD_VALUE}{words}");
     }
     match (error.code(), error.detail()) {
+        (Some("CLUSTERDOWN"), Some(detail)) => {
+            format!("CLUSTERDOWN {detail}: the cluster does not serve all of its slots")
+        }
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         (Some(code), None) => code.to_owned(),
         _ => error.to_string(),

@@ -11,6 +11,7 @@
 pub mod audit;
 pub mod bounds;
 mod calls;
+mod certificate_problem;
 pub mod crash;
 mod durability;
 mod encoding;
@@ -29,6 +30,7 @@ pub use calls::{
     PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal,
     Settle, Settled, Slot, Store, Wanted, decode, exact,
 };
+pub use certificate_problem::CertificateProblem;
 pub use durability::Durability;
 pub use encoding::effect_lines::EffectsError;
 pub use encoding::effects::Effects;

@@ -44,6 +44,9 @@ pub struct ServerInfo {
     /// Whether it is in cluster mode.
     #[serde(skip)]
     pub(crate) cluster: bool,
+    /// Whether it is a Sentinel, which has no data.
+    #[serde(skip)]
+    pub(crate) sentinel: bool,
     /// Whether its last background save, or its last write to the append-only file, failed.
     #[serde(skip)]
     pub(crate) cannot_persist: bool,
@@ -68,6 +71,8 @@ impl ServerInfo {
             maxmemory: field("maxmemory").parse().unwrap_or_default(),
             loading: field("loading") == "1",
             cluster: field("cluster_enabled") == "1",
+            // Redis has one of the fields, Valkey the other.
+            sentinel: [field("redis_mode"), field("server_mode")].contains(&"sentinel"),
             cannot_persist: field("rdb_last_bgsave_status") == "err"
                 || field("aof_last_write_status") == "err",
             release: release(field("redis_version")),
@@ -98,6 +103,15 @@ impl ServerInfo {
         format!(
             "this is a server in cluster mode ({}, cluster_enabled:1): name its cluster with \
              redis+cluster://host[:port],…",
+            self.version
+        )
+    }
+
+    /// Why a client that expects a server cannot use this Sentinel.
+    pub(crate) fn needs_sentinel_url(&self) -> String {
+        format!(
+            "this is a Sentinel ({}), which has no data: name it with \
+             redis+sentinel://host[:port],…/master",
             self.version
         )
     }

@@ -26,7 +26,7 @@ use std::{fs, thread};
 use rustix::process::Signal;
 
 use crate::error::Error;
-use crate::probe::{Address, Answer};
+use crate::probe::{Address, Answer, Login};
 use crate::program::{find_program, require};
 use crate::{password, process};
 
@@ -179,7 +179,8 @@ impl EmbeddedServer {
     }
 
     fn probe(&self) -> Answer {
-        Address::Tcp(self.port).probe(self.password().as_deref())
+        let login = self.password().map(Login::of_default_user);
+        Address::Tcp(self.port).probe(login.as_ref())
     }
 
     /// Whether a server answers. Waits while it reads its data.

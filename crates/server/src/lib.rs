@@ -6,12 +6,15 @@
 //!   process is killed. The demo, the benchmarks and the tests use it; they kill, pause and
 //!   restart it on purpose.
 //!   [`SentinelGroup`] is several of them with replicas and Sentinels.
+//!   With the feature `certificates` there is an authority for those that speak TLS.
 //! - [`EmbeddedServer`] is a process of its own on a fixed port, which outlives the node that
 //!   started it and keeps its data on disk. `baton run` uses it when no Redis answers.
 //!
 //! Both run the program that [`find_program`] finds. This crate is no client: it sends only what
 //! it needs to see that a server answers, and which one it is.
 
+#[cfg(feature = "certificates")]
+mod certificate_authority;
 mod embedded_server;
 mod error;
 mod password;
@@ -24,13 +27,15 @@ mod program;
 mod sentinel_group;
 mod watchdog;
 
+#[cfg(feature = "certificates")]
+pub use certificate_authority::CertificateAuthority;
 pub use embedded_server::{
     EmbeddedServer, EmbeddedState, EmbeddedStatus, Started, Stopped, default_data_dir,
 };
 pub use error::Error;
 pub use port::free_port;
 pub use private_postgres::PrivatePostgres;
-pub use private_server::{Fsync, PrivateServer, PrivateServerBuilder};
+pub use private_server::{CertificateFiles, Fsync, PrivateServer, PrivateServerBuilder};
 pub use probe::{PortUse, probe_port};
-pub use program::{PROGRAM_VARIABLE, find_program};
-pub use sentinel_group::SentinelGroup;
+pub use program::{PROGRAM_VARIABLE, find_program, find_tls_program};
+pub use sentinel_group::{SentinelGroup, SentinelGroupBuilder};

@@ -17,7 +17,8 @@ use crate::probe::{Address, Answer};
 use crate::process;
 use crate::watchdog::Watchdog;
 
-pub use builder::{Fsync, PrivateServerBuilder};
+pub(crate) use builder::quote;
+pub use builder::{CertificateFiles, Fsync, PrivateServerBuilder};
 
 /// How long a server may take to answer, or to end after a signal.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,11 +57,12 @@ impl PrivateServer {
         PrivateServerBuilder::default()
     }
 
-    /// The address without the password: `redis://127.0.0.1:PORT` or `unix:///path/to.sock`.
+    /// The address without the password: `redis://127.0.0.1:PORT`, `rediss://127.0.0.1:PORT` or
+    /// `unix:///path/to.sock`.
     #[must_use]
     pub fn url(&self) -> String {
         match &self.address {
-            Address::Tcp(port) => format!("redis://127.0.0.1:{port}"),
+            Address::Tcp(port) => format!("{}://127.0.0.1:{port}", self.scheme()),
             Address::Unix(path) => format!("unix://{}", path.display()),
         }
     }
@@ -73,9 +75,28 @@ impl PrivateServer {
             return self.url();
         };
         match &self.address {
-            Address::Tcp(port) => format!("redis://:{password}@127.0.0.1:{port}"),
+            Address::Tcp(port) => format!("{}://:{password}@127.0.0.1:{port}", self.scheme()),
             Address::Unix(path) => format!("unix://{}?pass={password}", path.display()),
         }
+    }
+
+    /// `redis`, or `rediss` if the server speaks TLS.
+    pub(crate) fn scheme(&self) -> &'static str {
+        match self.settings.tls {
+            None => "redis",
+            Some(_) => "rediss",
+        }
+    }
+
+    /// A section of what the server says about itself.
+    pub(crate) fn info(&self, section: &str) -> std::io::Result<String> {
+        let login = self.settings.credentials();
+        self.plain_address().info(login.as_ref(), section)
+    }
+
+    /// Where the server speaks no TLS.
+    fn plain_address(&self) -> Address {
+        plain_address(&self.settings, &self.address, self.folder.path())
     }
 
     /// The port; `None` if the server listens on a socket.
@@ -261,7 +282,8 @@ impl PrivateServer {
     fn wait_for_answer(&mut self, pid: u32, log_start: u64) -> Result<(), Error> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            let answer = self.address.probe(self.settings.password.as_deref());
+            let login = self.settings.credentials();
+            let answer = self.plain_address().probe(login.as_ref());
             if !self.is_running() {
                 let log = log_tail(&self.log_path(), log_start);
                 return Err(match self.address {
@@ -309,7 +331,15 @@ impl Drop for PrivateServer {
     }
 }
 
-fn percent_encode(text: &str) -> String {
+/// Where a server with these settings speaks no TLS.
+fn plain_address(settings: &PrivateServerBuilder, address: &Address, folder: &Path) -> Address {
+    match settings.tls {
+        None => address.clone(),
+        Some(_) => Address::Unix(folder.join("server.sock")),
+    }
+}
+
+pub(crate) fn percent_encode(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

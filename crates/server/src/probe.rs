@@ -21,6 +21,21 @@ pub(crate) enum Address {
     Unix(PathBuf),
 }
 
+/// With what this process logs in.
+#[derive(Debug)]
+pub(crate) struct Login {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+impl Login {
+    /// The login of a server that knows only a password.
+    pub(crate) fn of_default_user(password: String) -> Self {
+        let user = "default".to_owned();
+        Self { user, password }
+    }
+}
+
 /// The answer of an address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -64,49 +79,50 @@ pub fn probe_port(port: u16) -> PortUse {
 
 impl Address {
     /// Asks for a sign of life and for the server's identity.
-    pub(crate) fn probe(&self, password: Option<&str>) -> Answer {
-        self.ask(password)
+    pub(crate) fn probe(&self, login: Option<&Login>) -> Answer {
+        self.connect()
+            .and_then(|stream| ask(stream, login))
             .unwrap_or_else(|error| match error.kind() {
                 ErrorKind::ConnectionRefused | ErrorKind::NotFound => Answer::Refused,
                 _ => Answer::NotRedis,
             })
     }
 
-    fn ask(&self, password: Option<&str>) -> io::Result<Answer> {
+    /// A section of what the server says about itself.
+    pub(crate) fn info(&self, login: Option<&Login>, section: &str) -> io::Result<String> {
+        let mut stream = BufReader::new(self.connect()?);
+        log_in(&mut stream, login)?;
+        send(stream.get_mut(), &["INFO", section])?;
+        Ok(read_info(&mut stream)?.unwrap_or_default())
+    }
+
+    fn connect(&self) -> io::Result<Box<dyn Stream>> {
         match self {
-            Address::Tcp(port) => ask(connect(*port)?, password),
+            Address::Tcp(port) => {
+                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+                let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
+                Ok(Box::new(stream))
+            }
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_read_timeout(Some(TIMEOUT))?;
                 stream.set_write_timeout(Some(TIMEOUT))?;
-                ask(stream, password)
+                Ok(Box::new(stream))
             }
         }
     }
 }
 
-/// A section of what the server on a port of 127.0.0.1 says about itself.
-pub(crate) fn info_of(port: u16, section: &str) -> io::Result<String> {
-    let mut stream = BufReader::new(connect(port)?);
-    send(stream.get_mut(), &["INFO", section])?;
-    Ok(read_info(&mut stream)?.unwrap_or_default())
-}
+/// A connection over a port or a socket.
+trait Stream: Read + Write {}
 
-fn connect(port: u16) -> io::Result<TcpStream> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    Ok(stream)
-}
+impl<S: Read + Write> Stream for S {}
 
-fn ask(stream: impl Read + Write, password: Option<&str>) -> io::Result<Answer> {
+fn ask(stream: impl Read + Write, login: Option<&Login>) -> io::Result<Answer> {
     let mut stream = BufReader::new(stream);
-    if let Some(password) = password {
-        send(stream.get_mut(), &["AUTH", password])?;
-        // Its answer does not matter: PING fails if the password is wrong.
-        read_line(&mut stream)?;
-    }
+    log_in(&mut stream, login)?;
     send(stream.get_mut(), &["PING"])?;
     let pong = read_line(&mut stream)?;
     if pong.starts_with("-LOADING") {
@@ -120,6 +136,15 @@ fn ask(stream: impl Read + Write, password: Option<&str>) -> io::Result<Answer> 
     }
     send(stream.get_mut(), &["INFO", "server"])?;
     Ok(Answer::Ready(read_identity(&mut stream)?))
+}
+
+fn log_in(stream: &mut BufReader<impl Read + Write>, login: Option<&Login>) -> io::Result<()> {
+    let Some(Login { user, password }) = login else {
+        return Ok(());
+    };
+    send(stream.get_mut(), &["AUTH", user, password])?;
+    // Its answer does not matter: the next command fails if the password is wrong.
+    read_line(stream).map(drop)
 }
 
 fn read_identity(stream: &mut impl BufRead) -> io::Result<Identity> {

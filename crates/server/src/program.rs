@@ -16,6 +16,9 @@ const NAMES: [&str; 2] = ["valkey-server", "redis-server"];
 /// Where `make setup` puts the program, seen from the folder that cargo builds into.
 const FETCHED: &str = "tools/valkey-server";
 
+/// Where `scripts/setup-servers` puts a program that can speak TLS.
+const TLS_FETCHED: &str = "tools/servers/redis-7.0";
+
 /// Finds the server program to run.
 ///
 /// The order: the variable [`PROGRAM_VARIABLE`], which must then name an executable file;
@@ -36,6 +39,16 @@ pub fn find_program() -> Result<PathBuf, Error> {
             .ok()
             .as_deref(),
     )
+}
+
+/// Finds a server program that can speak TLS: `tools/servers/redis-7.0` in any folder above the running
+/// program, where `scripts/setup-servers` puts Debian's. The program that [`find_program`] finds is
+/// often built without TLS.
+#[must_use]
+pub fn find_tls_program() -> Option<PathBuf> {
+    let exe = env::current_exe().and_then(|exe| exe.canonicalize()).ok()?;
+    exe.ancestors()
+        .find_map(|folder| executable(&folder.join(TLS_FETCHED)))
 }
 
 /// The path, made absolute, if there is an executable file.

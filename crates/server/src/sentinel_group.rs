@@ -1,16 +1,21 @@
 //! A master with replicas, and Sentinels that watch them.
 
+mod builder;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::probe::info_of;
 use crate::{Error, PrivateServer, PrivateServerBuilder};
+
+pub use builder::SentinelGroupBuilder;
 
 /// How long a group may take until its replicas follow and its Sentinels know each other.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
 /// The master's name.
 const MASTER: &str = "fleet";
+/// How many Sentinels there are.
+const SENTINELS: usize = 3;
 
 /// A master with replicas and three Sentinels, for tests that lose servers.
 #[derive(Debug)]
@@ -19,6 +24,8 @@ pub struct SentinelGroup {
     pub servers: Vec<PrivateServer>,
     /// The Sentinels.
     pub sentinels: Vec<PrivateServer>,
+    /// The query of the URL: what the Sentinels want to know.
+    query: String,
 }
 
 impl SentinelGroup {
@@ -26,38 +33,29 @@ impl SentinelGroup {
     ///
     /// # Errors
     ///
-    /// As for [`PrivateServerBuilder::start`], and if the Sentinels do not see all replicas in time.
+    /// As for [`SentinelGroupBuilder::start`].
     pub fn start(settings: &PrivateServerBuilder, replicas: usize) -> Result<Self, Error> {
-        let master = settings.clone().start()?;
-        let port = master.port().unwrap_or_default();
-        let mut servers = vec![master];
-        for _ in 0..replicas {
-            let replica = settings
-                .clone()
-                .config("replicaof", format!("127.0.0.1 {port}"))
-                .config("repl-diskless-sync-delay", "0");
-            servers.push(replica.start()?);
-        }
-        let mut sentinels = Vec::new();
-        for _ in 0..3 {
-            let sentinel = PrivateServer::builder()
-                .sentinel()
-                .config("sentinel", format!("monitor {MASTER} 127.0.0.1 {port} 2"))
-                .config("sentinel", format!("down-after-milliseconds {MASTER} 500"))
-                .config("sentinel", format!("failover-timeout {MASTER} 2000"));
-            sentinels.push(sentinel.start()?);
-        }
-        let group = Self { servers, sentinels };
-        group.wait_until_complete(replicas)?;
-        Ok(group)
+        Self::builder(settings.clone()).replicas(replicas).start()
     }
 
-    /// `redis+sentinel://…`, for clients.
+    /// Describes a group whose servers have these settings. If they speak TLS, so do the Sentinels.
+    /// The Sentinels run the same program.
+    pub fn builder(servers: PrivateServerBuilder) -> SentinelGroupBuilder {
+        SentinelGroupBuilder::new(servers)
+    }
+
+    /// `redis+sentinel://…` or `rediss+sentinel://…` for clients, with the Sentinels' credentials and
+    /// without the servers' password.
     #[must_use]
     pub fn url(&self) -> String {
-        let sentinels = self.sentinels.iter().filter_map(PrivateServer::port);
-        let hosts: Vec<_> = sentinels.map(|port| format!("127.0.0.1:{port}")).collect();
-        format!("redis+sentinel://{}/{MASTER}", hosts.join(","))
+        let ports = self.sentinels.iter().filter_map(PrivateServer::port);
+        let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+        let scheme = self
+            .sentinels
+            .first()
+            .map_or("redis", PrivateServer::scheme);
+        let (hosts, query) = (hosts.join(","), &self.query);
+        format!("{scheme}+sentinel://{hosts}/{MASTER}{query}")
     }
 
     /// Which of the servers the Sentinels call the master.
@@ -75,7 +73,7 @@ impl SentinelGroup {
         let deadline = Instant::now() + TIMEOUT;
         let is_complete = |sentinel: &PrivateServer| {
             let info = info_of_sentinel(sentinel).unwrap_or_default();
-            info.contains(&format!("slaves={replicas},")) && info.contains("sentinels=3")
+            info.contains(&format!("slaves={replicas},sentinels={SENTINELS}"))
         };
         while !self.sentinels.iter().all(is_complete) {
             if Instant::now() > deadline {
@@ -91,5 +89,5 @@ impl SentinelGroup {
 }
 
 fn info_of_sentinel(sentinel: &PrivateServer) -> Option<String> {
-    info_of(sentinel.port()?, "sentinel").ok()
+    sentinel.info("sentinel").ok()
 }

@@ -1,10 +1,10 @@
 //! A server in cluster mode that is named like a single one is refused by every command, at once and
-//! in words.
+//! in words. So is a single server that is named like a cluster.
 
 use baton_server::PrivateServer;
 
 use crate::shared::server_matrix::start_each;
-use crate::support::{baton, run};
+use crate::support::{assert_complains, assert_waits, baton, connections, run, send};
 
 #[test]
 fn every_command_refuses_a_server_in_cluster_mode_at_once() {
@@ -31,5 +31,45 @@ fn every_command_refuses_a_server_in_cluster_mode_at_once() {
                 ended.complains(words);
             }
         }
+    }
+}
+
+#[test]
+fn a_cluster_without_all_slots_is_told_and_a_node_waits_for_it() {
+    let server = PrivateServer::builder()
+        .config("cluster-enabled", "yes")
+        .start()
+        .unwrap();
+    let url = server.url().replace("redis://", "redis+cluster://");
+    let at = || baton(&["--redis", &url]);
+    let words = ["the cluster does not cover all slots"];
+    assert_complains(at(), &words);
+    assert_waits(at(), &words, || connections(&server));
+    // The fleet's slot has a server, but the cluster is down because others have none.
+    send(&server, &["CLUSTER", "ADDSLOTSRANGE", "0", "16000"]);
+    let words = ["CLUSTERDOWN", "the cluster does not serve all of its slots"];
+    assert_complains(at(), &words);
+    assert_waits(at(), &words, || connections(&server));
+}
+
+#[test]
+fn servers_that_are_no_cluster_are_told_from_one() {
+    let sentinel = PrivateServer::builder().sentinel();
+    for (server, words) in [
+        (
+            PrivateServer::builder(),
+            "not in cluster mode: name it with redis://",
+        ),
+        (sentinel, "no server of a cluster"),
+    ] {
+        let server = server.start().unwrap();
+        let url = server.url().replace("redis://", "redis+cluster://");
+        let at = || baton(&["--redis", &url]);
+        assert_complains(at(), &[words]);
+        let mut node = at();
+        node.arg("run");
+        let ended = run(node);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+        ended.complains(words);
     }
 }

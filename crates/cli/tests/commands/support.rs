@@ -97,6 +97,56 @@ pub(crate) fn run(mut command: Command) -> Ended {
     ended
 }
 
+/// Makes sure that a command that runs once fails: one line on stderr has these words.
+#[track_caller]
+pub(crate) fn assert_complains(mut command: Command, words: &[&str]) {
+    command.args(["status", "--json"]);
+    let ended = run(command);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    let lines = ended.stderr.lines();
+    let last_words = lines.filter(|line| !line.ends_with("waiting for it"));
+    assert_eq!(last_words.count(), 1, "{}", ended.stderr);
+    for words in words {
+        ended.complains(words);
+    }
+}
+
+/// Makes sure that a node waits and says these words once, however often it tries to connect.
+/// `attempts` counts connections.
+#[track_caller]
+pub(crate) fn assert_waits(mut command: Command, words: &[&str], attempts: impl Fn() -> u64) {
+    let before = attempts();
+    let mut node = command.args(["run", "--log", "json"]).spawn().unwrap();
+    let line = read_line(node.stdout.as_mut().unwrap());
+    wait_until("more attempts to connect", || attempts() > before + 10);
+    signal(&node, Signal::TERM);
+    let ended = end(node);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    for words in ["\"event\":\"redis\"", "\"state\":\"lost\""]
+        .iter()
+        .chain(words)
+    {
+        assert!(line.contains(words), "no {words:?}: {line}");
+    }
+    assert_eq!(ended.lines().len(), 1, "no line but its end: {ended:#?}");
+}
+
+/// How many connections a server has seen, those of this question included.
+pub(crate) fn connections(server: &PrivateServer) -> u64 {
+    let socket = server.folder().join("server.sock");
+    let url = match socket.exists() {
+        true => format!("unix://{}", socket.display()),
+        false => server.url(),
+    };
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let info: String = redis::cmd("INFO")
+        .arg("stats")
+        .query(&mut connection)
+        .unwrap();
+    let count = info.split("total_connections_received:").nth(1).unwrap();
+    count.split("\r\n").next().unwrap().parse().unwrap()
+}
+
 /// Runs the program on a server.
 #[track_caller]
 pub(crate) fn on(server: &PrivateServer, args: &[&str]) -> Ended {

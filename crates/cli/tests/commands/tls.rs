@@ -2,15 +2,20 @@
 
 mod proxy;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use baton_server::PrivateServer;
+use baton_server::{CertificateAuthority, CertificateFiles, PrivateServer};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{baton, end, read_line, run, signal, status, three_messages};
-use proxy::{Authority, TlsProxy};
+use crate::shared::tool;
+use crate::support::{
+    assert_complains, assert_waits, baton, connections, end, read_line, run, signal, status,
+    three_messages,
+};
+use proxy::TlsProxy;
 
 const SECRET: &str = "s3cret";
 /// Max time until the program prints why it does not work.
@@ -20,8 +25,16 @@ fn server() -> PrivateServer {
     PrivateServer::builder().password(SECRET).start().unwrap()
 }
 
+fn authority(name: &str) -> CertificateAuthority {
+    CertificateAuthority::new(name).unwrap()
+}
+
+fn certify(authority: &CertificateAuthority, name: &str) -> CertificateFiles {
+    authority.certify(&[name]).unwrap()
+}
+
 /// The program that trusts one authority, and no other that this machine knows.
-fn trusting(authority: &Authority, url: &str) -> Command {
+fn trusting(authority: &CertificateAuthority, url: &str) -> Command {
     let mut command = baton(&["--redis", url]);
     command
         .env("SSL_CERT_FILE", authority.file())
@@ -31,8 +44,8 @@ fn trusting(authority: &Authority, url: &str) -> Command {
 
 #[test]
 fn commands_and_nodes_work_behind_a_certificate_that_is_trusted() {
-    let (server, authority) = (server(), Authority::new("known"));
-    let proxy = TlsProxy::start(&server, authority.certify("localhost"));
+    let (server, authority) = (server(), authority("known"));
+    let proxy = TlsProxy::start(&server, &certify(&authority, "localhost"));
     let url = format!("rediss://:{SECRET}@localhost:{}", proxy.port());
     assert_eq!(status(trusting(&authority, &url))["published"], 0);
     three_messages(|| trusting(&authority, &url));
@@ -42,22 +55,19 @@ fn commands_and_nodes_work_behind_a_certificate_that_is_trusted() {
 
 #[test]
 fn a_command_says_what_is_wrong_with_a_certificate() {
-    let (server, authority, stranger) = (
-        server(),
-        Authority::new("known"),
-        Authority::new("stranger"),
-    );
+    let (server, authority, stranger) = (server(), authority("known"), authority("stranger"));
     for (certificate, why) in [
         (
-            stranger.certify("localhost"),
-            "does not trust (invalid peer certificate: UnknownIssuer); --tls-ca names a file",
+            certify(&stranger, "localhost"),
+            "give the client that authority's certificate (invalid peer certificate: UnknownIssuer); \
+             --tls-ca names its file",
         ),
         (
-            authority.certify("elsewhere.example"),
-            "not valid for name \"localhost\"",
+            certify(&authority, "elsewhere.example"),
+            "is for another name: use a name that the certificate has",
         ),
     ] {
-        let proxy = TlsProxy::start(&server, certificate);
+        let proxy = TlsProxy::start(&server, &certificate);
         let place = format!("localhost:{}", proxy.port());
         let url = format!("rediss://alice:{SECRET}@{place}");
         let mut command = trusting(&authority, &url);
@@ -78,12 +88,8 @@ fn a_command_says_what_is_wrong_with_a_certificate() {
 
 #[test]
 fn a_node_that_does_not_trust_its_server_says_so_while_it_waits() {
-    let (server, authority, stranger) = (
-        server(),
-        Authority::new("known"),
-        Authority::new("stranger"),
-    );
-    let proxy = TlsProxy::start(&server, stranger.certify("localhost"));
+    let (server, authority, stranger) = (server(), authority("known"), authority("stranger"));
+    let proxy = TlsProxy::start(&server, &certify(&stranger, "localhost"));
     let url = format!("rediss://:{SECRET}@localhost:{}", proxy.port());
     let mut command = trusting(&authority, &url);
     command.args(["run", "--log", "json"]);
@@ -95,7 +101,7 @@ fn a_node_that_does_not_trust_its_server_says_so_while_it_waits() {
         (&"redis".into(), &"lost".into())
     );
     assert!(
-        line.contains("UnknownIssuer") && !line.contains(SECRET),
+        line.contains("give the client that authority's certificate") && !line.contains(SECRET),
         "{line}"
     );
     signal(&node, Signal::TERM);
@@ -105,8 +111,8 @@ fn a_node_that_does_not_trust_its_server_says_so_while_it_waits() {
 
 #[test]
 fn a_command_that_speaks_no_tls_is_told_so_by_a_server_that_does() {
-    let (server, authority) = (server(), Authority::new("known"));
-    let proxy = TlsProxy::start(&server, authority.certify("localhost"));
+    let (server, authority) = (server(), authority("known"));
+    let proxy = TlsProxy::start(&server, &certify(&authority, "localhost"));
     let url = format!("redis://:{SECRET}@localhost:{}", proxy.port());
     let mut command = trusting(&authority, &url);
     command.arg("status");
@@ -114,13 +120,17 @@ fn a_command_that_speaks_no_tls_is_told_so_by_a_server_that_does() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(!ended.stderr.contains(SECRET), "{}", ended.stderr);
-    ended.complains("does not speak Redis's protocol");
+    ended.complains("the server speaks TLS: use a URL that begins with rediss");
 }
 
 #[test]
 fn a_flag_names_the_authority_and_the_certificate_of_the_caller() {
-    let (server, authority, callers) = (server(), Authority::new("known"), Authority::new("us"));
-    let proxy = TlsProxy::asking(&server, authority.certify("localhost"), Some(&callers));
+    let (server, authority, callers) = (server(), authority("known"), authority("us"));
+    let proxy = TlsProxy::asking(
+        &server,
+        &certify(&authority, "localhost"),
+        Some(&callers.file()),
+    );
     let url = format!("rediss://:{SECRET}@localhost:{}", proxy.port());
     let ca = authority.file();
     let with_ca = || {
@@ -132,13 +142,13 @@ fn a_flag_names_the_authority_and_the_certificate_of_the_caller() {
     stranger.arg("status");
     let ended = run(stranger);
     assert_eq!(ended.code, Some(1));
-    ended.complains("the server asks for a certificate of this client");
-    ended.complains("--tls-cert and --tls-key name it");
-    let [certificate, key] = callers.certify_caller();
+    ended.complains("the server wants a certificate from this client");
+    ended.complains("--tls-cert and --tls-key name the files");
+    let caller = certify(&callers, "caller");
     let known = || {
         let mut command = with_ca();
-        command.arg("--tls-cert").arg(&certificate);
-        command.arg("--tls-key").arg(&key);
+        command.arg("--tls-cert").arg(&caller.cert);
+        command.arg("--tls-key").arg(&caller.key);
         command
     };
     three_messages(known);
@@ -147,32 +157,123 @@ fn a_flag_names_the_authority_and_the_certificate_of_the_caller() {
 
 #[test]
 fn a_wrong_file_of_certificates_is_named_at_once() {
-    let authority = Authority::new("known");
-    let ca = authority.file();
-    let (ca, missing) = (ca.to_str().unwrap(), "/nowhere/ca.pem");
+    let authority = authority("known");
+    let [one, two] = [(); 2].map(|()| certify(&authority, "caller"));
+    let text = |path: &PathBuf| path.to_str().unwrap().to_owned();
+    let (ca, missing) = (text(&one.ca), "/nowhere/ca.pem");
+    let (cert, key, other_key) = (text(&one.cert), text(&one.key), text(&two.key));
     let (tls, plain) = ("rediss://localhost:1", "redis://localhost:1");
+    let client = |cert, key| vec!["--tls-cert", cert, "--tls-key", key];
     for (url, args, words) in [
         (
             tls,
-            &["--tls-ca", missing][..],
-            "cannot read /nowhere/ca.pem: No such file",
+            vec!["--tls-ca", missing],
+            "cannot use /nowhere/ca.pem: No such file".to_owned(),
         ),
         (
             tls,
-            &["--tls-ca", "/dev/null"],
-            "cannot read /dev/null: it is not a PEM file",
+            vec!["--tls-ca", "/dev/null"],
+            "cannot use /dev/null: it has no certificate in PEM form".to_owned(),
+        ),
+        (
+            tls,
+            vec!["--tls-ca", &key],
+            format!("cannot use {key}: it has a key and no certificate"),
         ),
         (
             plain,
-            &["--tls-ca", ca],
-            "certificates need a URL that begins with rediss",
+            vec!["--tls-ca", &ca],
+            "certificates need a URL that begins with rediss".to_owned(),
         ),
-        (tls, &["--tls-cert", ca], "--tls-key"),
+        (tls, vec!["--tls-cert", &cert], "--tls-key".to_owned()),
+        (
+            tls,
+            client(&key, &cert),
+            format!("cannot use {key}: it has a key and no certificate"),
+        ),
+        (
+            tls,
+            client(&cert, &ca),
+            format!("cannot use {ca}: it has a certificate and no key"),
+        ),
+        (
+            tls,
+            client(&cert, &other_key),
+            format!("{cert} and {other_key} do not fit together"),
+        ),
     ] {
-        let mut command = baton(&["--redis", url, "status"]);
-        command.args(args);
-        let ended = run(command);
-        assert!(ended.code.is_some_and(|code| code > 0), "{args:?}");
-        ended.complains(words);
+        for command in ["status", "run"] {
+            let mut command = baton(&["--redis", url, command]);
+            command.args(&args);
+            let ended = run(command);
+            assert!(ended.code.is_some_and(|code| code > 0), "{args:?}");
+            ended.complains(&words);
+        }
     }
+}
+
+#[test]
+fn a_real_server_with_tls_says_what_each_client_does_wrong() {
+    let Some(program) = tool::tls_server() else {
+        return;
+    };
+    let (ours, strange) = (authority("ours"), authority("strange"));
+    let server = PrivateServer::builder()
+        .program(program)
+        .tls(certify(&ours, "127.0.0.1"))
+        .start()
+        .unwrap();
+    let (tls, port) = (server.url(), server.port().unwrap());
+    let caller = |url: &str, ca: &CertificateAuthority, own: Option<&CertificateAuthority>| {
+        let mut command = baton(&["--redis", url]);
+        command.arg("--tls-ca").arg(ca.file());
+        if let Some(own) = own {
+            let files = certify(own, "caller");
+            command.arg("--tls-cert").arg(files.cert);
+            command.arg("--tls-key").arg(files.key);
+        }
+        command
+    };
+    three_messages(|| caller(&tls, &ours, Some(&ours)));
+    let plain = format!("redis://127.0.0.1:{port}");
+    let other_name = format!("rediss://localhost:{port}");
+    let as_sentinel = format!("rediss+sentinel://127.0.0.1:{port}/fleet");
+    for (command, words) in [
+        (
+            &(|| caller(&tls, &strange, None)) as &dyn Fn() -> Command,
+            "give the client that authority's certificate",
+        ),
+        (
+            &|| caller(&as_sentinel, &strange, None),
+            "give the client that authority's certificate",
+        ),
+        (
+            &|| caller(&other_name, &ours, Some(&ours)),
+            "use a name that the certificate has",
+        ),
+        (
+            &|| caller(&tls, &ours, None),
+            "the server wants a certificate from this client",
+        ),
+        (
+            &|| caller(&tls, &ours, Some(&strange)),
+            "the server refuses this client's certificate",
+        ),
+        (
+            &|| baton(&["--redis", &plain]),
+            "the server speaks TLS: use a URL that begins with rediss",
+        ),
+    ] {
+        assert_complains(command(), &[words]);
+        assert_waits(command(), &[words], || connections(&server));
+    }
+}
+
+#[test]
+fn a_client_that_speaks_tls_is_told_that_its_server_does_not() {
+    let server = PrivateServer::builder().start().unwrap();
+    let url = server.url().replace("redis://", "rediss://");
+    let words = ["the server speaks no TLS on this port"];
+    assert_complains(baton(&["--redis", &url]), &words);
+    assert_waits(baton(&["--redis", &url]), &words, || connections(&server));
 }

@@ -21,6 +21,7 @@ mod redis_refuses;
 mod redis_trouble;
 mod retention;
 mod schedule;
+mod sentinel_tls;
 mod source;
 mod source_trouble;
 mod stop;

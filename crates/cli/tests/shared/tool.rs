@@ -15,9 +15,24 @@ pub(crate) fn find(variable: &str, names: &[&str], flag: &str, skipped: &str) ->
             .find(|name| runs(name, flag)),
     };
     if found.is_none() {
-        // Directly to stderr: the test runner would capture `eprintln!`.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {skipped}");
+        skip(skipped);
     }
+    found
+}
+
+fn skip(skipped: &str) {
+    // Directly to stderr: the test runner would capture `eprintln!`.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {skipped}");
+}
+
+/// A server program that speaks TLS. If there is none, prints that the tests of it are skipped.
+#[track_caller]
+pub(crate) fn tls_server() -> Option<PathBuf> {
+    let found = baton_server::find_tls_program();
+    if found.is_none() {
+        skip("no server that speaks TLS, so no test of one");
+    }
+    require("server that speaks TLS", found.as_ref());
     found
 }
 

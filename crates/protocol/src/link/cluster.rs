@@ -9,6 +9,10 @@ use super::locate::{Address, connect};
 use crate::Error;
 use crate::target::Target;
 
+/// Why a target that names a cluster cannot use a single server.
+pub(super) const NOT_IN_A_CLUSTER: &str =
+    "the server is not in cluster mode: name it with redis://";
+
 /// The master of a slot, and all masters of the cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Owner {
@@ -28,9 +32,9 @@ pub(super) async fn owner(
         seen.push(address.clone());
         is_new
     });
-    let answers = asked.into_iter().map(async |address| {
+    let answers = asked.into_iter().enumerate().map(async |(place, address)| {
         let answer = ask(target, &address, key).await;
-        answer.map_err(|error| (format!("{address}: "), error))
+        answer.map_err(|error| (place, address, error))
     });
     let mut answers: FuturesUnordered<_> = answers.collect();
     let mut errors = Vec::new();
@@ -38,10 +42,18 @@ pub(super) async fn owner(
         match answer {
             Ok(owner) => return Ok(owner),
             // Who is not let in here is not let in elsewhere.
-            Err((_, error @ Error::Refused(_))) => return Err(error),
-            Err((address, error)) => errors.push(format!("{address}{error}")),
+            Err((_, _, error @ (Error::Refused(_) | Error::Certificate { .. }))) => {
+                return Err(error);
+            }
+            Err((place, address, Error::Unavailable(why))) => {
+                errors.push((place, format!("{address}: {why}")));
+            }
+            Err((place, address, error)) => errors.push((place, format!("{address}: {error}"))),
         }
     }
+    // In the order of the URL: the same errors must give the same words.
+    errors.sort();
+    let errors: Vec<_> = errors.into_iter().map(|(_, words)| words).collect();
     let errors = errors.join("; ");
     Err(Error::Unavailable(format!(
         "the cluster names no server for this fleet: {errors}"
@@ -50,24 +62,36 @@ pub(super) async fn owner(
 
 async fn ask(target: &Target, address: &Address, key: &str) -> Result<Owner, Error> {
     let mut connection = connect(&target.client_at(&address.host, address.port)?).await?;
-    let mut slot_of = redis::cmd("CLUSTER");
-    slot_of.arg("KEYSLOT").arg(key);
-    let slot: i64 = slot_of
-        .query_async(&mut connection)
-        .await
-        .map_err(unreachable)?;
-    let mut slots = redis::cmd("CLUSTER");
-    slots.arg("SLOTS");
-    let slots: Value = slots
-        .query_async(&mut connection)
-        .await
-        .map_err(unreachable)?;
+    let mut ask = async |words: &[&str]| -> Result<Value, Error> {
+        let mut command = redis::cmd("CLUSTER");
+        command.arg(words);
+        let answer = command.query_async(&mut connection).await;
+        answer.map_err(|error| explained(unreachable(error)))
+    };
+    let Value::Int(slot) = ask(&["KEYSLOT", key]).await? else {
+        return Err(Error::Unavailable("it names no slot".to_owned()));
+    };
+    let slots = ask(&["SLOTS"]).await?;
     read(&slots, slot, &address.host).ok_or_else(|| {
         Error::Unavailable(format!(
             "no server of the cluster has slot {slot}, where this fleet lives: the cluster does not \
              cover all slots"
         ))
     })
+}
+
+/// The refusal of a server that has no cluster, in words that say what to do.
+fn explained(error: Error) -> Error {
+    match error {
+        Error::Refused(why) if why.contains("cluster support disabled") => {
+            Error::Refused(NOT_IN_A_CLUSTER.to_owned())
+        }
+        Error::Refused(why) if why.contains("unknown command") => Error::Refused(
+            "this is no server of a cluster: name a Sentinel with redis+sentinel://host,…/master"
+                .to_owned(),
+        ),
+        error => error,
+    }
 }
 
 /// Reads the answer of `CLUSTER SLOTS`: `[first, last, [host, port, …], …]` for each range of slots.

@@ -11,10 +11,10 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::locate::{Found, Locator};
-use super::{Channels, Connection, ConnectionPair, LinkEvent, greeting};
-use crate::Error;
+use super::{Channels, Connection, ConnectionPair, LinkEvent, greeting, tls_mismatch};
 use crate::error::{classify, plain};
 use crate::server_info::ServerInfo;
+use crate::{CertificateProblem, Error};
 
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -162,24 +162,34 @@ impl Connector {
     }
 }
 
-async fn open(
+/// Opens a connection. If that fails, finds out why.
+pub(super) async fn open(
     client: &redis::Client,
     config: &AsyncConnectionConfig,
 ) -> Result<MultiplexedConnection, Error> {
     let opened = client
         .get_multiplexed_async_connection_with_config(config)
         .await;
-    match opened {
-        Err(error) if error.is_io_error() && !error.is_connection_refusal() => {
+    let error = match opened {
+        Ok(connection) => return Ok(connection),
+        Err(error) => error,
+    };
+    let is_unclear = error.kind() == redis::ErrorKind::Parse
+        || error.is_io_error() && !error.is_connection_refusal();
+    let address = client.get_connection_info().addr();
+    match unreachable(error) {
+        error @ Error::Certificate { .. } => Err(error),
+        error if is_unclear => {
             // A server that cannot take one more client sends a refusal and closes at once. The
             // refusal is lost when our first command arrives after the close, so it is read
             // from a second connection that sends nothing.
-            match greeting::refusal_of(client.get_connection_info().addr()).await {
-                Some(refusal) => Err(refusal),
-                None => Err(unreachable(error)),
-            }
+            let reasons = tokio::join!(
+                greeting::refusal_of(address),
+                tls_mismatch::mismatch_at(address)
+            );
+            Err(reasons.0.or(reasons.1).unwrap_or(error))
         }
-        opened => opened.map_err(unreachable),
+        error => Err(error),
     }
 }
 
@@ -198,32 +208,19 @@ async fn info(redis: &mut MultiplexedConnection) -> Result<String, Error> {
     info.query_async(redis).await.map_err(unreachable)
 }
 
-/// What is wrong with a certificate, in words that say what to do.
-fn explained(words: String) -> String {
-    let why = match () {
-        () if words.contains("UnknownIssuer") => {
-            "an authority signed the server's certificate that this client does not trust"
-        }
-        () if words.contains("NotValidForName") || words.contains("not valid for name") => {
-            "the server's certificate is for another name than the one that this client uses"
-        }
-        () if words.contains("CertificateRequired") => {
-            "the server asks for a certificate of this client"
-        }
-        () => return words,
-    };
-    format!("{why} ({words})")
-}
-
 /// Sorts an error of connecting. No call of the protocol was sent yet, so a broken or refused
 /// connection is *unavailable*, not *reply lost*.
 pub(super) fn unreachable(error: redis::RedisError) -> Error {
-    let (is_parse, words) = (error.kind() == redis::ErrorKind::Parse, plain(&error));
+    let detail = plain(&error);
+    if let Some(problem) = CertificateProblem::of(&error) {
+        return Error::Certificate { problem, detail };
+    }
+    let is_parse = error.kind() == redis::ErrorKind::Parse;
     match classify(error) {
         Error::ReplyLost(_) if is_parse => {
             Error::Refused("what answers there does not speak Redis's protocol".to_owned())
         }
-        Error::ReplyLost(_) => Error::Unavailable(explained(words)),
+        Error::ReplyLost(_) => Error::Unavailable(detail),
         other => other,
     }
 }

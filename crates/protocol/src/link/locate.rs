@@ -8,7 +8,7 @@ use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 
-use super::connect::unreachable;
+use super::connect::open;
 use super::{cluster, sentinel};
 use crate::Error;
 use crate::server_info::ServerInfo;
@@ -115,12 +115,14 @@ impl Locator {
 
     /// Whether the server is what the target names, now that it said who it is.
     pub(super) fn check(&self, found: &Found, server: &ServerInfo) -> Result<(), Error> {
+        if server.sentinel {
+            return Err(Error::Refused(server.needs_sentinel_url()));
+        }
         let is_cluster_target = matches!(self.target.place(), Place::Cluster { .. });
         match (server.cluster, is_cluster_target) {
             (true, false) => return Err(Error::Refused(server.needs_cluster_url())),
             (false, true) => {
-                let why = "the server is not in cluster mode: name it with redis://";
-                return Err(Error::Refused(why.to_owned()));
+                return Err(Error::Refused(cluster::NOT_IN_A_CLUSTER.to_owned()));
             }
             _ => {}
         }
@@ -142,6 +144,5 @@ pub(super) async fn connect(client: &redis::Client) -> Result<MultiplexedConnect
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(TIMEOUT))
         .set_response_timeout(Some(TIMEOUT));
-    let opened = client.get_multiplexed_async_connection_with_config(&config);
-    opened.await.map_err(unreachable)
+    open(client, &config).await
 }

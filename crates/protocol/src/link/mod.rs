@@ -20,6 +20,7 @@ mod locate;
 mod logged_reasons;
 mod sentinel;
 mod supervisor;
+mod tls_mismatch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -26,48 +26,119 @@ struct Answer {
     epoch: u64,
 }
 
-/// The master's address, as the Sentinel with the newest knowledge has it.
+/// The master's address, as the Sentinels with the newest knowledge have it.
 pub(super) async fn master(
     target: &Target,
     sentinels: &[ConnectionInfo],
     name: &str,
 ) -> Result<Address, Error> {
-    let asked = sentinels.iter().map(async |sentinel| {
+    let asked = sentinels.iter().enumerate().map(async |(place, sentinel)| {
         let answer = ask(target, sentinel, name).await;
-        answer.map_err(|error| format!("{}: {}", sentinel.addr(), why(error)))
+        (place, sentinel.addr().to_string(), answer)
     });
     let mut asked: FuturesUnordered<_> = asked.collect();
-    let (mut best, mut errors): (Option<Answer>, Vec<String>) = (None, Vec::new());
+    let mut told = Vec::new();
+    let mut is_known = false;
     loop {
-        let next = match best {
-            None => asked.next().await,
-            Some(_) => tokio::time::timeout(OTHERS, asked.next())
+        let next = match is_known {
+            false => asked.next().await,
+            true => tokio::time::timeout(OTHERS, asked.next())
                 .await
                 .unwrap_or(None),
         };
-        match next {
-            Some(Ok(answer)) if best.as_ref().is_none_or(|best| best.epoch < answer.epoch) => {
-                best = Some(answer);
-            }
-            Some(Ok(_)) => {}
-            Some(Err(error)) => errors.push(error),
-            None => break,
+        let Some(next) = next else {
+            break;
+        };
+        is_known |= next.2.is_ok();
+        told.push(next);
+    }
+    // In the order of the URL: the same errors must give the same words.
+    told.sort_by_key(|(place, ..)| *place);
+    let told = told.into_iter();
+    decide(
+        name,
+        told.map(|(_, sentinel, answer)| (sentinel, answer))
+            .collect(),
+    )
+}
+
+/// The master, after what each Sentinel said.
+fn decide(name: &str, told: Vec<(String, Result<Answer, Error>)>) -> Result<Address, Error> {
+    let known = told.iter().filter_map(|(_, answer)| answer.as_ref().ok());
+    let Some(newest) = known.map(|answer| answer.epoch).max() else {
+        return Err(unknown(name, told));
+    };
+    let mut votes: Vec<(Address, Vec<String>)> = Vec::new();
+    for (sentinel, answer) in told {
+        let Ok(answer) = answer else { continue };
+        if answer.epoch < newest {
+            continue;
+        }
+        match votes
+            .iter_mut()
+            .find(|(address, _)| *address == answer.address)
+        {
+            Some((_, voters)) => voters.push(sentinel),
+            None => votes.push((answer.address, vec![sentinel])),
         }
     }
-    best.map(|best| best.address).ok_or_else(|| {
-        let errors = errors.join("; ");
-        Error::Unavailable(format!("no Sentinel knows the master '{name}': {errors}"))
-    })
+    votes.sort_by_key(|(_, voters)| std::cmp::Reverse(voters.len()));
+    match &votes[..] {
+        [(_, most), (_, next), ..] if most.len() == next.len() => {
+            let each = votes.iter().map(|(address, voters)| {
+                let voters = voters.join(" and ");
+                format!("{address} (by {voters})")
+            });
+            let each: Vec<_> = each.collect();
+            Err(Error::Unavailable(format!(
+                "the Sentinels disagree about the master '{name}': it is {}; make sure that all of \
+                 them watch the same servers",
+                each.join(" or ")
+            )))
+        }
+        _ => Ok(votes.swap_remove(0).0),
+    }
+}
+
+/// Why no Sentinel names the master.
+fn unknown(name: &str, told: Vec<(String, Result<Answer, Error>)>) -> Error {
+    let errors = told
+        .into_iter()
+        .filter_map(|(sentinel, answer)| Some((sentinel, answer.err()?)));
+    let errors: Vec<(String, Error)> = errors.collect();
+    let problem = errors.iter().find_map(|(_, error)| match error {
+        Error::Certificate { problem, .. } => Some(*problem),
+        _ => None,
+    });
+    let is_silence = |(_, error): &(String, Error)| matches!(error, Error::Unavailable(_));
+    let are_silent = errors.iter().all(is_silence);
+    let errors = errors
+        .into_iter()
+        .map(|(sentinel, error)| match (error, problem) {
+            // Said once for all.
+            (Error::Certificate { detail, .. }, Some(_)) => format!("{sentinel}: {detail}"),
+            (error, _) => format!("{sentinel}: {}", why(error)),
+        });
+    let errors = errors.collect::<Vec<_>>().join("; ");
+    match problem {
+        Some(problem) => Error::Certificate {
+            problem,
+            detail: errors,
+        },
+        None if are_silent => Error::Unavailable(format!("no Sentinel answers: {errors}")),
+        None => Error::Unavailable(format!("no Sentinel names the master '{name}': {errors}")),
+    }
 }
 
 async fn ask(target: &Target, sentinel: &ConnectionInfo, name: &str) -> Result<Answer, Error> {
-    let mut connection = connect(&target.sentinel_client(sentinel)?).await?;
+    let connected = connect(&target.sentinel_client(sentinel)?).await;
+    let mut connection = connected.map_err(explained)?;
     let mut command = redis::cmd("SENTINEL");
     command.arg("MASTER").arg(name);
     let fields: HashMap<String, String> = command
         .query_async(&mut connection)
         .await
-        .map_err(unreachable)?;
+        .map_err(|error| explained(unreachable(error)))?;
     let number = |name: &str| fields.get(name).and_then(|text| text.parse().ok());
     match (fields.get("ip"), number("port")) {
         (Some(host), Some(port)) => Ok(Answer {
@@ -78,6 +149,30 @@ async fn ask(target: &Target, sentinel: &ConnectionInfo, name: &str) -> Result<A
             epoch: number("config-epoch").unwrap_or_default(),
         }),
         _ => Err(Error::Unavailable("it names no address".to_owned())),
+    }
+}
+
+/// A refusal in words that say what to do.
+fn explained(error: Error) -> Error {
+    match error {
+        Error::Refused(why) if why.contains("No such master") => {
+            Error::Refused("it watches no master of this name".to_owned())
+        }
+        Error::Refused(why) if why.contains("unknown command") => {
+            Error::Refused("this is a server, not a Sentinel".to_owned())
+        }
+        Error::Refused(why)
+            if ["NOAUTH", "WRONGPASS", "Password authentication failed"]
+                .iter()
+                .any(|words| why.starts_with(words)) =>
+        {
+            Error::Refused(
+                "the Sentinel wants a user or password of its own: sentinel_user and \
+                 sentinel_password in the URL name them"
+                    .to_owned(),
+            )
+        }
+        error => error,
     }
 }
 
@@ -152,6 +247,32 @@ fn promoted(event: &str, master: &str) -> Option<Address> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn says(sentinel: &str, port: u16, epoch: u64) -> (String, Result<Answer, Error>) {
+        let host = "10.0.0.1".to_owned();
+        let address = Address { host, port };
+        (sentinel.to_owned(), Ok(Answer { address, epoch }))
+    }
+
+    #[test]
+    fn the_newest_knowledge_wins_and_then_the_majority() {
+        for (told, port) in [
+            (vec![says("a", 1, 4), says("b", 2, 5), says("c", 1, 4)], 2),
+            (vec![says("a", 1, 5), says("b", 2, 5), says("c", 2, 5)], 2),
+            (vec![says("a", 1, 0)], 1),
+        ] {
+            assert_eq!(decide("m", told).unwrap().port, port);
+        }
+    }
+
+    #[test]
+    fn sentinels_that_disagree_are_named_with_what_they_say() {
+        let told = vec![says("a", 1, 5), says("b", 2, 5), says("c", 3, 4)];
+        let error = decide("m", told).unwrap_err();
+        assert!(error.is_transient());
+        let words = "disagree about the master 'm': it is 10.0.0.1:1 (by a) or 10.0.0.1:2 (by b)";
+        assert!(error.to_string().contains(words), "{error}");
+    }
 
     #[test]
     fn both_events_name_the_new_master_and_others_do_not_count() {

@@ -3,6 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use redis::{ClientTlsConfig, TlsCertificates};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 
 use crate::{Error, Setting};
 
@@ -20,27 +24,68 @@ impl TlsFiles {
     pub(super) fn certificates(&self) -> Result<TlsCertificates, Error> {
         let client_tls = match &self.client {
             None => None,
-            Some((cert, key)) => Some(ClientTlsConfig {
-                client_cert: read(cert)?,
-                client_key: read(key)?,
-            }),
+            Some((cert, key)) => Some(client(cert, key)?),
+        };
+        let root_cert = match &self.ca {
+            None => None,
+            Some(file) => Some(read(file, Content::Certificate)?),
         };
         Ok(TlsCertificates {
             client_tls,
-            root_cert: self.ca.as_deref().map(read).transpose()?,
+            root_cert,
         })
     }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, Error> {
-    let wrong = |why: String| {
-        let problem = format!("cannot read {}: {why}", file.display());
-        Error::setting(Setting::Target, problem)
+/// A client's certificate and its key.
+fn client(cert: &Path, key: &Path) -> Result<ClientTlsConfig, Error> {
+    let client_cert = read(cert, Content::Certificate)?;
+    let client_key = read(key, Content::Key)?;
+    let wrong = |why: &dyn std::fmt::Display| {
+        let (cert, key) = (cert.display(), key.display());
+        problem(format!("{cert} and {key} do not fit together: {why}"))
     };
-    let pem = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
-    let begins = pem.windows(11).any(|window| window == b"-----BEGIN ");
-    match begins {
-        true => Ok(pem),
-        false => Err(wrong("it is not a PEM file".to_owned())),
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&client_cert).collect();
+    let chain = chain.map_err(|error| wrong(&error))?;
+    let secret = PrivateKeyDer::from_pem_slice(&client_key).map_err(|error| wrong(&error))?;
+    CertifiedKey::from_der(chain, secret, &ring::default_provider())
+        .map_err(|error| wrong(&error))?;
+    Ok(ClientTlsConfig {
+        client_cert,
+        client_key,
+    })
+}
+
+/// What a file must have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Certificate,
+    Key,
+}
+
+impl Content {
+    fn is_in(self, pem: &[u8]) -> bool {
+        match self {
+            Self::Certificate => CertificateDer::from_pem_slice(pem).is_ok(),
+            Self::Key => PrivateKeyDer::from_pem_slice(pem).is_ok(),
+        }
     }
+}
+
+fn read(file: &Path, wanted: Content) -> Result<Vec<u8>, Error> {
+    let wrong = |why: &str| problem(format!("cannot use {}: {why}", file.display()));
+    let pem = std::fs::read(file).map_err(|error| wrong(&error.to_string()))?;
+    if wanted.is_in(&pem) {
+        return Ok(pem);
+    }
+    Err(wrong(match wanted {
+        Content::Certificate if Content::Key.is_in(&pem) => "it has a key and no certificate",
+        Content::Key if Content::Certificate.is_in(&pem) => "it has a certificate and no key",
+        Content::Certificate => "it has no certificate in PEM form",
+        Content::Key => "it has no private key in PEM form",
+    }))
+}
+
+fn problem(problem: String) -> Error {
+    Error::setting(Setting::Target, problem)
 }

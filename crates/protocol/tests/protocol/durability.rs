@@ -97,7 +97,9 @@ async fn a_commit_counts_when_the_replicas_have_it_alone_and_with_a_claim() {
     let lane = Lane::new(node(&fleet, "lane", "replicas:1").await);
     let _ = lane.take(1, 1).await;
     replicas[0].pause().unwrap();
-    let commit = lane.store.commit(&lane.slot, 1, commit_call(1, 1, &NO_EFFECTS));
+    let commit = lane
+        .store
+        .commit(&lane.slot, 1, commit_call(1, 1, &NO_EFFECTS));
     assert!(!is_answered(commit).await);
     replicas[0].resume().unwrap();
     let commit = async || {
@@ -148,7 +150,9 @@ async fn more_replicas_than_there_are_confirm_nothing_and_the_reason_says_so() {
     let error = answer.unwrap_err();
     assert!(matches!(error, Error::ReplyLost(_)), "{error:?}");
     assert!(
-        error.to_string().contains("1 of 2 replicas have the last writes"),
+        error
+            .to_string()
+            .contains("1 of 2 replicas have the last writes"),
         "{error}"
     );
     // A caller that stops is not kept for long.
@@ -211,10 +215,10 @@ async fn what_a_client_did_is_confirmed_in_the_end_or_not() {
     store.confirm_all().await.unwrap();
     replicas[0].pause().unwrap();
     let error = store.confirm_all().await.unwrap_err();
-    assert!(
-        error.to_string().contains("0 of 1 replicas"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
     replicas[0].resume().unwrap();
-    eventually("the confirmation", async || store.confirm_all().await.is_ok()).await;
+    eventually("the confirmation", async || {
+        store.confirm_all().await.is_ok()
+    })
+    .await;
 }

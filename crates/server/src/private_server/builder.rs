@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::PrivateServer;
-use crate::probe::Address;
+use crate::probe::{Address, Login};
 use crate::program::{find_program, require};
 use crate::watchdog::Watchdog;
 use crate::{Error, free_port, password};
@@ -37,6 +37,17 @@ impl Fsync {
     }
 }
 
+/// PEM files with which a server or a client speaks TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The authority that must have signed the certificates of the others.
+    pub ca: PathBuf,
+    /// The own certificate.
+    pub cert: PathBuf,
+    /// The key to the own certificate.
+    pub key: PathBuf,
+}
+
 /// The settings of a [`PrivateServer`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
@@ -46,8 +57,11 @@ pub struct PrivateServerBuilder {
     pub(super) sentinel: bool,
     appendonly: Option<Fsync>,
     pub(super) password: Option<String>,
+    /// The only user, if it has a name.
+    user: Option<String>,
+    pub(crate) tls: Option<CertificateFiles>,
     config: Vec<(String, String)>,
-    program: Option<PathBuf>,
+    pub(crate) program: Option<PathBuf>,
 }
 
 impl PrivateServerBuilder {
@@ -73,6 +87,20 @@ impl PrivateServerBuilder {
     /// Wants this password from every client. By default there is none.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
+        self
+    }
+
+    /// Lets in this user alone: there is no default user. By default there is no other.
+    pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self.password(password)
+    }
+
+    /// Speaks TLS on its port, and lets in only clients with a certificate of the same authority.
+    /// Beside it, a socket in the server's folder speaks none; this process uses it to see that the
+    /// server answers. Not every program can do that: Debian's `redis-server` can.
+    pub fn tls(mut self, files: CertificateFiles) -> Self {
+        self.tls = Some(files);
         self
     }
 
@@ -144,6 +172,18 @@ impl PrivateServerBuilder {
         }
     }
 
+    /// How this process logs in; `None` if the server wants no password.
+    pub(crate) fn credentials(&self) -> Option<Login> {
+        let login = Login::of_default_user(self.password.clone()?);
+        Some(match &self.user {
+            None => login,
+            Some(user) => Login {
+                user: user.clone(),
+                ..login
+            },
+        })
+    }
+
     /// The configuration file's text.
     pub(super) fn render(&self, address: &Address, folder: &Path) -> String {
         let mut lines = vec![
@@ -155,20 +195,41 @@ impl PrivateServerBuilder {
         match address {
             Address::Tcp(port) => {
                 lines.push(("bind", "127.0.0.1".to_owned()));
-                lines.push(("port", port.to_string()));
+                match self.tls {
+                    None => lines.push(("port", port.to_string())),
+                    Some(_) => lines.push(("tls-port", port.to_string())),
+                }
             }
-            Address::Unix(path) => {
-                lines.push(("port", "0".to_owned()));
-                lines.push(("unixsocket", quote(&path.to_string_lossy())));
-                lines.push(("unixsocketperm", "700".to_owned()));
+            Address::Unix(_) => {}
+        }
+        if let Address::Unix(path) = super::plain_address(self, address, folder) {
+            lines.push(("port", "0".to_owned()));
+            lines.push(("unixsocket", quote(&path.to_string_lossy())));
+            lines.push(("unixsocketperm", "700".to_owned()));
+        }
+        if let Some(files) = &self.tls {
+            for (name, file) in [
+                ("tls-ca-cert-file", &files.ca),
+                ("tls-cert-file", &files.cert),
+                ("tls-key-file", &files.key),
+            ] {
+                lines.push((name, quote(&file.to_string_lossy())));
             }
+            // Replicas speak TLS with their master, and Sentinels with all whom they watch.
+            lines.push(("tls-replication", "yes".to_owned()));
         }
         if let Some(fsync) = self.appendonly {
             lines.push(("appendonly", "yes".to_owned()));
             lines.push(("appendfsync", fsync.as_str().to_owned()));
         }
-        if let Some(password) = &self.password {
-            lines.push(("requirepass", quote(password)));
+        match (&self.user, &self.password) {
+            (Some(user), Some(password)) => {
+                lines.push(("user", "default off".to_owned()));
+                let rights = format!("{user} on {} ~* &* +@all", quote(&format!(">{password}")));
+                lines.push(("user", rights));
+            }
+            (_, Some(password)) => lines.push(("requirepass", quote(password))),
+            (_, None) => {}
         }
         for (name, value) in &self.config {
             let value = if value.is_empty() {
@@ -204,7 +265,7 @@ fn create_folder() -> Result<TempDir, Error> {
 }
 
 /// A value as one quoted word of the configuration file.
-fn quote(value: &str) -> String {
+pub(crate) fn quote(value: &str) -> String {
     let mut quoted = String::from('"');
     for byte in value.bytes() {
         match byte {

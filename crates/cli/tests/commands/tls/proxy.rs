@@ -1,73 +1,18 @@
-//! TLS in front of a server that has none, and the authority behind its certificate.
+//! TLS in front of a server that has none.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
-use baton_server::PrivateServer;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use tempfile::TempDir;
+use baton_server::{CertificateFiles, PrivateServer};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
-
-/// An authority that signs certificates, and the file with which clients trust it.
-pub(super) struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    folder: TempDir,
-}
-
-/// A server's certificate and the key to it.
-pub(super) struct Certificate {
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-}
-
-impl Authority {
-    pub(super) fn new(name: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let authority = Self {
-            issuer,
-            folder: tempfile::tempdir().unwrap(),
-        };
-        std::fs::write(authority.file(), authority.issuer.pem()).unwrap();
-        authority
-    }
-
-    /// A certificate for the server of this name.
-    pub(super) fn certify(&self, name: &str) -> Certificate {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Certificate {
-            chain: vec![certificate.der().clone()],
-            key: key.into(),
-        }
-    }
-
-    /// Files with a caller's certificate and its key.
-    pub(super) fn certify_caller(&self) -> [PathBuf; 2] {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(["caller".to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let files = ["caller.pem", "caller.key"].map(|name| self.folder.path().join(name));
-        std::fs::write(&files[0], certificate.pem()).unwrap();
-        std::fs::write(&files[1], key.serialize_pem()).unwrap();
-        files
-    }
-
-    /// The authority's own certificate.
-    pub(super) fn file(&self) -> PathBuf {
-        self.folder.path().join("authority.pem")
-    }
-}
 
 /// Takes TLS on a port of its own and hands what it hears to a server. It ends when dropped.
 pub(super) struct TlsProxy {
@@ -76,33 +21,36 @@ pub(super) struct TlsProxy {
 }
 
 impl TlsProxy {
-    pub(super) fn start(server: &PrivateServer, certificate: Certificate) -> Self {
+    pub(super) fn start(server: &PrivateServer, certificate: &CertificateFiles) -> Self {
         Self::asking(server, certificate, None)
     }
 
     /// Lets in only callers with a certificate of this authority, if one is given.
     pub(super) fn asking(
         server: &PrivateServer,
-        certificate: Certificate,
-        callers: Option<&Authority>,
+        certificate: &CertificateFiles,
+        callers: Option<&Path>,
     ) -> Self {
         let provider = Arc::new(ring::default_provider());
         let verifier = match callers {
             None => WebPkiClientVerifier::no_client_auth(),
             Some(authority) => {
                 let mut roots = RootCertStore::empty();
-                roots.add(authority.issuer.der().clone()).unwrap();
+                let authority = CertificateDer::from_pem_file(authority).unwrap();
+                roots.add(authority).unwrap();
                 let roots = Arc::new(roots);
                 WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
                     .build()
                     .unwrap()
             }
         };
+        let chain = CertificateDer::from_pem_file(&certificate.cert).unwrap();
+        let key = PrivateKeyDer::from_pem_file(&certificate.key).unwrap();
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_client_cert_verifier(verifier)
-            .with_single_cert(certificate.chain, certificate.key)
+            .with_single_cert(vec![chain], key)
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let runtime = tokio::runtime::Builder::new_multi_thread()
