@@ -80,6 +80,15 @@ impl PrivateServer {
         }
     }
 
+    /// The address at which the server speaks no TLS, without the password.
+    #[must_use]
+    pub fn plain_url(&self) -> String {
+        match self.plain_address() {
+            Address::Tcp(port) => format!("redis://127.0.0.1:{port}"),
+            Address::Unix(path) => format!("unix://{}", path.display()),
+        }
+    }
+
     /// `redis`, or `rediss` if the server speaks TLS.
     pub(crate) fn scheme(&self) -> &'static str {
         match self.settings.tls {

@@ -8,6 +8,7 @@ mod push_service;
 mod server;
 mod servers;
 mod source;
+mod tls;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -37,6 +38,7 @@ pub use push_service::{PushService, push_service_label};
 pub use servers::Servers;
 
 use clock::Traces;
+use tls::Tls;
 
 /// The fleet's name.
 pub const FLEET: &str = "chaos";
@@ -67,6 +69,8 @@ pub struct Settings {
     pub topology: Topology,
     /// What nodes wait for before they log.
     pub level: Level,
+    /// Whether a group of servers speaks TLS.
+    pub tls: bool,
     /// What handles the messages.
     pub handler: HandlerKind,
     /// What makes the messages.
@@ -185,6 +189,8 @@ pub struct Arena {
     pub stop: Stop,
     heard: usize,
     folder: TempDir,
+    /// Its files must outlive the servers.
+    _tls: Option<Tls>,
 }
 
 impl Arena {
@@ -192,7 +198,11 @@ impl Arena {
     pub fn new(settings: Settings, stop: Stop) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("baton-chaos-").tempdir()?;
         let server_clock = folder.path().join("server.clock");
-        let (servers, wire) = servers::start(&settings, folder.path(), &server_clock)?;
+        let tls = settings.tls.then(Tls::new).transpose()?;
+        let (servers, wire) =
+            servers::start(&settings, folder.path(), &server_clock, tls.as_ref())?;
+        let url = servers.url();
+        let certificates = tls.as_ref().map(Tls::variables).unwrap_or_default();
         let shared = Shared::create(folder.path().join("handler"))?;
         let push_service = match settings.handler {
             HandlerKind::Push => Some(PushService::start(settings.own_program.clone(), &shared)?),
@@ -201,18 +211,22 @@ impl Arena {
         let get_errors = ["getErrors", "--json", "--fleet", FLEET, "--redis"]
             .map(str::to_owned)
             .into_iter()
-            .chain([servers.url()]);
+            .chain([url.clone()]);
         let mut arena = Self {
             fleet: Fleet::new(&settings.program, &[])
-                .with_env(&handler::variables(&settings, folder.path())),
-            drains: Fleet::of(&settings.program, get_errors.collect()),
+                .with_env(&handler::variables(&settings, folder.path()))
+                .with_env(&certificates),
+            drains: Fleet::of(&settings.program, get_errors.collect()).with_env(&certificates),
             nodes: Vec::new(),
             drained: Vec::new(),
             wire,
             push_service,
             push_proxy: None,
             shared,
-            observer: Observer::new(servers.url(), FLEET)?,
+            observer: match &tls {
+                Some(tls) => Observer::at(tls.target(&url)?, url, FLEET)?,
+                None => Observer::new(url, FLEET)?,
+            },
             servers,
             server_clock,
             server_traces: Vec::new(),
@@ -226,6 +240,7 @@ impl Arena {
             stop,
             heard: 0,
             folder,
+            _tls: tls,
         };
         arena.note_server();
         if let (Some(wire), Some(service)) = (&arena.wire, &arena.push_service) {

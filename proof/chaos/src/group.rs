@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use baton_server::{Fsync, PrivateServer, PrivateServerBuilder};
+use baton_server::{CertificateFiles, Fsync, PrivateServer, PrivateServerBuilder};
 
 /// The master's name.
 const MASTER: &str = "fleet";
@@ -74,21 +74,33 @@ impl fmt::Display for Member {
 /// The group.
 pub struct Group {
     host: IpAddr,
+    tls: bool,
     servers: Vec<PrivateServer>,
     sentinels: Vec<PrivateServer>,
 }
 
 impl Group {
     /// Starts the group, whose members all listen on this address, without waiting until it is whole.
-    pub fn start(program: &Path, fsync: Fsync, host: IpAddr) -> Result<Self> {
+    /// With certificates they speak TLS, with each other and with clients.
+    pub fn start(
+        program: &Path,
+        fsync: Fsync,
+        host: IpAddr,
+        tls: Option<&CertificateFiles>,
+    ) -> Result<Self> {
         let base = || {
-            PrivateServer::builder()
+            let server = PrivateServer::builder()
                 .program(program)
                 .config("bind", listen(host))
-                .config("protected-mode", "no")
+                .config("protected-mode", "no");
+            match tls {
+                Some(files) => server.tls(files.clone()),
+                None => server,
+            }
         };
         let mut group = Self {
             host,
+            tls: tls.is_some(),
             servers: Vec::new(),
             sentinels: Vec::new(),
         };
@@ -110,13 +122,14 @@ impl Group {
         Ok(group)
     }
 
-    /// `redis+sentinel://…`, for clients.
+    /// `redis+sentinel://…` or `rediss+sentinel://…`, for clients.
     pub fn url(&self) -> String {
         let sentinels = self.sentinels.iter().filter_map(PrivateServer::port);
         let hosts: Vec<_> = sentinels
             .map(|port| format!("{}:{port}", self.host))
             .collect();
-        format!("redis+sentinel://{}/{MASTER}", hosts.join(","))
+        let scheme = if self.tls { "rediss" } else { "redis" };
+        format!("{scheme}+sentinel://{}/{MASTER}", hosts.join(","))
     }
 
     /// The server that most Sentinels call the master.
@@ -281,7 +294,7 @@ fn port(server: &PrivateServer) -> Result<u16> {
 }
 
 fn connect(server: &PrivateServer) -> Result<redis::Connection> {
-    let client = redis::Client::open(server.url())?;
+    let client = redis::Client::open(server.plain_url())?;
     let connection = client.get_connection_with_timeout(TIMEOUT)?;
     connection.set_read_timeout(Some(TIMEOUT))?;
     connection.set_write_timeout(Some(TIMEOUT))?;

@@ -40,6 +40,9 @@ struct Args {
     /// replicas:2
     #[arg(long, value_name = "WHAT", default_value_t)]
     level: Level,
+    /// The servers of a group speak TLS; Debian's redis-server can do that
+    #[arg(long)]
+    tls: bool,
     /// Only failovers of a group that forget messages, so many
     #[arg(long, value_name = "N", conflicts_with_all = ["seconds", "faults", "only"])]
     lossy: Option<usize>,
@@ -173,8 +176,8 @@ fn chaos(args: &Args) -> Result<ExitCode> {
         "a group of servers has no other handlers and sources yet"
     );
     ensure!(
-        setup.topology == Topology::Sentinel || args.level == Level::None,
-        "--level is for a group of servers"
+        setup.topology == Topology::Sentinel || (args.level == Level::None && !args.tls),
+        "--level and --tls are for a group of servers"
     );
     let settings = settings(args, seed)?;
     let wanted = |kind| only.is_empty() || only.contains(&kind);
@@ -240,6 +243,9 @@ fn again(args: &Args, seed: u64) -> String {
     if args.level != Level::None {
         words.push(format!("--level {}", args.level));
     }
+    if args.tls {
+        words.push("--tls".to_owned());
+    }
     if args.handler != HandlerKind::Pretended {
         words.push(format!("--handler {}", args.handler.name()));
     }
@@ -271,6 +277,7 @@ fn settings(args: &Args, seed: u64) -> Result<Settings> {
         program,
         topology: args.setup().topology,
         level: args.level,
+        tls: args.tls,
         handler: args.handler,
         source: args.source,
         own_program: exe,

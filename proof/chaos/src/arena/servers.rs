@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use baton_server::{Fsync, PrivateServer};
 
+use super::tls::Tls;
 use super::{Settings, server};
 use crate::group::Group;
 use crate::namespace::Namespace;
@@ -25,6 +26,7 @@ pub(super) fn start(
     settings: &Settings,
     folder: &Path,
     clock: &Path,
+    tls: Option<&Tls>,
 ) -> Result<(Servers, Option<Namespace>)> {
     match settings.topology {
         Topology::Single => {
@@ -41,7 +43,9 @@ pub(super) fn start(
                 false => None,
             };
             let host = wire.as_ref().map_or(LOOPBACK, Namespace::host);
-            let group = Group::start(&settings.server_program, fsync(settings), host)?;
+            let tls = tls.map(|tls| tls.certify(host)).transpose()?;
+            let program = &settings.server_program;
+            let group = Group::start(program, fsync(settings), host, tls.as_ref())?;
             Ok((Servers::Group(group), wire))
         }
     }
