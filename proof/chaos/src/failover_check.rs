@@ -8,11 +8,12 @@
 //! - none: each number that a node logged and that is gone must be named by a `regressed` line. Only
 //!   a number that no living node knew may be gone without: all who had logged it were dead.
 //!
-//! At both levels a number that a living node knew keeps its text for ever.
+//! At both levels a number that a living node knew keeps its text for ever, and no node says that
+//! messages are gone while no server was lost.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use baton_log::LogEvent;
 use baton_processes::Told;
@@ -21,6 +22,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::arena::Failover;
 use crate::topology::Level;
+
+/// A node beats at least this often, and then compares what it knows with what Redis has.
+const BEAT: Duration = Duration::from_secs(1);
 
 /// What is known about the failovers of a run.
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +97,7 @@ pub fn check(evidence: &Evidence<'_>) -> (Losses, Vec<Finding>) {
     check.missing();
     check.ends();
     check.texts();
+    check.false_alarms();
     (check.losses, check.findings)
 }
 
@@ -169,6 +174,20 @@ impl Check<'_> {
         }
     }
 
+    /// Checks that nodes name messages as gone only when a failover may have forgotten some.
+    fn false_alarms(&mut self) {
+        for (first, last, read) in &self.logged.regressed {
+            let is_in = |failover: &Failover| {
+                let before = read.checked_sub(BEAT).unwrap_or(*read);
+                failover.time().contains(read) || failover.time().contains(&before)
+            };
+            if !self.evidence.failovers.iter().any(is_in) {
+                let text = format!("#{first} to #{last} are said to be gone without a failover");
+                self.findings.push((*first, text));
+            }
+        }
+    }
+
     /// Whether the node of a line died before the fleet had recovered from the failover that forgot it:
     /// the next one, because each begins with servers that all have the same.
     fn died_meanwhile(&self, line: &Line) -> bool {
@@ -208,8 +227,8 @@ struct Logged<'a> {
     numbers: BTreeMap<u64, Vec<Line>>,
     /// The texts of messages that were published alone, each as often as it was logged.
     texts: Vec<(u64, &'a str)>,
-    /// The ranges that nodes named as forgotten.
-    regressed: Vec<(u64, u64)>,
+    /// The ranges that nodes named as forgotten, and when their lines were read.
+    regressed: Vec<(u64, u64, Instant)>,
 }
 
 impl<'a> Logged<'a> {
@@ -241,7 +260,9 @@ impl<'a> Logged<'a> {
                     let ended = (*first..=*last).filter(|seq| !delayed.contains(seq));
                     ended.for_each(|seq| note(seq, true));
                 }
-                LogEvent::Regressed { first, last } => logged.regressed.push((*first, *last)),
+                LogEvent::Regressed { first, last } => {
+                    logged.regressed.push((*first, *last, told.at));
+                }
                 _ => {}
             }
         }
@@ -250,7 +271,7 @@ impl<'a> Logged<'a> {
 
     fn is_regressed(&self, seq: u64) -> bool {
         let mut all = self.regressed.iter();
-        all.any(|(first, last)| (*first..=*last).contains(&seq))
+        all.any(|(first, last, _)| (*first..=*last).contains(&seq))
     }
 }
 

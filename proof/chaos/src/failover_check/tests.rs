@@ -1,7 +1,5 @@
 //! A failover by hand, and everything that can be wrong with it.
 
-use std::time::Duration;
-
 use baton_log::Line as LogLine;
 
 use super::*;
@@ -248,5 +246,18 @@ fn a_number_that_a_living_node_knew_keeps_its_text() {
             }
             Level::Replicas(_) => assert_eq!(findings.len(), 1),
         }
+    }
+}
+
+#[test]
+fn a_node_that_says_so_without_a_failover_is_found() {
+    for level in LEVELS {
+        let mut case = Case::new(level);
+        case.tell(2000, WORKER, LogEvent::Regressed { first: 2, last: 3 });
+        let (_, findings) = case.check();
+        assert_eq!(
+            findings,
+            ["#2 to #3 are said to be gone without a failover"]
+        );
     }
 }

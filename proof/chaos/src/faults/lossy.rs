@@ -20,8 +20,8 @@ use crate::rng::Rng;
 
 /// The master takes writes alone for at least this long.
 const ALONE: Duration = Duration::from_millis(400);
-/// Longest wait for a message that only the master has.
-const FIRST_MESSAGE: Duration = Duration::from_secs(5);
+/// Longest wait for a publish or a commit that only the master has.
+const FIRST_ENTRY: Duration = Duration::from_secs(5);
 
 pub(super) struct Lossy {
     with_generator: bool,
@@ -35,10 +35,8 @@ struct Dead {
     server: usize,
     /// How far its history went.
     offset: f64,
-    /// How many messages it had.
-    last: u64,
-    /// How many of them its replicas may have.
-    shared: u64,
+    /// How many entries its ledger got that no replica has.
+    entries: u64,
 }
 
 impl Lossy {
@@ -61,19 +59,18 @@ impl Lossy {
         let mut cut = redis::cmd("CLIENT");
         cut.arg("KILL").arg("TYPE").arg("replica");
         cut.exec(&mut redis)?;
-        let (began, shared) = (Instant::now(), last_message(&mut redis)?);
+        let (began, shared) = (Instant::now(), ledger_entries(&mut redis)?);
         loop {
-            let last = last_message(&mut redis)?;
-            if last > shared && began.elapsed() >= ALONE {
+            let entries = ledger_entries(&mut redis)?.saturating_sub(shared);
+            if entries > 0 && began.elapsed() >= ALONE {
                 let replication = Info::read(&mut redis, "replication")?;
                 return Ok(Dead {
                     server,
                     offset: replication.number("master_repl_offset")?,
-                    last,
-                    shared,
+                    entries,
                 });
             }
-            ensure!(began.elapsed() < FIRST_MESSAGE, "nothing was published");
+            ensure!(began.elapsed() < FIRST_ENTRY, "the fleet wrote nothing");
             arena.stop.pause_poll()?;
         }
     }
@@ -118,10 +115,9 @@ impl Fault for Lossy {
         let forgotten = dead.offset + 1.0 - replication.number("second_repl_offset")?;
         note.text = match forgotten > 0.0 {
             true => format!(
-                "{} forgets {forgotten} bytes and #{} to #{}; {} back {how}",
+                "{} lacks {forgotten} bytes, {} publishes and commits; {} back {how}",
                 Member::Server(new),
-                dead.shared + 1,
-                dead.last,
+                dead.entries,
                 Member::Server(dead.server),
             ),
             false => "not done: nothing was forgotten".to_owned(),
@@ -130,10 +126,8 @@ impl Fault for Lossy {
     }
 }
 
-/// The number of the last message that a server has.
-fn last_message(redis: &mut redis::Connection) -> Result<u64> {
-    let fence = Keys::new(&FleetName::new(FLEET)?).fence;
-    let mut read = redis::cmd("HGET");
-    let last: Option<u64> = read.arg(fence).arg("last").query(redis)?;
-    Ok(last.unwrap_or_default())
+/// How many publishes and commits the ledger of a server has.
+fn ledger_entries(redis: &mut redis::Connection) -> Result<u64> {
+    let ledger = Keys::new(&FleetName::new(FLEET)?).ledger;
+    Ok(redis::cmd("LLEN").arg(ledger).query(redis)?)
 }
