@@ -59,8 +59,12 @@ pub fn server_programs() -> Result<Vec<PathBuf>> {
 
 /// A fleet of `count` copies that know their roles. Blanks separate the arguments of `baton run`.
 pub fn fleet(program: &Path, server: &PrivateServer, count: usize, args: &str) -> Result<Fleet> {
-    let url = server.url();
-    let all: Vec<&str> = ["--redis", &url]
+    fleet_at(program, &server.url(), count, args)
+}
+
+/// Like [`fleet`], at the server of that URL.
+pub fn fleet_at(program: &Path, url: &str, count: usize, args: &str) -> Result<Fleet> {
+    let all: Vec<&str> = ["--redis", url]
         .into_iter()
         .chain(args.split(' '))
         .collect();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
-use baton_server::{Fsync, PrivateServer};
+use baton_server::{Fsync, PrivateServer, PrivateServerBuilder};
 
 /// Where `scripts/setup-servers` puts the programs, seen from the folder that cargo builds into.
 const FOLDER: &str = "tools/servers";
@@ -46,16 +46,30 @@ impl ServerProgram {
         wanted.iter().map(one).collect()
     }
 
+    /// Settings of a server that runs it, without persistence.
+    pub fn builder(&self) -> PrivateServerBuilder {
+        PrivateServer::builder().program(&self.path)
+    }
+
     /// Starts it without persistence.
     pub fn start(&self) -> Result<PrivateServer> {
-        Ok(PrivateServer::builder().program(&self.path).start()?)
+        Ok(self.builder().start()?)
+    }
+
+    /// Starts it as a replica of the server at this port.
+    pub fn start_replica(&self, port: u16) -> Result<PrivateServer> {
+        let builder = PrivateServer::builder()
+            .program(&self.path)
+            .config("replicaof", format!("127.0.0.1 {port}"))
+            .config("repl-diskless-sync-delay", "0");
+        Ok(builder.start()?)
     }
 
     /// Starts it with an append-only file that is forced to the disk every second, and that the
     /// server does not rewrite by itself: the file grows by what a run writes.
     pub fn start_everysec(&self) -> Result<PrivateServer> {
-        let builder = PrivateServer::builder()
-            .program(&self.path)
+        let builder = self
+            .builder()
             .appendonly(Fsync::EverySec)
             .config("auto-aof-rewrite-percentage", "0");
         Ok(builder.start()?)

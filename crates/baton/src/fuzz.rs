@@ -6,6 +6,7 @@
 //! these functions; the tests below replay the corpus of each.
 
 use redis::Value;
+use std::num::NonZeroU32;
 
 use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::record::{self, seq_of};
@@ -17,7 +18,7 @@ use baton_protocol::{
 use crate::observe::snapshot::{About, Snapshot};
 use crate::source::TickCursor;
 use crate::{Batch, Effects, Error, FleetName, Part, Target};
-use baton_protocol::{DurabilityLevel, ServerInfo};
+use baton_protocol::{Durability, ServerInfo};
 
 /// What the channels of presence of the corpus begin with.
 const PRESENCE: &str = "baton:{hostile}:presence:";
@@ -338,7 +339,8 @@ pub fn info(data: &[u8]) {
     let info = baton_protocol::ServerInfo::parse(&text);
     assert!(info.run_id.len() <= 8 && info.run_id.bytes().all(|byte| byte.is_ascii_hexdigit()));
     assert!(info.version.len() + info.maxmemory_policy.len() <= 2 * text.len() + 16);
-    for level in [DurabilityLevel::None, DurabilityLevel::Replicas(1)] {
+    let one = Durability::Replicas(NonZeroU32::MIN);
+    for level in [Durability::None, Durability::Fsync, one] {
         assert!(info.warnings(level).len() <= 5);
         assert!(info.promise(level).len() <= 200);
     }

@@ -177,7 +177,7 @@ impl Inspector {
             return Err(Error::ReadOnlyClient);
         }
         check_ttl(Setting::ClaimTtl, "claim", ttl)?;
-        self.store.preflight_to_act().await
+        self.store.preflight_to_drain().await
     }
 
     /// Frees the failed messages that dead drains and takes had claimed.

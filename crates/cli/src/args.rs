@@ -1,7 +1,9 @@
 //! The command line: every command, every flag, and their help.
 
+mod acl;
 mod connection;
 mod cron;
+mod doctor;
 mod durability;
 mod failed;
 pub(crate) mod handler;
@@ -22,8 +24,10 @@ use baton_print::errln;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub(crate) use acl::AclArgs;
 pub(crate) use connection::ConnectionArgs;
 pub(crate) use cron::CronCommand;
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use durability::DurabilityArgs;
 pub(crate) use failed::{ErrorsArgs, FilterArgs, GetErrorsArgs, GroupBy, SettleArgs, Since};
 pub(crate) use http::WebArgs;
@@ -110,6 +114,21 @@ pub(crate) enum Command {
     /// `baton resume generator`, also if the command is interrupted.
     #[command(after_help = help::DRAIN)]
     Drain(DrainArgs),
+    /// Print the rules of Redis users that can do what Baton does, and no more
+    ///
+    /// Prints one line for each user, to paste into redis-cli: its keys, its channels and its single
+    /// commands. A user that is there keeps its passwords, and loses every right that its line does
+    /// not name. Nothing connects to the server; if you name one, its URL says whether it is a
+    /// cluster, and which database it is.
+    #[command(after_help = help::ACL)]
+    Acl(AclArgs),
+    /// Check a server before a fleet lives there
+    ///
+    /// Prints one line for each check: ok, warn or FAIL, what it found, and what to do. It writes
+    /// nothing that lasts, and is safe beside a running fleet. Log in as the user of the nodes: its
+    /// rights are checked, too.
+    #[command(after_help = help::DOCTOR)]
+    Doctor(DoctorArgs),
     /// Put back at once what dead workers held, and forget dead nodes
     ///
     /// Also frees the lease of a dead generator. You never need it: the fleet does the same by

@@ -30,6 +30,11 @@ pub(crate) async fn store(target: &Target, fleet: &FleetName) -> anyhow::Result<
     in_time(target, Store::open(target, fleet, &name, |_| {})).await
 }
 
+/// Connects to read by calls that the [`Inspector`] does not have.
+pub(crate) async fn viewer(target: &Target, fleet: &FleetName) -> anyhow::Result<Store> {
+    in_time(target, Store::view(target, fleet)).await
+}
+
 async fn in_time<T>(
     target: &Target,
     client: impl Future<Output = Result<T, Error>>,

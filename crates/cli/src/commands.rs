@@ -1,10 +1,12 @@
 //! The commands: one file or folder each.
 
+mod acl;
 pub(crate) mod bench;
 mod clean;
 mod completions;
 mod cron;
 pub(crate) mod demo;
+mod doctor;
 mod drain;
 mod errors;
 mod get_errors;
@@ -38,6 +40,8 @@ pub(crate) fn execute(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Pause(args) => pause::run(connection, args, pause::Action::Pause),
         Command::Resume(args) => pause::run(connection, args, pause::Action::Resume),
         Command::Drain(args) => drain::run(connection, args),
+        Command::Acl(args) => acl::run(connection, args),
+        Command::Doctor(args) => doctor::run(connection, args),
         Command::Clean => clean::run(connection),
         Command::Cron(command) => cron::run(command),
         Command::Server(command) => server::run(connection, command),

@@ -18,7 +18,7 @@ use crate::args::{self, FormatArgs, Refused, run as flags};
 use crate::commands::status as fleet_status;
 use crate::error_line::error_line;
 use crate::{failed_message, json, log, target};
-use baton_protocol::DurabilityLevel;
+use baton_protocol::Durability;
 use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::text::{Escaped, Excerpt};
 
@@ -179,7 +179,7 @@ pub fn status(data: &[u8]) {
         made.void = 2;
         made.durability.level = Some(text.clone());
         made.durability.promise = text.clone();
-        made.warnings = server.warnings(DurabilityLevel::None);
+        made.warnings = server.warnings(Durability::None);
         made.server = server;
         made
     };

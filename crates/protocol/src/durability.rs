@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 /// What must have a message, or its end, before a node reports it, a source hears that it is accepted,
-/// or a drain ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// or a drain ends. The lesser level is the weaker one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum Durability {
     /// The memory of the server. A restart or a failover may forget it; the nodes notice and say so.

@@ -156,6 +156,13 @@ impl Keys {
         format!("{}{first}", self.pack)
     }
 
+    /// A pattern, in the words of an ACL, for all keys of the fleet and no others. A fleet's name has
+    /// no character that is special in a pattern.
+    pub(crate) fn pattern(&self) -> String {
+        let prefix = self.fence.strip_suffix("fence").unwrap_or_default();
+        format!("{prefix}*")
+    }
+
     /// Every single key that may exist, with the type it must have. Packs and bells are not among them.
     pub fn typed(&self) -> [(&str, &'static str); 20] {
         [

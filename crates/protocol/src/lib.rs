@@ -19,6 +19,7 @@ mod error;
 mod keys;
 mod link;
 mod node_name;
+mod rights;
 pub mod scripts;
 mod server_info;
 mod target;
@@ -27,8 +28,8 @@ pub mod text;
 pub use calls::{
     Beat, BeatCall, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay,
     ErrorsClaim, ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes,
-    PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, Seal,
-    Settle, Settled, Slot, Store, Wanted, decode, exact,
+    PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, RoundTrip,
+    Seal, Settle, Settled, Slot, Store, Wanted, ask_sentinels, decode, exact,
 };
 pub use certificate_problem::CertificateProblem;
 pub use durability::Durability;
@@ -42,7 +43,8 @@ pub use encoding::record::{self, FailedMessage, FailedPreview};
 pub use encoding::takeover::{Takeover, TakeoverCause};
 pub use error::{Error, Setting};
 pub use keys::{FleetName, Keys};
-pub use link::{Backoff, LinkState, LoggedReasons};
+pub use link::{Backoff, LinkState, LoggedReasons, SentinelReport, SentinelView};
 pub use node_name::new_name;
-pub use server_info::{DurabilityLevel, Replica, ServerInfo};
-pub use target::{Target, TlsFiles, redis_client};
+pub use rights::{RedisUser, Rule, RuleServer};
+pub use server_info::{Replica, ServerInfo};
+pub use target::{Target, TargetFacts, TargetKind, TlsFiles, redis_client, target_facts};

@@ -1,11 +1,11 @@
 //! What the server says about itself, and which of its settings can lose messages.
 
-mod durability;
+mod losses;
 mod replica;
 
 use serde::Serialize;
 
-pub use durability::DurabilityLevel;
+use crate::Durability;
 pub use replica::Replica;
 
 /// The facts of `INFO` that matter to a fleet.
@@ -118,7 +118,7 @@ impl ServerInfo {
 
     /// The settings with which it can lose messages of nodes at this level, and what to do about
     /// each.
-    pub fn warnings(&self, level: DurabilityLevel) -> Vec<String> {
+    pub fn warnings(&self, level: Durability) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.evicts() {
             warnings.push(format!(
@@ -209,7 +209,7 @@ mod tests {
     fn each_dangerous_setting_is_named() {
         let mut server = ServerInfo::parse(INFO);
         server.appendfsync = Some("everysec".to_owned());
-        let warnings = server.warnings(DurabilityLevel::None).join("\n");
+        let warnings = server.warnings(Durability::None).join("\n");
         for word in ["allkeys-lru", "everysec", "2 replicas", "read-only replica"] {
             assert!(warnings.contains(word), "{word} in {warnings}");
         }
@@ -219,7 +219,7 @@ mod tests {
             maxmemory_policy: "noeviction".to_owned(),
             ..ServerInfo::default()
         };
-        assert_eq!(safe.warnings(DurabilityLevel::None), Vec::<String>::new());
+        assert_eq!(safe.warnings(Durability::None), Vec::<String>::new());
     }
 
     #[test]
@@ -235,14 +235,14 @@ mod tests {
     fn a_server_that_cannot_save_is_a_warning() {
         for line in ["rdb_last_bgsave_status:err", "aof_last_write_status:err"] {
             let warnings = ServerInfo::parse(line)
-                .warnings(DurabilityLevel::None)
+                .warnings(Durability::None)
                 .join("\n");
             assert!(warnings.contains("MISCONF"), "{warnings}");
         }
         let well = ServerInfo::parse("rdb_last_bgsave_status:ok\r\naof_last_write_status:ok");
         assert!(
             !well
-                .warnings(DurabilityLevel::None)
+                .warnings(Durability::None)
                 .join("\n")
                 .contains("MISCONF")
         );

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
@@ -47,9 +48,27 @@ impl CertificateAuthority {
     ///
     /// If a name is malformed, or if the files cannot be written.
     pub fn certify(&self, names: &[&str]) -> Result<CertificateFiles, Error> {
+        self.sign(params(names)?)
+    }
+
+    /// The same, which expires then.
+    ///
+    /// # Errors
+    ///
+    /// As for [`CertificateAuthority::certify`].
+    pub fn certify_until(
+        &self,
+        names: &[&str],
+        end: SystemTime,
+    ) -> Result<CertificateFiles, Error> {
+        let mut params = params(names)?;
+        let end = end.duration_since(UNIX_EPOCH).unwrap_or_default();
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + end;
+        self.sign(params)
+    }
+
+    fn sign(&self, params: CertificateParams) -> Result<CertificateFiles, Error> {
         let key = KeyPair::generate().map_err(failed)?;
-        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        let params = CertificateParams::new(names).map_err(failed)?;
         let certificate = params.signed_by(&key, &self.issuer).map_err(failed)?;
         let folder = tempfile::tempdir_in(self.folder.path())
             .map_err(Error::io("create a folder"))?
@@ -63,6 +82,11 @@ impl CertificateAuthority {
         write(&files.key, &key.serialize_pem())?;
         Ok(files)
     }
+}
+
+fn params(names: &[&str]) -> Result<CertificateParams, Error> {
+    let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    CertificateParams::new(names).map_err(failed)
 }
 
 fn write(file: &Path, pem: &str) -> Result<(), Error> {

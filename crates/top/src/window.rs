@@ -264,7 +264,7 @@ fn server(snapshot: &Snapshot) -> Vec<String> {
     lines.extend(snapshot.server.replication.iter().map(|replica| {
         let state = match (replica.is_online(), replica.lag_s) {
             (true, Some(lag_s)) => format!(
-                "{} bytes behind when it was last heard, {lag_s} s ago",
+                "{} bytes unacknowledged, last heard {lag_s} s ago",
                 thousands(replica.behind_bytes)
             ),
             _ => format!("does not follow yet ({})", escape(&replica.state)),

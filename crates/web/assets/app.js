@@ -179,7 +179,7 @@ function renderWarnings({ warnings, handler_troubles, source_troubles, durabilit
 /** How a replica follows. */
 function replicaWords({ address, state, behind_bytes, lag_s }) {
   const follows = state === "online" && lag_s !== null;
-  const behind = `${count(behind_bytes)} bytes behind when it was last heard, ${lag_s} s ago`;
+  const behind = `${count(behind_bytes)} bytes unacknowledged, last heard ${lag_s} s ago`;
   return `replica ${address}: ${follows ? behind : `does not follow yet (${state})`}`;
 }
 

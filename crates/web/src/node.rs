@@ -60,3 +60,32 @@ fn unconfirmed(own: &OwnNode, view: &View) -> Option<String> {
         "the writes of this node are not confirmed: {trouble}"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use baton::inspect::{Meter, NodeStatus, Snapshot};
+
+    use super::*;
+
+    #[test]
+    fn a_node_whose_writes_are_not_confirmed_is_not_ready_and_the_others_are() {
+        let mut own = OwnNode {
+            node: "own".to_owned(),
+            meter: Arc::new(Meter::default()),
+        };
+        let mut node = NodeStatus::default();
+        node.node = "own".to_owned();
+        node.durability_trouble = Some("1 of 2 replicas have the writes".to_owned());
+        let mut snapshot = Snapshot::default();
+        snapshot.nodes = vec![node];
+        let mut view = View::default();
+        assert_eq!(unconfirmed(&own, &view), None);
+        view.snapshot = Some(Arc::new(snapshot));
+        assert_eq!(
+            unconfirmed(&own, &view).as_deref(),
+            Some("the writes of this node are not confirmed: 1 of 2 replicas have the writes")
+        );
+        own.node = "other".to_owned();
+        assert_eq!(unconfirmed(&own, &view), None);
+    }
+}

@@ -178,6 +178,6 @@ impl Take {
     /// Makes sure that Redis answers and that this user may remove and give back, because Redis
     /// does not roll back a script that lacks a permission halfway.
     async fn check(&self) -> Result<(), Error> {
-        self.store.preflight_to_act().await
+        self.store.preflight_to_drain().await
     }
 }

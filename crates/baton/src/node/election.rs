@@ -109,6 +109,8 @@ fn describe(about: &mut About, ctx: &Context) -> String {
 struct Election {
     /// The generator that the log named last; none while this node generates.
     announced: Option<String>,
+    /// The epoch of the last lease, and whether this node holds it.
+    lease: (u64, bool),
     /// Whether this node returns what the dead held, along with its beats.
     reclaims: bool,
     generator_works: GeneratorWorks,
@@ -128,6 +130,17 @@ struct Step {
 }
 
 impl Election {
+    /// Notes the lease. Returns whether it is another one, and its epoch does not exceed that of the one
+    /// before: then the server lost its data.
+    fn fell_back(&mut self, beat: &Beat) -> bool {
+        let (epoch, is_mine) = match beat {
+            Beat::Generator { epoch, .. } => (*epoch, true),
+            Beat::Worker { epoch, .. } => (*epoch, false),
+        };
+        let before = std::mem::replace(&mut self.lease, (epoch, is_mine));
+        epoch < before.0 || (epoch == before.0 && is_mine && !before.1)
+    }
+
     /// Decides what to do after the answer to a beat, at `now`. As a generator, this node may trust
     /// its lease until `trusted_until`.
     fn step(&mut self, beat: Beat, trusted_until: Instant, now: Instant) -> Step {
@@ -205,6 +218,9 @@ impl Election {
                 ctx.set_clock(beat.now_ms(), sent, generates);
                 ctx.compare_last(known, beat.last());
                 let trusted_until = trusted_until(sent, ctx.config.lease_ttl);
+                if self.fell_back(&beat) {
+                    ctx.witness.data_lost();
+                }
                 let step = self.step(beat, trusted_until, Instant::now());
                 let pause = apply(ctx, step);
                 Ok(next_due.map_or(pause, |due| pause.min(due.max(MIN_PAUSE))))
@@ -354,6 +370,18 @@ mod tests {
         assert_eq!(step("a", 1), works(None));
         assert_eq!(step("b", 2), works(Some("b")));
         assert_eq!(step("b", 3), works(None));
+    }
+
+    #[test]
+    fn an_epoch_that_does_not_grow_says_that_the_server_lost_its_data() {
+        let mut election = Election::default();
+        let mut fell = |beat: Beat| election.fell_back(&beat);
+        assert!(!fell(worker("a", 1, 1)) && !fell(worker("a", 1, 1)));
+        assert!(!fell(generator(2)) && !fell(generator(2)), "a takeover");
+        assert!(!fell(worker("", 2, 1)), "it gave up its lease");
+        assert!(fell(generator(2)), "the same epoch a second time");
+        assert!(!fell(worker("b", 7, 1)));
+        assert!(fell(worker("c", 1, 1)));
     }
 
     #[test]

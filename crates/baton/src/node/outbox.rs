@@ -35,6 +35,8 @@ pub(crate) struct Prepared {
     pub(crate) announced: bool,
     /// Whether Redis may have it under its numbers: it was sent, and the answer was lost.
     pub(crate) maybe_there: bool,
+    /// The highest number that Redis had confirmed when it was sent last.
+    pub(crate) sent_after: u64,
     /// Whether its numbers have no messages: Redis forgot them, and they cannot be had.
     pub(crate) is_void: bool,
 }
@@ -54,6 +56,7 @@ impl Prepared {
             text: None,
             announced: false,
             maybe_there: false,
+            sent_after: 0,
             is_void: true,
         }
     }
@@ -150,8 +153,9 @@ impl Outbox {
 
     /// The next pack to send.
     pub(crate) fn pop(&mut self) -> Option<Prepared> {
-        let prepared = self.unsent.pop_front()?;
+        let mut prepared = self.unsent.pop_front()?;
         self.sent = self.sent.max(prepared.last());
+        prepared.sent_after = self.confirmed;
         Some(prepared)
     }
 
@@ -231,6 +235,7 @@ mod tests {
             text: None,
             announced: false,
             maybe_there: false,
+            sent_after: 0,
             is_void: false,
         });
         outbox.pop().unwrap()

@@ -76,6 +76,11 @@ impl Witness {
         memory.run_id = run_id;
     }
 
+    /// The server lost its data, though this node misses no message.
+    pub(crate) fn data_lost(&self) {
+        self.memory().lost_data();
+    }
+
     /// When the other nodes have told Redis what they know, after it forgot messages or may have. A
     /// generator beats every `beat` at least.
     pub(crate) fn all_told_at(&self, beat: Duration) -> Option<Instant> {
@@ -99,10 +104,16 @@ impl Witness {
             return None;
         }
         memory.noticed = Some(Instant::now());
-        if memory.moved.is_none_or(|at| at.elapsed() > SAME_LOSS) {
-            memory.flushed = memory.noticed;
-        }
+        memory.lost_data();
         Some(last + 1..=highest)
+    }
+}
+
+impl Memory {
+    fn lost_data(&mut self) {
+        if self.moved.is_none_or(|at| at.elapsed() > SAME_LOSS) {
+            self.flushed = Some(Instant::now());
+        }
     }
 }
 

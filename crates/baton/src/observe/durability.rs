@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_protocol::{DurabilityLevel, ServerInfo};
+use baton_protocol::{Durability, ServerInfo};
 use serde::Serialize;
 
 use crate::observe::snapshot::{NodeRole, NodeStatus};
@@ -28,12 +28,12 @@ impl DurabilityStatus {
     pub(crate) fn of(nodes: &[NodeStatus], server: &ServerInfo) -> (Self, Vec<String>) {
         let living = || nodes.iter().filter(|node| node.role != NodeRole::Dead);
         if living().all(|node| node.durability.is_none()) {
-            let warnings = server.warnings(DurabilityLevel::None);
+            let warnings = server.warnings(Durability::None);
             return (Self::default(), warnings);
         }
-        let mut counts = BTreeMap::<DurabilityLevel, u64>::new();
+        let mut counts = BTreeMap::<Durability, u64>::new();
         for node in living() {
-            let level = node.durability.as_deref().map(DurabilityLevel::parse);
+            let level = node.durability.as_deref().map(level_of);
             *counts.entry(level.unwrap_or_default()).or_default() += 1;
         }
         let weakest = counts.keys().next().copied().unwrap_or_default();
@@ -51,8 +51,13 @@ impl DurabilityStatus {
     }
 }
 
+/// The level that a node says. One that this version does not know promises nothing that it could tell.
+pub(crate) fn level_of(level: &str) -> Durability {
+    level.parse().unwrap_or_default()
+}
+
 /// That the nodes differ, if they do.
-fn difference(counts: &BTreeMap<DurabilityLevel, u64>) -> Option<String> {
+fn difference(counts: &BTreeMap<Durability, u64>) -> Option<String> {
     if counts.len() < 2 {
         return None;
     }
@@ -130,6 +135,17 @@ mod tests {
             .collect();
         let (_, warnings) = DurabilityStatus::of(&many, &server());
         assert!(warnings[1].contains("1 at replicas:4 and 5 more levels)"));
+    }
+
+    #[test]
+    fn a_level_that_this_version_does_not_know_is_none() {
+        for (said, level) in [
+            ("replicas:2", "replicas:2"),
+            ("quorum", "none"),
+            ("", "none"),
+        ] {
+            assert_eq!(level_of(said).to_string(), level);
+        }
     }
 
     #[test]

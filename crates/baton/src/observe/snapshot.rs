@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::node::meter::Histogram;
-use crate::observe::durability::DurabilityStatus;
+use crate::observe::durability::{DurabilityStatus, level_of};
 use crate::{Error, FleetName};
 use baton_protocol::bounds::MAX_TTL_MS;
-use baton_protocol::{Census, DurabilityLevel, FleetState, Roster, Store};
+use baton_protocol::{Census, FleetState, Roster, Store};
 use baton_protocol::{FailedPreview, Paused, ServerInfo, Takeover, TakeoverCause};
 
 /// Max reasons in the list of handlers that cannot work, and max nodes that a reason names.
@@ -391,9 +391,7 @@ fn generator_and_nodes(roster: Roster, census: &Census) -> (GeneratorStatus, Vec
                 delayed: about.delayed,
                 handler_trouble: about.handler_trouble.as_deref().map(shortened_reason),
                 source_trouble: about.source_trouble.as_deref().map(shortened_reason),
-                durability: about
-                    .durability
-                    .map(|level| DurabilityLevel::parse(&level).to_string()),
+                durability: about.durability.map(|level| level_of(&level).to_string()),
                 durability_trouble: about.durability_trouble.as_deref().map(shortened_reason),
                 latency: about.latency,
                 joined_ms: listed.joined_ms,

@@ -10,6 +10,7 @@ Examples:
   baton top                      the same, live in the terminal
   baton web                      the same on a web page
   baton pause; baton resume      stop for a while; see also drain
+  baton doctor                   check a server before a fleet lives there
 
 Try `baton --help` for more, and `baton run --help` for the flags of a node.";
 
@@ -54,7 +55,8 @@ Environment:
 Exit codes:
   0    the command succeeded; a node was asked to stop and did
   1    the command failed and says why on stderr; also: `status` found books that do not
-       balance, `server status` found no server, `getErrors` could not print everything
+       balance, `doctor` found a fault, `server status` found no server, `getErrors` could not
+       print everything
   2    the command line is wrong
   130  SIGINT ended it     } a node ends at once by the second signal; `getErrors` by the first,
   143  SIGTERM ended it    } after it has removed what it printed, and `drain` by the first";
@@ -159,6 +161,51 @@ workers are paused, or none is alive. Failed messages stay in the errors store.
 
 Exit codes: 0 every message has ended; 1 another client resumed the generator, or Redis failed;
 130 or 143 interrupted. The generator stays paused, unless another client resumed it.";
+
+/// Below `baton acl --help`.
+pub(crate) const ACL: &str = "\
+Examples:
+  baton acl --fleet orders | redis-cli
+      Make or change the users baton-orders-node, baton-orders-viewer and baton-orders-getErrors.
+  redis-cli ACL SETUSER baton-orders-node '>PASSWORD'
+      Give one its password: without any it cannot log in. The line of `baton acl` keeps it.
+  REDIS_PASSWORD=… baton run --fleet orders --redis redis://baton-orders-node@db.example
+      Start a node as that user.
+  baton acl --server-version 6.2
+      For Redis 6.2, which knows neither EVAL_RO nor keys that a user may only read.
+  baton acl --redis redis+cluster://db.example
+      With the commands that find the fleet's server in a cluster.
+  baton acl sentinel | redis-cli -p 26379
+      The user of the Sentinels, which have users of their own; the URL names it as sentinel_user.
+
+Who needs which user:
+  node        run, with --http too; pause, resume, drain, retry, drop, web --allow-actions
+  viewer      status, top, errors, web: reads, and cannot write
+  getErrors   getErrors: takes failed messages; it cannot read or change the texts of others
+  sentinel    asks Sentinels where the master is, and hears when it moves
+
+Effects of handlers write keys of your own: a node needs their patterns, too, such as ~orders:*, and
++incrby or +sadd if they use these. `baton clean` needs +hscan beside the rights of a node. If a right
+is missing, `run`, `status`, `getErrors` and `baton doctor` name it.
+
+With --json every line is one user: user, for, keys, channels, commands and rule.";
+
+/// Below `baton doctor --help`.
+pub(crate) const DOCTOR: &str = "\
+Examples:
+  baton doctor
+  baton doctor --redis rediss://node@db.example --durability fsync
+  baton doctor --redis redis+sentinel://h1,h2,h3/mymaster --durability replicas:2
+  baton doctor --json | jq '.checks[] | select(.mark != \"ok\")'
+
+A line says FAIL if a fleet cannot live there, or if messages can be lost that the durability is to
+keep; it says warn if something may hurt one day or cannot be known. Some settings need CONFIG GET,
+which the user of a node had better not have: they are unknown then.
+
+With --json the object has target, fleet, durability, ok, and checks with check, mark (ok, warn or
+fail), found and advice.
+
+Exit codes: 0 no check failed; 1 one did, or the server does not answer.";
 
 /// Below `baton getErrors --help`.
 pub(crate) const GET_ERRORS: &str = "\

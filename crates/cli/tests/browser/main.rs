@@ -5,6 +5,7 @@
 mod access;
 mod devtools;
 mod driver;
+mod durability;
 mod failed;
 mod fleet;
 mod hostile;

@@ -7,7 +7,7 @@ use baton_server::{Fsync, PrivateServer};
 use serde_json::json;
 
 use crate::devtools::Browser;
-use crate::support::{Page, failure, fleet_of, push, status};
+use crate::support::{Page, PlantedNode, Replicated, failure, fleet_of, lose, push, status};
 use crate::tab::Tab;
 
 /// Reasons beside the one that the program pretends.
@@ -83,6 +83,33 @@ fn pictures_of_a_fleet_whose_handlers_fail() {
         tab.screenshot(&folder.join(name));
     }
     assert_eq!(tab.errors(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "makes pictures; BATON_SHOTS is the whole path of their folder"]
+fn pictures_of_a_fleet_that_lost_messages() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let folder = folder();
+    let group = Replicated::start(2);
+    lose(&group.server, 12);
+    let reason = "1 of 3 replicas have the writes";
+    let _node = PlantedNode::start(&group.server, "planted", "replicas:3", Some(reason));
+    let fleet = fleet_of(3, &group.server, "--interval 20ms --error-rate 0");
+    let page = Page::start(&group.server, &[]);
+    let tab = Tab::open(&browser, &page.url);
+    // The charts get a point every second.
+    fleet.watch_for(Duration::from_secs(10)).unwrap();
+    for (name, width, height, scheme) in [
+        ("lost-light.png", 1280, 900, "light"),
+        ("lost-dark.png", 1280, 900, "dark"),
+        ("lost-phone.png", 360, 1500, "light"),
+    ] {
+        tab.resize(width, height, width < 800);
+        tab.prefer(scheme);
+        tab.screenshot(&folder.join(name));
+    }
 }
 
 /// Where pictures go.

@@ -10,6 +10,7 @@ use baton_server::PrivateServer;
 
 use crate::devtools::Browser;
 pub(crate) use crate::shared::page::Page;
+pub(crate) use crate::shared::replicated::{PlantedNode, Replicated, lose};
 pub(crate) use crate::shared::{TIMEOUT, server, status, wait_for, wait_status};
 use crate::shared::{keys, redis};
 use crate::tab::Tab;

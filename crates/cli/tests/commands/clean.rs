@@ -32,6 +32,7 @@ fn what_the_dead_held_is_put_back_and_they_are_forgotten() {
                     about: "{}",
                     above: 0,
                     is_candidate: true,
+                    known: 0,
                 })
                 .await
                 .unwrap();

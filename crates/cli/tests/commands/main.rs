@@ -5,12 +5,16 @@
 #[path = "../shared/mod.rs"]
 mod shared;
 
+mod acl;
 mod bad_input;
 mod bench;
 mod clean;
 mod cluster;
 mod cron;
+mod doctor;
+mod doctor_places;
 mod documents;
+mod durability;
 mod embedded;
 mod errors;
 mod eviction;
@@ -20,6 +24,7 @@ mod get_errors;
 mod get_errors_output;
 mod handlers_document;
 mod log;
+mod lost_messages;
 mod node;
 mod old_spellings;
 mod outputs;

@@ -84,6 +84,14 @@ impl Seeder {
         self.next += count;
     }
 
+    /// Declares that the next numbers are void: their messages are lost.
+    pub(crate) fn void(&mut self, count: u64) {
+        let last = self.next + count - 1;
+        let void = self.store.void(1, self.next, last, false);
+        assert_eq!(self.runtime.block_on(void).unwrap(), Publish::Ok);
+        self.next = last + 1;
+    }
+
     /// Claims the oldest waiting messages.
     pub(crate) fn claim(&mut self, want: u64) -> (u64, u64) {
         self.claim += 1;

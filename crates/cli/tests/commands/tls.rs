@@ -4,12 +4,13 @@ mod proxy;
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use baton_server::{CertificateAuthority, CertificateFiles, PrivateServer};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::doctor::Report;
 use crate::shared::tool;
 use crate::support::{
     assert_complains, assert_waits, baton, connections, end, read_line, run, signal, status,
@@ -210,6 +211,36 @@ fn a_wrong_file_of_certificates_is_named_at_once() {
             ended.complains(&words);
         }
     }
+}
+
+#[test]
+fn doctor_says_when_the_certificate_expires() {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let (server, known, callers) = (server(), authority("known"), authority("us"));
+    let certify_until = |end: SystemTime| known.certify_until(&["localhost"], end).unwrap();
+    let doctor = |port: u16, args: &[&str]| {
+        let url = format!("rediss://:{SECRET}@localhost:{port}");
+        let mut command = trusting(&known, &url);
+        command.args(["doctor", "--json"]).args(args);
+        Report::from(run(command))
+    };
+    // Half a day more, so that the number of whole days is certain.
+    for (days, mark) in [(100, "ok"), (10, "warn")] {
+        let end = SystemTime::now() + DAY * days + DAY / 2;
+        let proxy = TlsProxy::start(&server, &certify_until(end));
+        let expires = format!("expires in {days} days");
+        doctor(proxy.port(), &[]).has("tls", mark, &["encrypted", &expires]);
+    }
+    // The certificate comes before the server asks for that of the caller.
+    let end = SystemTime::now() + DAY * 10 + DAY / 2;
+    let proxy = TlsProxy::asking(&server, &certify_until(end), Some(&callers.file()));
+    let caller = certify(&callers, "caller");
+    let files = [known.file(), caller.cert, caller.key];
+    let [ca, cert, key] = files.map(|path| path.display().to_string());
+    let args = ["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key];
+    doctor(proxy.port(), &args).has("tls", "warn", &["expires in 10 days", "renew it"]);
+    let proxy = TlsProxy::start(&server, &certify_until(SystemTime::now() - DAY));
+    doctor(proxy.port(), &[]).has("connection", "fail", &["certificate"]);
 }
 
 #[test]

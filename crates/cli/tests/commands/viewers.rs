@@ -1,5 +1,4 @@
-//! Every command that only reads works with the rights that docs/page.md prints, and needs them
-//! all.
+//! Every command that only reads works with the rights that `baton acl` prints, and needs them all.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -17,23 +16,13 @@ use crate::support::{baton, end, run, send, signal, wait_until};
 
 const PASSWORD: &str = "reads-only";
 
-/// The words of the rule, as docs/page.md prints it.
-fn printed_rule() -> Vec<String> {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/page.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let (_, rest) = page.split_once("```\nACL SETUSER viewer ").unwrap();
-    let (rule, _) = rest.split_once("```").unwrap();
-    let rule = format!("ACL SETUSER viewer {rule}").replace("PASSWORD", PASSWORD);
-    rule.split_whitespace().map(str::to_owned).collect()
-}
-
-/// The same for a server before 7.0, as the page says in words.
-fn older(rule: &[String]) -> Vec<String> {
-    let word = |word: &String| match word.as_str() {
-        "+eval_ro" => "+eval".to_owned(),
-        word => word.replace("%R~", "~"),
-    };
-    rule.iter().map(word).collect()
+/// The words of the rule that `baton acl` prints for a server of this version, with a password.
+fn printed_rule(version: &str) -> Vec<String> {
+    let printed = run(baton(&["acl", "viewer", "--server-version", version]));
+    let rule = printed.stdout.replace("baton-default-viewer", "viewer");
+    let password = format!(">{PASSWORD}");
+    let words = rule.split_whitespace().chain([password.as_str()]);
+    words.map(str::to_owned).collect()
 }
 
 fn allow(server: &PrivateServer, rule: &[String]) {
@@ -60,10 +49,10 @@ fn seed(server: &PrivateServer) -> Seeder {
 /// Every server of the matrix with that user and that fleet.
 fn servers() -> Vec<(String, PrivateServer, Vec<String>, Seeder)> {
     let with_user = |(name, server): (String, PrivateServer)| {
-        let mut rule = printed_rule();
-        if name == "redis-6.2" {
-            rule = older(&rule);
-        }
+        let rule = printed_rule(match name.as_str() {
+            "redis-6.2" => "6.2",
+            _ => "7.0",
+        });
         allow(&server, &rule);
         let seed = seed(&server);
         (name, server, rule, seed)

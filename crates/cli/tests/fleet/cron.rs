@@ -7,7 +7,7 @@ use baton_processes::Fleet;
 use baton_server::PrivateServer;
 use redis::Commands;
 
-use crate::fake_clock::FakeClock;
+use crate::shared::fake_clock::FakeClock;
 use crate::support::{
     TIMEOUT, assert_each_once, durable_server, keys, redis, replace_generator, status, wait_for,
     wait_status, wait_until, warns,

@@ -221,7 +221,9 @@ fn a_fleet_whose_redis_lost_everything_goes_on_behind_the_numbers_that_it_gave()
         let &LogEvent::Void { first: 1, last } = void.event() else {
             panic!("all numbers are void: {void:?}");
         };
-        let next = wait_for(&fleet, mark, "a message", Told::is_published);
+        let next = wait_for(&fleet, mark, "a message behind them", |told| {
+            told.is_published() && messages(told).0 > last
+        });
         assert_eq!(messages(&next).0, last + 1);
         wait_for(&fleet, mark, "its end", |told| {
             told.is_processed() && told.covers(last + 1)

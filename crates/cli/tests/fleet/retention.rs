@@ -9,7 +9,7 @@ use baton_processes::Fleet;
 use baton_protocol::{Store, record};
 use baton_server::PrivateServer;
 
-use crate::fake_clock::FakeClock;
+use crate::shared::fake_clock::FakeClock;
 use crate::support::{
     fleet_of, keys, redis, server, status, wait_for, wait_status, wait_until, warns,
 };

@@ -7,7 +7,7 @@ use baton_processes::{Fleet, Told};
 use baton_server::PrivateServer;
 use redis::Commands;
 
-use crate::fake_clock::FakeClock;
+use crate::shared::fake_clock::FakeClock;
 use crate::support::{
     TIMEOUT, durable_server, fleet_of, keys, messages, redis, status, wait_for, wait_status,
 };

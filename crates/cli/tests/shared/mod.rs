@@ -1,9 +1,11 @@
 //! What the tests of the program share.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub(crate) mod fake_clock;
 pub(crate) mod nginx;
 pub(crate) mod page;
 pub(crate) mod pty;
+pub(crate) mod replicated;
 pub(crate) mod server_matrix;
 pub(crate) mod tool;
 

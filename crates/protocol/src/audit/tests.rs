@@ -89,7 +89,7 @@ fn a_lost_message_is_named() {
         [
             "lost: #2 to #3",
             "handled texts are not the generated ones: #1 to #3",
-            "done + failed is counted as 1, the ledger has 3",
+            "done + failed + void is counted as 1, the ledger has 3",
         ]
     );
 }
@@ -106,7 +106,7 @@ fn a_message_that_ended_twice_is_named() {
         [
             "committed more than once: #2",
             "handled texts are not the generated ones: #1 to #3",
-            "done + failed is counted as 4, the ledger has 3",
+            "done + failed + void is counted as 4, the ledger has 3",
         ]
     );
 }
@@ -236,7 +236,7 @@ fn a_message_that_was_retried_and_did_not_end_is_lost() {
         findings(with_retries(&[]), census_with(1, census(2, 1, 1)), &[]),
         [
             "lost: #2",
-            "done + failed is counted as 2, the ledger has 3"
+            "done + failed + void is counted as 2, the ledger has 3"
         ]
     );
 }
@@ -360,7 +360,7 @@ fn a_message_that_still_waits_for_its_next_attempt_has_not_ended() {
         [
             "lost: #2",
             "delayed is counted as 1, the ledger has 0",
-            "done + failed is counted as 1, the ledger has 2"
+            "done + failed + void is counted as 1, the ledger has 2"
         ]
     );
 }

@@ -412,8 +412,10 @@ pub fn preflight(answer: &Value) -> Result<(), Error> {
         "the Redis user lacks commands that a fleet needs: {}",
         names.join(", ")
     );
-    // Anything but a missing permission needs the server's own words.
-    if !first.contains("NOPERM") && !first.contains("ermission") {
+    // Anything but a missing command needs the server's own words.
+    let is_of_command = first.contains("NOPERM") || first.contains("ermission");
+    let is_of_pattern = ["a key", "a channel", "the keys", "the channel"];
+    if !is_of_command || is_of_pattern.iter().any(|words| first.contains(words)) {
         error = format!("{error} ({first})");
     }
     Err(Error::Refused(error))

@@ -5,6 +5,7 @@
 
 pub(crate) mod answer;
 mod bell;
+mod checkup;
 mod claim;
 mod confirm;
 mod control;
@@ -17,10 +18,12 @@ mod outcomes;
 mod pause;
 mod publish;
 mod reclaim;
+mod rights;
 mod transaction;
 
 pub use answer::exact;
 pub use bell::BellTurn;
+pub use checkup::{RoundTrip, ask_sentinels};
 pub use claim::{Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, Extend, GiveBack, Slot};
 pub use control::{Beat, BeatCall};
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
@@ -41,7 +44,8 @@ use self::bell::Bell;
 use self::confirm::{Confirmer, Era};
 use crate::keys::{FleetName, Keys};
 use crate::link::{Channels, ConnectionKind, Link, LinkState};
-use crate::scripts::{self, Script};
+use crate::rights::RedisUser;
+use crate::scripts::Script;
 use crate::server_info::ServerInfo;
 use crate::{Digest, Durability, Error, Target, new_name};
 
@@ -206,11 +210,13 @@ impl Store {
                 policy: server.maxmemory_policy,
             });
         }
-        let scratch = &self.keys.preflight;
-        let answer = self.eval(&scripts::PREFLIGHT, &[scratch], &[]).await?;
-        decode::preflight(&answer)?;
-        self.check_bell().await?;
-        self.check_transaction().await?;
+        self.check_rights(RedisUser::Node).await?;
+        self.check_keys().await
+    }
+
+    /// Makes sure that all keys of the fleet have the right types, and that the fleet, if there is
+    /// one, speaks this protocol.
+    pub async fn check_keys(&self) -> Result<(), Error> {
         self.check_types().await?;
         self.check_protocol().await
     }
@@ -219,6 +225,15 @@ impl Store {
     /// a script that lacks a permission halfway. A server that evicts keys is the nodes' concern.
     pub async fn preflight_to_act(&self) -> Result<(), Error> {
         self.preflight(true).await
+    }
+
+    /// The preflight of a client that takes failed messages, and needs fewer rights than a node.
+    pub async fn preflight_to_drain(&self) -> Result<(), Error> {
+        if self.server().await?.read_only_replica {
+            return Err(Error::ReadOnlyReplica);
+        }
+        self.check_rights(RedisUser::GetErrors).await?;
+        self.check_keys().await
     }
 
     /// Makes sure that the fleet, if there is one, speaks this protocol.
@@ -253,7 +268,9 @@ impl Store {
         for (key, needed) in self.keys.typed().into_iter().chain([(&*bell, "list")]) {
             let mut command = redis::cmd("TYPE");
             command.arg(key);
-            decode::key_type(key, needed, &self.link.call(&command).await?)?;
+            let answer = self.link.call(&command).await;
+            let answer = answer.map_err(|error| rights::naming_key(error, key))?;
+            decode::key_type(key, needed, &answer)?;
         }
         Ok(())
     }

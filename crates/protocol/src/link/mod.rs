@@ -13,6 +13,7 @@
 //! knows the ids with which the call is idempotent.
 
 mod backoff;
+mod certificate;
 mod cluster;
 mod connect;
 mod greeting;
@@ -24,10 +25,10 @@ mod tls_mismatch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
+use redis::{Cmd, ConnectionAddr, Value};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -40,6 +41,7 @@ pub use backoff::Backoff;
 use connect::Connector;
 use locate::{Found, Locator};
 pub use logged_reasons::LoggedReasons;
+pub use sentinel::{SentinelReport, SentinelView};
 use supervisor::Supervisor;
 
 /// What happened to the connections, for the log.
@@ -212,6 +214,30 @@ impl Link {
             State::Up(pair) => Some(Arc::clone(&pair.server)),
             State::Down(_) => None,
         }
+    }
+
+    /// Where the server is; none while the link is down.
+    fn address(&self) -> Option<ConnectionAddr> {
+        match &*self.shared.state.borrow() {
+            State::Up(pair) => Some(pair.found.client.get_connection_info().addr().clone()),
+            State::Down(_) => None,
+        }
+    }
+
+    /// Where the server is, in words; empty while the link is down.
+    pub(crate) fn place(&self) -> String {
+        self.address()
+            .map_or_else(String::new, |address| address.to_string())
+    }
+
+    /// When the server's certificate expires; none without TLS.
+    pub(crate) async fn certificate_expiry(&self) -> Option<SystemTime> {
+        certificate::expiry(&self.address()?).await
+    }
+
+    /// What each Sentinel says; none if the target has no Sentinels.
+    pub(crate) async fn sentinels(target: &Target) -> Vec<SentinelReport> {
+        sentinel::reports(target).await
     }
 
     /// The server's run id, in the short form that claims carry; empty while the link is down.

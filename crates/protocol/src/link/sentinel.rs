@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::connect::unreachable;
 use super::locate::{Address, Locator, connect};
+use crate::rights::SENTINEL_CHANNELS;
 use crate::target::{Place, Target};
 use crate::{Backoff, Error};
 
@@ -131,14 +132,7 @@ fn unknown(name: &str, told: Vec<(String, Result<Answer, Error>)>) -> Error {
 }
 
 async fn ask(target: &Target, sentinel: &ConnectionInfo, name: &str) -> Result<Answer, Error> {
-    let connected = connect(&target.sentinel_client(sentinel)?).await;
-    let mut connection = connected.map_err(explained)?;
-    let mut command = redis::cmd("SENTINEL");
-    command.arg("MASTER").arg(name);
-    let fields: HashMap<String, String> = command
-        .query_async(&mut connection)
-        .await
-        .map_err(|error| explained(unreachable(error)))?;
+    let fields = fields(target, sentinel, name).await?;
     let number = |name: &str| fields.get(name).and_then(|text| text.parse().ok());
     match (fields.get("ip"), number("port")) {
         (Some(host), Some(port)) => Ok(Answer {
@@ -149,6 +143,72 @@ async fn ask(target: &Target, sentinel: &ConnectionInfo, name: &str) -> Result<A
             epoch: number("config-epoch").unwrap_or_default(),
         }),
         _ => Err(Error::Unavailable("it names no address".to_owned())),
+    }
+}
+
+/// What a Sentinel knows about the master of this name.
+async fn fields(
+    target: &Target,
+    sentinel: &ConnectionInfo,
+    name: &str,
+) -> Result<HashMap<String, String>, Error> {
+    let connected = connect(&target.sentinel_client(sentinel)?).await;
+    let mut connection = connected.map_err(explained)?;
+    let mut command = redis::cmd("SENTINEL");
+    command.arg("MASTER").arg(name);
+    let fields = command.query_async(&mut connection).await;
+    fields.map_err(|error| explained(unreachable(error)))
+}
+
+/// What became of the question to one Sentinel.
+#[derive(Debug, Clone)]
+pub struct SentinelReport {
+    /// Its address.
+    pub sentinel: String,
+    /// What it knows, or why it did not say.
+    pub view: Result<SentinelView, String>,
+}
+
+/// What one Sentinel knows about the master.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentinelView {
+    /// The master's address.
+    pub master: String,
+    /// Its state, such as `master` or `master,s_down,o_down`.
+    pub flags: String,
+    /// How many Sentinels must miss the master before they replace it.
+    pub quorum: u64,
+    /// How many Sentinels there are, as far as this one knows.
+    pub sentinels: u64,
+    /// How many replicas the master has.
+    pub replicas: u64,
+}
+
+/// Asks all Sentinels of a target, side by side.
+pub(super) async fn reports(target: &Target) -> Vec<SentinelReport> {
+    let Place::Sentinels { sentinels, master } = target.place() else {
+        return Vec::new();
+    };
+    let asked = sentinels.iter().map(async |sentinel| {
+        let fields = fields(target, sentinel, master).await;
+        SentinelReport {
+            sentinel: sentinel.addr().to_string(),
+            view: fields.map(|fields| view(&fields)).map_err(why),
+        }
+    });
+    futures_util::future::join_all(asked).await
+}
+
+fn view(fields: &HashMap<String, String>) -> SentinelView {
+    let text = |name: &str| fields.get(name).map_or("", String::as_str);
+    let number = |name: &str| text(name).parse().unwrap_or_default();
+    let others: u64 = number("num-other-sentinels");
+    SentinelView {
+        master: format!("{}:{}", text("ip"), text("port")),
+        flags: text("flags").to_owned(),
+        quorum: number("quorum"),
+        sentinels: others + 1,
+        replicas: number("num-slaves"),
     }
 }
 
@@ -214,9 +274,7 @@ async fn listen_to(
     backoff: &mut Backoff,
 ) -> redis::RedisResult<()> {
     let mut events = client.get_async_pubsub().await?;
-    events
-        .subscribe(&["+promoted-slave", "+switch-master"])
-        .await?;
+    events.subscribe(&SENTINEL_CHANNELS).await?;
     backoff.reset();
     let mut events = events.on_message();
     while let Some(event) = events.next().await {

@@ -1,20 +1,38 @@
--- preflight: tries every command that the scripts use, on a key of its own, before a node joins.
--- Redis does not undo what a script wrote before it met a missing permission.
+-- preflight: tries commands that the scripts use, on a key of its own, before a client changes
+-- anything. Redis does not undo what a script wrote before it met a missing permission.
 --
 -- KEYS
 --   1 scratch  any key that the fleet does not use
--- Returns for each command that this user may not run "command: error"
-local scratch, missing = KEYS[1], {}
+-- ARGV
+--   1 channel  any channel on which a node may call another
+--   2…         the commands to try, as rights.rs names them
+-- Returns for each of them that this user may not run "command: error"
+-- Leaves no key behind, unless the user may write and neither delete nor expire.
+local scratch, channel = KEYS[1], ARGV[1]
+local wanted, tried, missing = {}, {}, {}
+for i = 2, #ARGV do wanted[ARGV[i]] = true end
 
--- Runs a command and notes the error, if there is one.
+-- Runs a command if it is wanted, and notes the error, if there is one. A key that is not there is
+-- none: the command that should have written it is noted.
 local function try(name, ...)
+  local right = string.lower(name)
+  if name == 'PUBSUB' then right = right .. '|' .. string.lower((...)) end
+  if not wanted[right] then return end
   local reply = redis.pcall(name, ...)
-  if type(reply) == 'table' and reply.err then
-    missing[#missing + 1] = string.lower(name) .. ': ' .. reply.err
+  local why = type(reply) == 'table' and reply.err
+  if why and not tried[right] and not string.find(why, 'no such key', 1, true) then
+    missing[#missing + 1] = right .. ': ' .. why
   end
+  tried[right] = true
 end
 
-try('DEL', scratch)
+-- Empties the key, so that it can hold another type.
+local function clear()
+  try('EXPIRE', scratch, 0)
+  try('DEL', scratch)
+end
+
+clear()
 try('HSET', scratch, 'f', '1')
 try('HGET', scratch, 'f')
 try('HMGET', scratch, 'f')
@@ -25,13 +43,13 @@ try('HSTRLEN', scratch, 'f')
 try('HINCRBY', scratch, 'f', 1)
 try('HRANDFIELD', scratch, 1, 'WITHVALUES')
 try('HDEL', scratch, 'f')
-try('DEL', scratch)
+clear()
 try('SET', scratch, '1', 'EX', 60)
 try('STRLEN', scratch)
 try('GET', scratch)
 try('PERSIST', scratch)
 try('RENAME', scratch, scratch)
-try('DEL', scratch)
+clear()
 try('RPUSH', scratch, '1')
 try('LPUSH', scratch, '1')
 try('LLEN', scratch)
@@ -40,7 +58,7 @@ try('LINDEX', scratch, 0)
 try('LSET', scratch, 0, '1')
 try('LPOP', scratch)
 try('LTRIM', scratch, 0, 0)
-try('DEL', scratch)
+clear()
 try('ZADD', scratch, 1, 'm')
 try('ZCARD', scratch)
 try('ZSCORE', scratch, 'm')
@@ -50,10 +68,13 @@ try('ZRANGEBYSCORE', scratch, 0, 0)
 try('ZRANDMEMBER', scratch, 1)
 try('ZREM', scratch, 'm')
 try('ZPOPMIN', scratch)
-try('EXPIRE', scratch, 1)
-try('DEL', scratch)
+clear()
 try('TYPE', scratch)
 try('TIME')
-try('PUBSUB', 'NUMSUB', scratch)
-try('PUBLISH', scratch, '')
+try('PUBSUB', 'NUMSUB', channel)
+try('PUBSUB', 'CHANNELS', channel)
+try('PUBLISH', channel, '')
+for i = 2, #ARGV do
+  if not tried[ARGV[i]] then missing[#missing + 1] = ARGV[i] .. ': the preflight does not know it' end
+end
 return missing

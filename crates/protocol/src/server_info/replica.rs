@@ -20,7 +20,7 @@ pub struct Replica {
     /// How many bytes of the master's writes it had not yet acknowledged. Replicas acknowledge every
     /// second, so of a busy master this is some 1 s of writes, even if the replica has them all.
     pub behind_bytes: u64,
-    /// How long ago it last acknowledged, in seconds; none before its first acknowledgement.
+    /// How long ago it last acknowledged, in seconds; none if it does not follow yet.
     pub lag_s: Option<u64>,
 }
 
@@ -54,12 +54,13 @@ impl Replica {
             false => format!("{ip}:{port}"),
         };
         let offset: u64 = field("offset").and_then(|offset| offset.parse().ok())?;
+        let state: String = field("state")?.chars().take(MAX_CHARS).collect();
+        let lag = field("lag").filter(|_| state == "online");
         Some(Self {
             address: address.chars().take(MAX_CHARS).collect(),
-            state: field("state")?.chars().take(MAX_CHARS).collect(),
+            state,
             behind_bytes: master_offset.saturating_sub(offset),
-            // Before the first acknowledgement, some servers say -1.
-            lag_s: field("lag").and_then(|lag| lag.parse().ok()),
+            lag_s: lag.and_then(|lag| lag.parse().ok()),
         })
     }
 }
@@ -72,7 +73,7 @@ mod tests {
     fn each_replica_has_its_address_its_state_and_how_far_it_is_behind() {
         let info = "# Replication\r\nrole:master\r\nconnected_slaves:3\r\n\
             slave0:ip=10.0.0.2,port=6379,state=online,offset=900,lag=1,type=replica\r\n\
-            slave1:ip=::1,port=6380,state=send_bulk,offset=0,lag=-1\r\n\
+            slave1:ip=::1,port=6380,state=send_bulk,offset=0,lag=0\r\n\
             slave2:ip=10.0.0.3,port=6379,state=online,offset=1001,lag=0,io-thread=0\r\n\
             slave_read_only:1\r\nslavex:ip=1,port=1,state=online,offset=1,lag=1\r\n\
             slave3:garbage\r\nmaster_repl_offset:1000\r\n";

@@ -144,6 +144,55 @@ pub fn redis_client(target: &Target) -> Result<redis::Client, Error> {
     target.client()
 }
 
+/// What a target says about its server before anything connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TargetFacts {
+    /// What the addresses of the URL are.
+    pub kind: TargetKind,
+    /// The number of the database.
+    pub database: i64,
+    /// Whether the connection is encrypted.
+    pub is_encrypted: bool,
+    /// Whether all bytes stay on this machine.
+    pub is_local: bool,
+}
+
+/// What the addresses of a URL are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetKind {
+    /// One server.
+    Server,
+    /// Sentinels, which name the server.
+    Sentinels,
+    /// Servers of a cluster, which name the server.
+    Cluster,
+}
+
+/// What a target says about its server before anything connects.
+pub fn target_facts(target: &Target) -> TargetFacts {
+    let is_loopback = |info: &ConnectionInfo| match info.addr() {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => {
+            host == "localhost"
+                || host
+                    .parse()
+                    .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+        }
+        ConnectionAddr::Unix(_) => true,
+        _ => false,
+    };
+    let kind = match target.place {
+        Place::Server => TargetKind::Server,
+        Place::Sentinels { .. } => TargetKind::Sentinels,
+        Place::Cluster { .. } => TargetKind::Cluster,
+    };
+    TargetFacts {
+        kind,
+        database: target.info.redis_settings().db(),
+        is_encrypted: matches!(target.info.addr(), ConnectionAddr::TcpTls { .. }),
+        is_local: is_loopback(&target.info),
+    }
+}
+
 /// A client with these settings. Opens no connection.
 fn open(info: ConnectionInfo, tls: Option<&TlsFiles>) -> Result<redis::Client, Error> {
     if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {

@@ -138,7 +138,7 @@ async fn an_audit_of_a_correct_fleet_finds_nothing() {
             "lost: #3",
             "handled texts are not the generated ones: #1 to #3",
             "pending is counted as 1, the ledger has 0",
-            "done + failed is counted as 2, the ledger has 3",
+            "done + failed + void is counted as 2, the ledger has 3",
         ],
         "before the end"
     );
@@ -187,7 +187,7 @@ async fn a_retried_message_ends_once_more() {
         [
             "lost: #3",
             "pending is counted as 1, the ledger has 0",
-            "done + failed is counted as 4, the ledger has 5",
+            "done + failed + void is counted as 4, the ledger has 5",
         ],
         "before its second end"
     );
@@ -206,6 +206,62 @@ async fn retry(store: &Store, id: u64, record: &[u8]) {
     let seen = [Failure { id, record }];
     let retried = settle_all(store, Settle::Retry, &seen).await.unwrap();
     assert_eq!(retried, [Settled::Retried]);
+}
+
+/// An audited fleet that voided numbers 4 and 5, and whose messages 1 to 3 and 6 have ended.
+async fn with_void() -> (Fleet, Store) {
+    let (fleet, g, w) = audited(3).await;
+    assert_eq!(g.void(1, 4, 5, true).await.unwrap(), Publish::Ok);
+    assert_eq!(publish(&g, 6, 1).await, Publish::Ok);
+    let _ = w.take(1, 3).await;
+    assert_eq!(commit(&w, 1, 1..=3, &[], &NO_EFFECTS).await, Commit::Done);
+    let _ = w.take(2, 1).await;
+    let outcomes = CommitCall {
+        digest: Some(digest(6, 6..=6)),
+        ..commit_call(6..=6, &[])
+    };
+    assert_eq!(w.commit_outcomes(2, outcomes).await, Commit::Done);
+    (fleet, g)
+}
+
+#[tokio::test]
+async fn void_numbers_are_in_the_ledger_and_the_audit_counts_them() {
+    let (fleet, g) = with_void().await;
+    let ledger = format!(
+        "ledger: [p 1 1 3 {0} TIME, v 4 5 TIME, p 1 6 6 {1} TIME, c w:0 1 3 0 {0} TIME, \
+         c w:0 6 6 0 {1} TIME]",
+        digest(1, 1..=3),
+        digest(6, 6..=6)
+    );
+    assert_eq!(fleet.only("ledger").await, [ledger.as_str()]);
+    let mut expected = sound(6, 4, 0, 0);
+    expected.void = 2;
+    assert_eq!(audit(&g).await, expected);
+}
+
+#[tokio::test]
+async fn an_audit_finds_an_end_of_a_void_number() {
+    let (fleet, g) = with_void().await;
+    let entry = "c w:0 4 4 0 - 1700000000 0";
+    fleet.write(&["RPUSH", &fleet.keys.ledger, entry]).await;
+    let found = findings(&g).await;
+    assert!(
+        found.contains(&"committed more than once: #4".to_owned()),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_audit_finds_void_numbers_that_are_not_counted() {
+    let (fleet, g) = with_void().await;
+    fleet.write(&["HDEL", &fleet.keys.stats, "void"]).await;
+    assert_eq!(
+        findings(&g).await,
+        [
+            "void is counted as 0, the ledger has 2",
+            "done + failed + void is counted as 4, the ledger has 6",
+        ]
+    );
 }
 
 /// Commits a whole claim with our script, in which one line is changed.
@@ -267,7 +323,7 @@ async fn an_audit_finds_a_commit_that_drops_the_rest_of_its_claim() {
         [
             "lost: #2 to #3",
             "handled texts are not the generated ones: #1 to #3",
-            "done + failed is counted as 1, the ledger has 3",
+            "done + failed + void is counted as 1, the ledger has 3",
         ]
     );
 }
@@ -291,7 +347,7 @@ async fn a_delayed_message_ends_for_the_audit_with_its_last_attempt() {
     let waits = [
         "lost: #2",
         "delayed is counted as 1, the ledger has 0",
-        "done + failed is counted as 2, the ledger has 3",
+        "done + failed + void is counted as 2, the ledger has 3",
     ];
     assert_eq!(findings(&g).await, waits);
     wake(&w, 1).await;

@@ -70,6 +70,30 @@ async fn the_books_balance_in_every_state_of_a_message() {
 }
 
 #[tokio::test]
+async fn the_books_balance_with_void_numbers_and_only_if_they_are_counted() {
+    let fleet = Fleet::new().await;
+    let (g, w) = fleet.with_messages(3).await;
+    assert_eq!(g.void(1, 4, 9, false).await.unwrap(), Publish::Ok);
+    assert_eq!(publish(&g, 10, 1).await, Publish::Ok);
+    assert_eq!(w.take(1, 1).await, "m1");
+    assert_eq!(w.commit(1, 1..=1).await, Commit::Done);
+    let census = g.census().await.unwrap();
+    let expected = Census {
+        published: 10,
+        done: 1,
+        pending: 3,
+        void: 6,
+        counted: true,
+        now_ms: census.now_ms,
+        ..Census::default()
+    };
+    assert_eq!(census, expected);
+    assert!(census.balanced());
+    fleet.write(&["HDEL", &fleet.keys.stats, "void"]).await;
+    assert!(!g.census().await.unwrap().balanced());
+}
+
+#[tokio::test]
 async fn the_census_counts_the_claimed_messages_of_each_node() {
     let fleet = Fleet::new().await;
     let (g, w) = fleet.with_messages(6).await;

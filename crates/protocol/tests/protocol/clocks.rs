@@ -2,7 +2,7 @@
 
 use baton_protocol::{Beat, Reclaimed};
 
-use crate::support::{Fleet, LONG, beat};
+use crate::support::{Fleet, LONG, beat, eventually};
 
 /// A day, in ms.
 const DAY: u64 = 86_400_000;
@@ -40,7 +40,11 @@ async fn with_a_lease_of_tomorrow(ahead: u64) -> Fleet {
 async fn a_lease_until_tomorrow_has_expired() {
     let fleet = with_a_lease_of_tomorrow(DAY).await;
     let n = fleet.node("n").await;
-    assert!(matches!(beat(&n).await, Beat::Generator { epoch: 2, .. }));
+    // The server has changed, so the first beat waits for the holder.
+    eventually("the lease is taken", async || {
+        matches!(beat(&n).await, Beat::Generator { epoch: 2, .. })
+    })
+    .await;
     let nodes: Vec<String> = fleet.raw(&["HKEYS", &fleet.keys.nodes]).await;
     assert_eq!(nodes, ["n"], "and its holder is forgotten");
 }
@@ -50,6 +54,9 @@ async fn a_lease_of_an_hour_has_not_expired() {
     let fleet = with_a_lease_of_tomorrow(3_500_000).await;
     let n = fleet.node("n").await;
     assert!(matches!(beat(&n).await, Beat::Worker { epoch: 1, .. }));
+    let generator = &fleet.keys.generator;
+    let waits: bool = fleet.raw(&["HEXISTS", generator, "waited"]).await;
+    assert!(!waits, "for the end of the lease, not for its holder");
 }
 
 #[tokio::test]

@@ -116,14 +116,21 @@ async fn a_publish_names_the_number_that_it_cannot_count_with() {
         spoilt.g.publish(call).await
     };
     refuses(|fleet| &fleet.keys.fence, "last", call).await;
-    for field in ["done", "failed", "retried"] {
+    for field in ["done", "failed", "retried", "void"] {
         refuses(|fleet| &fleet.keys.stats, field, call).await;
     }
 }
 
 #[tokio::test]
+async fn a_void_names_the_number_that_it_cannot_count_with() {
+    let void = async |spoilt: &Spoilt| spoilt.g.void(1, 5, 6, true).await;
+    refuses(|fleet| &fleet.keys.fence, "last", void).await;
+    refuses(|fleet| &fleet.keys.stats, "void", void).await;
+}
+
+#[tokio::test]
 async fn a_seal_names_the_number_that_it_cannot_count_with() {
-    for field in ["epoch", "last"] {
+    for field in ["epoch", "last", "known"] {
         let seal = async |spoilt: &Spoilt| spoilt.g.seal(2).await;
         refuses(|fleet| &fleet.keys.fence, field, seal).await;
     }

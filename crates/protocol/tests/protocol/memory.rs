@@ -27,7 +27,7 @@ async fn publish_is_refused(fleet: &Fleet, g: &Store, first: u64) {
 }
 
 #[tokio::test]
-async fn with_full_memory_only_publish_is_refused() {
+async fn with_full_memory_only_publish_and_void_are_refused() {
     let server = start();
     let fleet = Fleet::on(&server.url()).await;
     let (g, w) = fleet.with_messages(6).await;
@@ -36,6 +36,10 @@ async fn with_full_memory_only_publish_is_refused() {
     limit_memory(&fleet, 1).await;
 
     publish_is_refused(&fleet, &g, 8).await;
+    let before = fleet.dump().await;
+    let error = g.void(1, 8, 9, true).await.unwrap_err();
+    assert!(error.is_transient() && error.to_string().contains("OOM"));
+    assert_eq!(fleet.dump().await, before);
     let _ = g.pause(&Part::ALL).await.unwrap();
     assert_eq!(w.claim(1, 1).await, Claim::Paused);
     let before = g.resume(&Part::ALL).await.unwrap();

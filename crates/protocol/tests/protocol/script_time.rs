@@ -221,6 +221,18 @@ async fn cleaning_up_very_many_nodes_and_claims_takes_many_short_steps() {
     assert_eq!(w.commit(1, 1..=1).await, baton_protocol::Commit::Done);
 }
 
+#[tokio::test]
+async fn a_void_of_very_many_numbers_is_one_short_step() {
+    let server = start();
+    let fleet = Fleet::on(&server.url()).await;
+    let g = fleet.generator().await;
+    let last = 1 << 52;
+    let void = bounded(&fleet, "void", g.void(1, 1, last, true)).await;
+    assert_eq!(void.unwrap(), baton_protocol::Publish::Ok);
+    let census = g.census().await.unwrap();
+    assert!(census.balanced() && census.void == last, "{census:?}");
+}
+
 /// Drains all failed messages, as `baton getErrors` does. Returns their numbers.
 async fn take_all(store: Store) -> Vec<u64> {
     let mut taken = Vec::new();

@@ -26,6 +26,8 @@ async fn every_call_works_after_the_scripts_were_flushed() {
     flush().await;
     assert_eq!(publish(&g, 1, 5).await, Publish::Already { last: 5 });
     flush().await;
+    assert_eq!(g.void(1, 6, 7, false).await.unwrap(), Publish::Ok);
+    flush().await;
     let _ = g.pause(&Part::ALL).await.unwrap();
     flush().await;
     let _ = g.resume(&Part::ALL).await.unwrap();
@@ -77,13 +79,13 @@ async fn every_call_works_after_the_scripts_were_flushed() {
         fleet.dump().await,
         [
             "errors_ids: {free=2, last=1}",
-            "fence: {cursor=10, epoch=1, last=5, node=g}",
+            "fence: {cursor=10, epoch=1, last=7, node=g}",
             "generator: {epoch=1, since=TIME}",
             "left: {1=3}",
             "meta: {protocol=1}",
             "packs: {1=[m1 m2 m3 m4 m5]}",
             "queue: [1 5 3 3 1, 1 5 4 5 0]",
-            "stats: {done=1, dropped=1, failed=1}",
+            "stats: {done=1, dropped=1, failed=1, void=2}",
             "takeovers: [1 g TIME GAP first ]",
             "workers: {w:0=3 0 0 TIME}",
         ]

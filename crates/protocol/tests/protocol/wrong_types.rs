@@ -68,7 +68,7 @@ async fn refuses(keys: &str, call: impl AsyncFn(&Busy) -> Result<(), Error>) {
 
 #[tokio::test]
 async fn beat_refuses_a_spoilt_key_and_writes_nothing() {
-    let keys = "generator nodes joined seen meta takeovers";
+    let keys = "generator nodes joined seen meta takeovers fence";
     refuses(keys, async |busy| {
         busy.w.store.beat(beat_call(LONG, 0)).await.map(drop)
     })
@@ -77,7 +77,8 @@ async fn beat_refuses_a_spoilt_key_and_writes_nothing() {
 
 #[tokio::test]
 async fn the_first_beat_of_a_fleet_refuses_a_spoilt_key_and_writes_nothing() {
-    for name in ["generator", "nodes", "joined", "seen", "meta", "takeovers"] {
+    let keys = "generator nodes joined seen meta takeovers fence";
+    for name in keys.split(' ') {
         let fleet = Fleet::new().await;
         let a = fleet.node("a").await;
         let key = format!("baton:{{{}:0}}:{name}", fleet.name);
@@ -131,6 +132,15 @@ async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
             ..publish_call(7, 1, &pack)
         };
         busy.g.publish(call).await.map(drop)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn void_refuses_a_spoilt_key_and_writes_nothing() {
+    let keys = "fence stats ledger";
+    refuses(keys, async |busy| {
+        busy.g.void(1, 7, 9, true).await.map(drop)
     })
     .await;
 }

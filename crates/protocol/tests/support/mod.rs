@@ -76,6 +76,12 @@ impl Fleet {
         self.open(&url, name).await
     }
 
+    /// A client that only reads, logged in as a user with the password `secret`.
+    pub(crate) async fn view_as(&self, user: &str) -> Result<Store, Error> {
+        let url = format!("{}?user={user}&pass=secret", self.url);
+        Store::view(&Target::parse(&url)?, &self.name).await
+    }
+
     async fn open(&self, url: &str, name: &str) -> Result<Store, Error> {
         let target = Target::parse(url)?;
         Store::open(&target, &self.name, name, |_| {}).await
@@ -92,6 +98,7 @@ impl Fleet {
         let sealed = Seal::Sealed {
             last: 0,
             cursor: Vec::new(),
+            known: 0,
         };
         assert_eq!(store.seal(1).await.unwrap(), sealed);
         store
@@ -228,6 +235,13 @@ async fn connect(url: &str) -> MultiplexedConnection {
     connection.await.unwrap()
 }
 
+/// Sends a raw command to any server.
+pub(crate) async fn raw_on<T: FromRedisValue>(url: &str, words: &[&str]) -> T {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command.query_async(&mut connect(url).await).await.unwrap()
+}
+
 /// Waits for a condition, with a deadline.
 pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
@@ -303,5 +317,6 @@ pub(crate) fn beat_call(lease_ttl: Duration, above: u64) -> BeatCall<'static> {
         about: "{}",
         above,
         is_candidate: true,
+        known: 0,
     }
 }

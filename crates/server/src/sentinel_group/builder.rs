@@ -60,14 +60,14 @@ impl SentinelGroupBuilder {
                 .config("masteruser", user)
                 .config("masterauth", quote(&password)),
         };
+        // Replicas need not wait for others to follow with them.
+        let settings = settings.config("repl-diskless-sync-delay", "0");
         let master = settings.clone().start()?;
         let port = master.port().unwrap_or_default();
         let mut servers = vec![master];
         for _ in 0..self.replicas {
-            let replica = settings
-                .clone()
-                .config("replicaof", format!("127.0.0.1 {port}"))
-                .config("repl-diskless-sync-delay", "0");
+            let replica = settings.clone();
+            let replica = replica.config("replicaof", format!("127.0.0.1 {port}"));
             servers.push(replica.start()?);
         }
         let sentinels: Result<_, _> = (0..SENTINELS)

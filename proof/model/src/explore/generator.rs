@@ -211,6 +211,10 @@ impl Publishing {
         let mut again = std::mem::take(&mut self.confirmed);
         again.retain(|prepared| prepared.first > last);
         again.append(&mut self.unsent);
+        if flaw != Some(Flaw::KeptOutOfOrder) {
+            // A pack whose answer was lost is confirmed after those behind it, or waits here.
+            again.sort_by_key(|prepared| prepared.first);
+        }
         self.unsent = again;
         self.accepted.0 = last;
         if flaw == Some(Flaw::GapRenumbers) {

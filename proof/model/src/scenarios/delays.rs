@@ -85,7 +85,7 @@ pub(super) fn to_the_end() -> Vec<(Scenario, usize)> {
         attempts: 2,
         ..workers("delays, clock set right, to the end", &[2], wrong_clock)
     };
-    [(delays, 25_836), (wrong_clock, 133_693)]
+    [(delays, 26_183), (wrong_clock, 133_693)]
         .map(|(scenario, states)| (with_liveness(scenario), states))
         .into()
 }

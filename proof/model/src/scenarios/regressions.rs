@@ -58,14 +58,14 @@ pub(super) fn with_faults() -> Vec<(Scenario, usize)> {
         generators: 1,
         ..voids("void, lost answers", lost_answers)
     };
-    let lapse = Faults {
-        lease_lapses: 1,
-        ..twice
+    let late = Faults {
+        lost_replies: 1,
+        ..FAILOVER
     };
     let void = Scenario {
         generators: 1,
         rows: 3,
-        ..voids("void", lapse)
+        ..voids("void", late)
     };
     let and_back = Scenario {
         workers: 1,
@@ -81,13 +81,13 @@ pub(super) fn with_faults() -> Vec<(Scenario, usize)> {
         ..workers("confirmed commits", &[2], FAILOVER)
     };
     vec![
-        (void, 0),
-        (lost_answers, 0),
-        (wait, 0),
-        (death, 0),
-        (and_back, 0),
-        (confirmed(publishes), 0),
-        (confirmed(commits), 0),
+        (void, 9_742),
+        (lost_answers, 34_755),
+        (wait, 227_015),
+        (death, 85_445),
+        (and_back, 923),
+        (confirmed(publishes), 5_142),
+        (confirmed(commits), 42_898),
     ]
 }
 
@@ -102,7 +102,7 @@ pub(super) fn to_the_end() -> Vec<(Scenario, usize)> {
         workers: 1,
         ..voids("void, to the end", death)
     };
-    [(void, 0)]
+    [(void, 86_980)]
         .map(|(scenario, states)| (with_liveness(scenario), states))
         .into()
 }
@@ -113,6 +113,16 @@ pub(super) fn large() -> Vec<Scenario> {
         lease_ends: 1,
         ..FAILOVER
     };
+    let twice = Faults {
+        lease_lapses: 1,
+        failovers: 2,
+        ..NONE
+    };
+    let twice = Scenario {
+        generators: 1,
+        rows: 3,
+        ..voids("void, two failovers", twice)
+    };
     let roles = Scenario {
         generators: 1,
         workers: 1,
@@ -121,6 +131,7 @@ pub(super) fn large() -> Vec<Scenario> {
     };
     vec![
         voids("void, takeover", takeover),
+        twice,
         confirmed(roles),
         confirmed(voids("confirmations, takeover", takeover)),
     ]

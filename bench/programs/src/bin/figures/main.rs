@@ -9,7 +9,9 @@
 mod backlog;
 mod bursts;
 mod choice;
+mod durability;
 mod exec;
+mod failover;
 mod growth;
 mod idle;
 mod lanes;
@@ -42,6 +44,7 @@ struct Rounds {
     kills: usize,
     tick_kills: usize,
     pauses: usize,
+    failovers: usize,
     messages: usize,
     idle_nodes: usize,
     seconds: u64,
@@ -63,6 +66,7 @@ const FULL: Rounds = Rounds {
     kills: 30,
     tick_kills: 1000,
     pauses: 5,
+    failovers: 20,
     messages: 1000,
     idle_nodes: 100,
     seconds: 10,
@@ -82,6 +86,7 @@ const QUICK: Rounds = Rounds {
     kills: 2,
     tick_kills: 5,
     pauses: 1,
+    failovers: 6,
     messages: 50,
     idle_nodes: 10,
     seconds: 2,
@@ -123,10 +128,12 @@ const EXPERIMENTS: [(&str, Experiment); 17] = [
 type OnServers = fn(&Path, Rounds, &Choice, &mut Report) -> Result<()>;
 
 /// What is measured on each of several servers.
-const ON_SERVERS: [(&str, OnServers); 4] = [
+const ON_SERVERS: [(&str, OnServers); 6] = [
+    ("failover", failover::of_a_master),
     ("latency", latency::publish_to_handler),
     ("bursts", bursts::at_an_idle_fleet),
     ("retries", retries::of_many_messages),
+    ("durability", durability::at_full_speed),
     (SIZES, sizes::of_texts),
 ];
 

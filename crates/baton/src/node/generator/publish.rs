@@ -25,8 +25,9 @@ const PAUSED_POLL: Duration = Duration::from_millis(100);
 pub(super) enum Trouble {
     /// Another generator has sealed.
     Fenced { node: String, epoch: u64 },
-    /// The fleet's last number is lower than the one before the pack.
-    Gap { last: u64 },
+    /// The fleet's last number is lower than the one before the pack. Before it was sent, Redis had
+    /// confirmed numbers up to `confirmed`.
+    Gap { last: u64, confirmed: u64 },
     /// The fleet's last number is one that this generator did not write.
     Foreign { last: u64 },
     /// An operator has paused the generator.
@@ -48,7 +49,10 @@ impl Trouble {
             Ok(Publish::Already { last }) => Self::Foreign { last },
             // The last number lies within this pack, whose messages come and go together.
             Ok(Publish::Gap { last }) if last >= prepared.first => Self::Foreign { last },
-            Ok(Publish::Gap { last }) => Self::Gap { last },
+            Ok(Publish::Gap { last }) => Self::Gap {
+                last,
+                confirmed: prepared.sent_after,
+            },
             Ok(Publish::Fenced { node, epoch }) => Self::Fenced { node, epoch },
             Ok(Publish::Paused) => Self::Paused,
             Ok(Publish::Full { open }) => Self::Full { open },
@@ -159,7 +163,11 @@ impl Reign<'_> {
                 self.full_pause = (pause * 2).min(FULL_PAUSE.1);
                 tokio::time::sleep(pause).await;
             }
-            Trouble::Gap { last } => return Ok(self.close_gap(last)),
+            Trouble::Gap { last, confirmed } => {
+                // Packs that overtook each other leave a gap, too, but no message is missing.
+                self.ctx.compare_last(confirmed, last);
+                return Ok(self.close_gap(last));
+            }
             // The generator sends the whole pack again.
             Trouble::Missing => {}
             Trouble::Foreign { last } => return Ok(Some(self.go_on_after(last))),
@@ -184,7 +192,6 @@ impl Reign<'_> {
     /// Redis lost writes that it had confirmed: sends them again if they are still here, else the next
     /// reign fills their numbers.
     fn close_gap(&mut self, last: u64) -> Option<End> {
-        self.ctx.compare_last(self.outbox.confirmed(), last);
         match self.outbox.close_gap(last) {
             true => None,
             false => Some(End::Reopen),
@@ -221,6 +228,7 @@ mod tests {
             text: None,
             announced: false,
             maybe_there: false,
+            sent_after: 0,
             is_void: false,
         });
         let prepared = outbox.pop().unwrap();
@@ -257,7 +265,13 @@ mod tests {
         let (outbox, prepared) = sent();
         let trouble = Trouble::of(Ok(Publish::Gap { last: 3 }), &prepared, &outbox);
         assert!(
-            matches!(trouble, Some(Trouble::Gap { last: 3 })),
+            matches!(
+                trouble,
+                Some(Trouble::Gap {
+                    last: 3,
+                    confirmed: 4
+                })
+            ),
             "{trouble:?}"
         );
     }

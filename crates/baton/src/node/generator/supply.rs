@@ -208,6 +208,7 @@ impl<'a> Supply<'a> {
             text: batch.only_text,
             announced: false,
             maybe_there: false,
+            sent_after: 0,
             is_void: false,
         };
         self.builder = batch.pack;

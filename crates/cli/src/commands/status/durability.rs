@@ -57,7 +57,7 @@ fn replica(replica: &Replica) -> String {
     let (address, state) = (escaped(&replica.address), escaped(&replica.state));
     match (replica.is_online(), replica.lag_s) {
         (true, Some(lag_s)) => format!(
-            "{address} {} bytes behind when it was last heard, {lag_s} s ago",
+            "{address} {} bytes unacknowledged, last heard {lag_s} s ago",
             replica.behind_bytes
         ),
         _ => format!("{address} does not follow yet ({state})"),

@@ -1,65 +1,28 @@
 //! What a fleet can lose: the level at which its nodes confirm, on the server that they have.
 
-use std::fmt;
-
 use super::ServerInfo;
-
-/// What nodes wait for before they call a write confirmed. The weaker level is the lesser one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum DurabilityLevel {
-    /// The server's answer.
-    #[default]
-    None,
-    /// The answer of a server that forces each write to disk before it answers.
-    Fsync,
-    /// That so many replicas have the write.
-    Replicas(u64),
-}
-
-impl DurabilityLevel {
-    /// Reads `none`, `fsync` or `replicas:2`. A level that this version does not know promises
-    /// nothing that it could tell: it is `none`.
-    pub fn parse(level: &str) -> Self {
-        let replicas = level.strip_prefix("replicas:").map(str::parse);
-        match (level, replicas) {
-            ("fsync", _) => Self::Fsync,
-            (_, Some(Ok(replicas @ 1..))) => Self::Replicas(replicas),
-            _ => Self::None,
-        }
-    }
-}
-
-impl fmt::Display for DurabilityLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::Fsync => f.write_str("fsync"),
-            Self::Replicas(replicas) => write!(f, "replicas:{replicas}"),
-        }
-    }
-}
+use crate::Durability;
 
 impl ServerInfo {
     /// What this level is worth on this server, in a sentence.
-    pub fn promise(&self, level: DurabilityLevel) -> String {
+    pub fn promise(&self, level: Durability) -> String {
         match level {
-            DurabilityLevel::None => {
+            Durability::None => {
                 "nodes take the server's answer as confirmed; what it forgets is counted as void"
                     .to_owned()
             }
-            DurabilityLevel::Fsync => match (self.aof, self.appendfsync.as_deref()) {
+            Durability::Fsync => match (self.aof, self.appendfsync.as_deref()) {
                 (true, Some("always")) => "a restart of the server, or a loss of its power, \
                      loses nothing confirmed; a failover can"
                     .to_owned(),
-                (true, None) => "a restart of the server loses nothing confirmed if its \
-                     appendfsync is always, which it does not tell"
+                (true, None) => "the server does not tell whether its appendfsync is always; if \
+                     not, nothing is confirmed"
                     .to_owned(),
-                _ => "the server does not force each write to disk, so a restart can lose what \
-                     was confirmed"
+                _ => "the server does not force each write to disk, so nothing is confirmed until \
+                     it has appendonly yes and appendfsync always"
                     .to_owned(),
             },
-            DurabilityLevel::Replicas(needed) => self.promise_of_replicas(needed),
+            Durability::Replicas(needed) => self.promise_of_replicas(needed.get().into()),
         }
     }
 
@@ -82,16 +45,16 @@ impl ServerInfo {
     }
 
     /// How a failover can lose writes of nodes at this level, if it can.
-    pub(super) fn failover_warning(&self, level: DurabilityLevel) -> Option<String> {
+    pub(super) fn failover_warning(&self, level: Durability) -> Option<String> {
         let replicas = self.replicas;
         match level {
             _ if replicas == 0 => None,
-            DurabilityLevel::Replicas(needed) if needed >= replicas => None,
-            DurabilityLevel::Replicas(needed) => Some(format!(
+            Durability::Replicas(needed) if u64::from(needed.get()) >= replicas => None,
+            Durability::Replicas(needed) => Some(format!(
                 "nodes wait for {needed} of {replicas} replicas: a failover can promote another \
                  one, and lose what was confirmed; let them wait for replicas:{replicas}"
             )),
-            DurabilityLevel::None | DurabilityLevel::Fsync => Some(format!(
+            Durability::None | Durability::Fsync => Some(format!(
                 "{} asynchronously: a failover can lose the last writes; nodes at the durability \
                  replicas:{replicas} lose none that was confirmed",
                 match replicas {
@@ -114,6 +77,8 @@ impl ServerInfo {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
 
     /// A server with so many replicas that follow, and so many that do not yet.
@@ -126,54 +91,33 @@ mod tests {
         ServerInfo::parse(&info)
     }
 
-    #[test]
-    fn a_level_is_read_as_it_is_written() {
-        for level in [
-            "none",
-            "fsync",
-            "replicas:1",
-            "replicas:18446744073709551615",
-        ] {
-            assert_eq!(DurabilityLevel::parse(level).to_string(), level);
-        }
-        for unknown in [
-            "",
-            "replicas",
-            "replicas:0",
-            "replicas:-1",
-            "replicas:x",
-            "quorum",
-        ] {
-            assert_eq!(DurabilityLevel::parse(unknown), DurabilityLevel::None);
-        }
-        let parse = DurabilityLevel::parse;
-        let rising = ["none", "fsync", "replicas:1", "replicas:2"].map(parse);
-        assert!(rising.is_sorted());
+    fn replicas(count: u32) -> Durability {
+        Durability::Replicas(NonZeroU32::new(count).unwrap())
     }
 
     #[test]
     fn a_failover_loses_nothing_confirmed_only_if_every_replica_confirms() {
-        use DurabilityLevel::{Fsync, None, Replicas};
-        let can_lose = |level, replicas| {
-            let warning = server(replicas, 0).failover_warning(level);
+        use Durability::{Fsync, None};
+        let can_lose = |level, count| {
+            let warning = server(count, 0).failover_warning(level);
             warning.is_some()
         };
-        for (level, replicas, expected) in [
+        for (level, count, expected) in [
             (None, 0, false),
             (None, 1, true),
             (Fsync, 2, true),
-            (Replicas(1), 2, true),
-            (Replicas(2), 2, false),
-            (Replicas(3), 2, false),
+            (replicas(1), 2, true),
+            (replicas(2), 2, false),
+            (replicas(3), 2, false),
         ] {
-            assert_eq!(can_lose(level, replicas), expected, "{level} of {replicas}");
+            assert_eq!(can_lose(level, count), expected, "{level} of {count}");
         }
         let one = server(1, 0).failover_warning(None).unwrap_or_default();
         assert!(
             one.starts_with("1 replica follows asynchronously: "),
             "{one}"
         );
-        let two = server(2, 0).failover_warning(Replicas(1));
+        let two = server(2, 0).failover_warning(replicas(1));
         assert!(two.is_some_and(|two| two.contains("1 of 2 replicas")));
     }
 
@@ -183,7 +127,6 @@ mod tests {
             let promise = server.promise(level);
             assert!(promise.contains(words), "{promise}");
         };
-        let replicas = DurabilityLevel::Replicas;
         says(
             &server(2, 0),
             replicas(2),
@@ -202,25 +145,17 @@ mod tests {
         );
         says(&server(2, 0), replicas(1), "one of the 1 of 2 replicas");
         let mut server = ServerInfo::default();
-        says(
-            &server,
-            DurabilityLevel::Fsync,
-            "can lose what was confirmed",
-        );
+        says(&server, Durability::Fsync, "so nothing is confirmed until");
         server.aof = true;
-        says(&server, DurabilityLevel::Fsync, "which it does not tell");
+        says(&server, Durability::Fsync, "does not tell whether");
         server.appendfsync = Some("everysec".to_owned());
-        says(
-            &server,
-            DurabilityLevel::Fsync,
-            "can lose what was confirmed",
-        );
+        says(&server, Durability::Fsync, "so nothing is confirmed until");
         server.appendfsync = Some("always".to_owned());
         says(
             &server,
-            DurabilityLevel::Fsync,
+            Durability::Fsync,
             "loses nothing confirmed; a failover",
         );
-        says(&server, DurabilityLevel::None, "void");
+        says(&server, Durability::None, "void");
     }
 }
