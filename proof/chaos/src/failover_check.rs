@@ -48,9 +48,11 @@ pub struct Losses {
     pub logged: u64,
     /// Those of them that have no message in the end.
     pub gone: u64,
-    /// Those of these that a `regressed` line names.
+    /// Those of these that were confirmed: none may be.
+    pub confirmed: u64,
+    /// Those of the gone ones that a `regressed` line names.
     pub named: u64,
-    /// Those of the others that only nodes knew which are dead.
+    /// Those of the gone ones that only nodes knew which are dead.
     pub unknown: u64,
     /// Messages that were logged as processed, and then once more, because the first time was forgotten.
     pub again: u64,
@@ -66,10 +68,12 @@ impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "of {} numbers that nodes logged, {} have no message: {} named by a node, {} known to no \
-             living one; {} void, {} processed again; {} texts compared, {} numbers used again",
+            "of {} numbers that nodes logged, {} have no message: {} were confirmed, {} are named by a \
+             node, {} were known to no living one; {} void, {} processed again; {} texts compared, {} \
+             numbers used again",
             self.logged,
             self.gone,
+            self.confirmed,
             self.named,
             self.unknown,
             self.void,
@@ -118,6 +122,7 @@ impl Check<'_> {
             }
             self.losses.gone += 1;
             if self.evidence.level != Level::None {
+                self.losses.confirmed += 1;
                 let text = format!("#{seq} was confirmed and is gone");
                 self.findings.push((*seq, text));
             } else if self.logged.is_regressed(*seq) {

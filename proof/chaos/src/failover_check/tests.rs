@@ -154,7 +154,7 @@ fn a_confirmed_message_that_is_gone_is_found_even_if_a_node_says_so() {
     case.tell(150, WORKER, LogEvent::Regressed { first: 3, last: 3 });
     let (losses, findings) = case.check();
     assert_eq!(findings, ["#3 was confirmed and is gone"]);
-    assert_eq!((losses.gone, losses.void), (1, 1));
+    assert_eq!((losses.gone, losses.confirmed, losses.void), (1, 1, 1));
 }
 
 #[test]
