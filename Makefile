@@ -97,6 +97,8 @@ proof: ## Run all the proofs, one after the other (more than an hour)
 	$(MAKE) chaos ARGS="--handler exec --seconds 600"
 	$(MAKE) chaos ARGS="--handler push --seconds 600"
 	$(MAKE) chaos ARGS="--source rows --seconds 600"
+	$(MAKE) chaos ARGS="--topology sentinel --seconds 600"
+	$(MAKE) chaos ARGS="--lossy 100 --level replicas:2"
 	$(MAKE) csv
 	$(MAKE) bench ARGS="--kill 20"
 	$(MAKE) mutants
