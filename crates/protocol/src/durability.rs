@@ -42,7 +42,7 @@ impl FromStr for Durability {
         };
         match count.parse() {
             Ok(count) => Ok(Self::Replicas(count)),
-            Err(_) => Err("none, fsync, replicas or replicas:N with N from 1 on".to_owned()),
+            Err(_) => Err("write none, fsync, replicas, or replicas:2 for two of them".to_owned()),
         }
     }
 }

@@ -234,6 +234,7 @@ impl Session {
         let answers = connection.send(&info).await?;
         let server = decode::info(answers.first().unwrap_or(&Value::Nil))?;
         if server.run_id != connection.server.run_id {
+            link.replace(&connection.server);
             return Err(Error::Unavailable(
                 "the connections reached different servers".to_owned(),
             ));

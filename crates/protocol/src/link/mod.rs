@@ -253,6 +253,20 @@ impl Link {
         matches!(&*self.shared.state.borrow(), State::Up(pair) if Arc::ptr_eq(&pair.server, server))
     }
 
+    /// The server is no longer what it said when the connections were made: the supervisor replaces them.
+    pub(crate) fn replace(&self, server: &Arc<ServerInfo>) {
+        if let State::Up(pair) = &*self.shared.state.borrow()
+            && Arc::ptr_eq(&pair.server, server)
+        {
+            // The supervisor may be gone at the very end of the process.
+            let _ = self.shared.connector.events.send(LinkEvent::Broken {
+                id: pair.data.id,
+                why: "the server has been a replica in between".to_owned(),
+                idle: false,
+            });
+        }
+    }
+
     /// Waits until another node calls this process to beat at once.
     pub(crate) async fn wait_called(&self) {
         self.shared.connector.beat_call.notified().await;
