@@ -6,7 +6,7 @@ use baton::Error;
 use baton_protocol::{Commit, Durability, Publish, Store};
 use baton_server::{Fsync, PrivateServer};
 
-use crate::support::{Fleet, Lane, NO_EFFECTS, commit_call, eventually, pack, publish_call};
+use crate::support::{Fleet, Lane, commit_call, eventually, pack, publish_call};
 
 /// A master with so many replicas, which are in step.
 async fn replicated(replicas: usize) -> (PrivateServer, Vec<PrivateServer>, Fleet) {
@@ -99,11 +99,11 @@ async fn a_commit_counts_when_the_replicas_have_it_alone_and_with_a_claim() {
     replicas[0].pause().unwrap();
     let commit = lane
         .store
-        .commit(&lane.slot, 1, commit_call(1, 1, &NO_EFFECTS));
+        .commit(&lane.slot, 1, commit_call(1..=1, &[]));
     assert!(!is_answered(commit).await);
     replicas[0].resume().unwrap();
     let commit = async || {
-        let call = commit_call(1, 1, &NO_EFFECTS);
+        let call = commit_call(1..=1, &[]);
         lane.store.commit(&lane.slot, 1, call).await
     };
     eventually("the commit", async || {
