@@ -80,6 +80,15 @@ impl PrivateServer {
         }
     }
 
+    /// The address at which the server speaks no TLS, without the password.
+    #[must_use]
+    pub fn plain_url(&self) -> String {
+        match self.plain_address() {
+            Address::Tcp(port) => format!("redis://127.0.0.1:{port}"),
+            Address::Unix(path) => format!("unix://{}", path.display()),
+        }
+    }
+
     /// `redis`, or `rediss` if the server speaks TLS.
     pub(crate) fn scheme(&self) -> &'static str {
         match self.settings.tls {
@@ -159,10 +168,21 @@ impl PrivateServer {
     ///
     /// As for [`PrivateServerBuilder::start`], and if another program has taken the port and keeps it.
     pub fn restart(&mut self) -> Result<(), Error> {
+        self.write_config()?;
+        self.restart_unchanged()
+    }
+
+    /// As [`PrivateServer::restart`], with the configuration file as it is now. Sentinels rewrite
+    /// their files and those of the servers that they watch: so each remembers what it was told.
+    ///
+    /// # Errors
+    ///
+    /// As for [`PrivateServer::restart`].
+    pub fn restart_unchanged(&mut self) -> Result<(), Error> {
         self.kill9();
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            match self.launch() {
+            match self.run_program() {
                 Err(Error::PortTaken { .. }) if Instant::now() < deadline => thread::sleep(POLL),
                 result => return result,
             }
@@ -227,14 +247,27 @@ impl PrivateServer {
         process::signal(pid, signal).map_err(Error::io(format!("signal the server {pid}")))
     }
 
+    /// The server's configuration file.
+    #[must_use]
+    pub fn config_path(&self) -> PathBuf {
+        self.folder.path().join("server.conf")
+    }
+
     /// Starts the server at `self.address` and waits until it answers there.
     fn launch(&mut self) -> Result<(), Error> {
-        let config = self.folder.path().join("server.conf");
-        fs::write(
-            &config,
-            self.settings.render(&self.address, self.folder.path()),
-        )
-        .map_err(Error::io(format!("write {}", config.display())))?;
+        self.write_config()?;
+        self.run_program()
+    }
+
+    fn write_config(&self) -> Result<(), Error> {
+        let config = self.config_path();
+        let text = self.settings.render(&self.address, self.folder.path());
+        fs::write(&config, text).map_err(Error::io(format!("write {}", config.display())))
+    }
+
+    /// Starts the program with its configuration file, and waits until it answers.
+    fn run_program(&mut self) -> Result<(), Error> {
+        let config = self.config_path();
         let log = File::options()
             .create(true)
             .append(true)

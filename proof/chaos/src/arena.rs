@@ -2,35 +2,43 @@
 
 pub mod clock;
 mod drains;
+mod failovers;
 mod handler;
 mod push_service;
 mod server;
+mod servers;
 mod source;
+mod tls;
 
 use std::fs::{self, File};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use baton::FailedMessage;
 use baton_processes::{Fleet, Own};
 use baton_server::PrivateServer;
 use tempfile::TempDir;
 
+use crate::group::Group;
 use crate::handlers::{HandlerKind, Shared};
 use crate::history::End;
 use crate::namespace::Namespace;
 use crate::observer::Observer;
+use crate::plan::Setup;
 use crate::proxy::Proxy;
 use crate::rng::Rng;
 use crate::sources::SourceKind;
 use crate::stop::Stop;
+use crate::topology::{Level, Topology};
 
 pub use drains::Drain;
+pub use failovers::Failover;
 pub use push_service::{PushService, push_service_label};
+pub use servers::Servers;
 
 use clock::Traces;
+use tls::Tls;
 
 /// The fleet's name.
 pub const FLEET: &str = "chaos";
@@ -57,6 +65,12 @@ pub struct Settings {
     pub program: PathBuf,
     /// The server program.
     pub server_program: PathBuf,
+    /// Which servers there are.
+    pub topology: Topology,
+    /// What nodes wait for before they log.
+    pub level: Level,
+    /// Whether a group of servers speaks TLS.
+    pub tls: bool,
     /// What handles the messages.
     pub handler: HandlerKind,
     /// What makes the messages.
@@ -78,6 +92,15 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What the run consists of.
+    pub fn setup(&self) -> Setup {
+        Setup {
+            topology: self.topology,
+            handler: self.handler,
+            source: self.source,
+        }
+    }
+
     /// The library that fakes the clocks of nodes. Commands would inherit it, and it shares a lock
     /// with its children: a command that is killed while it holds the lock would stop its node.
     pub fn node_faketime(&self) -> Option<&PathBuf> {
@@ -93,7 +116,8 @@ pub struct Node {
     pub label: String,
     /// Its name in Redis; empty until it has logged a line.
     pub name: String,
-    /// Its proxy; `None` once the node is dead, and for a node in the network namespace.
+    /// Its proxy; `None` once the node is dead, for a node in the network namespace, and for a group
+    /// of servers.
     pub proxy: Option<Proxy>,
     /// Whether it runs in the network namespace.
     pub wired: bool,
@@ -140,13 +164,17 @@ pub struct Arena {
     push_proxy: Option<Proxy>,
     /// The folder that handlers share with this run.
     pub shared: Shared,
-    /// The server.
-    pub server: PrivateServer,
+    /// The server, or the group of them.
+    pub servers: Servers,
     /// The server's clock, for the library that fakes it.
     pub server_clock: PathBuf,
     server_traces: Vec<Traces>,
     /// When the server died or was killed.
     pub server_deaths: Vec<Instant>,
+    /// When a group of servers may have forgotten what its master had acknowledged.
+    pub failovers: Vec<Failover>,
+    /// The master of the group when it was whole, and when that was.
+    whole: Option<(usize, Instant)>,
     /// Deaths to be timed.
     pub deaths: Vec<Death>,
     /// Violations so far.
@@ -161,6 +189,8 @@ pub struct Arena {
     pub stop: Stop,
     heard: usize,
     folder: TempDir,
+    /// Its files must outlive the servers.
+    _tls: Option<Tls>,
 }
 
 impl Arena {
@@ -168,7 +198,11 @@ impl Arena {
     pub fn new(settings: Settings, stop: Stop) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("baton-chaos-").tempdir()?;
         let server_clock = folder.path().join("server.clock");
-        let server = server::start(&settings, folder.path(), &server_clock)?;
+        let tls = settings.tls.then(Tls::new).transpose()?;
+        let (servers, wire) =
+            servers::start(&settings, folder.path(), &server_clock, tls.as_ref())?;
+        let url = servers.url();
+        let certificates = tls.as_ref().map(Tls::variables).unwrap_or_default();
         let shared = Shared::create(folder.path().join("handler"))?;
         let push_service = match settings.handler {
             HandlerKind::Push => Some(PushService::start(settings.own_program.clone(), &shared)?),
@@ -177,22 +211,28 @@ impl Arena {
         let get_errors = ["getErrors", "--json", "--fleet", FLEET, "--redis"]
             .map(str::to_owned)
             .into_iter()
-            .chain([server.url()]);
+            .chain([url.clone()]);
         let mut arena = Self {
             fleet: Fleet::new(&settings.program, &[])
-                .with_env(&handler::variables(&settings, folder.path())),
-            drains: Fleet::of(&settings.program, get_errors.collect()),
+                .with_env(&handler::variables(&settings, folder.path()))
+                .with_env(&certificates),
+            drains: Fleet::of(&settings.program, get_errors.collect()).with_env(&certificates),
             nodes: Vec::new(),
             drained: Vec::new(),
-            wire: None,
+            wire,
             push_service,
             push_proxy: None,
             shared,
-            observer: Observer::new(server.url(), FLEET)?,
-            server,
+            observer: match &tls {
+                Some(tls) => Observer::at(tls.target(&url)?, url, FLEET)?,
+                None => Observer::new(url, FLEET)?,
+            },
+            servers,
             server_clock,
             server_traces: Vec::new(),
             server_deaths: Vec::new(),
+            failovers: Vec::new(),
+            whole: None,
             deaths: Vec::new(),
             findings: Vec::new(),
             crowded: false,
@@ -200,14 +240,11 @@ impl Arena {
             stop,
             heard: 0,
             folder,
+            _tls: tls,
         };
         arena.note_server();
-        if arena.settings.namespaces {
-            let wire = Namespace::new(arena.server_addr()?)?;
-            if let Some(service) = &arena.push_service {
-                arena.push_proxy = Some(Proxy::start_on(wire.addr().ip(), service.addr())?);
-            }
-            arena.wire = Some(wire);
+        if let (Some(wire), Some(service)) = (&arena.wire, &arena.push_service) {
+            arena.push_proxy = Some(Proxy::start_on(wire.host(), service.addr())?);
         }
         arena.fill()?;
         Ok(arena)
@@ -218,7 +255,7 @@ impl Arena {
     pub fn restart_server(&mut self) -> Result<()> {
         let deadline = Instant::now() + self.settings.timeout;
         loop {
-            match self.server.restart() {
+            match self.server()?.restart() {
                 Err(baton_server::Error::NoAnswer { .. }) if Instant::now() < deadline => {
                     self.stop.check()?;
                 }
@@ -232,12 +269,25 @@ impl Arena {
     }
 
     fn note_server(&mut self) {
-        self.server_traces.extend(self.server.pid().map(Traces));
+        if let Servers::Single(server) = &self.servers {
+            self.server_traces.extend(server.pid().map(Traces));
+        }
     }
 
-    fn server_addr(&self) -> Result<SocketAddr> {
-        let port = self.server.port().context("the server has no port")?;
-        Ok(SocketAddr::from(([127, 0, 0, 1], port)))
+    /// The only server of a run that has one.
+    pub fn server(&mut self) -> Result<&mut PrivateServer> {
+        match &mut self.servers {
+            Servers::Single(server) => Ok(server),
+            Servers::Group(_) => bail!("there is no single server"),
+        }
+    }
+
+    /// The servers of a run that has a group of them.
+    pub fn group(&mut self) -> Result<&mut Group> {
+        match &mut self.servers {
+            Servers::Group(group) => Ok(group),
+            Servers::Single(_) => bail!("there is no group of servers"),
+        }
     }
 
     /// Starts nodes until there are as many as there should be.
@@ -264,20 +314,16 @@ impl Arena {
         let alive = self.fleet.alive();
         let taken = alive.iter().any(|copy| self.nodes[*copy].wired);
         let wire = self.wire.as_ref().filter(|_| !taken);
-        let (addr, mut prefix, proxy) = match wire {
-            Some(wire) => (wire.addr(), wire.command_prefix(), None),
-            None => {
-                let proxy = Proxy::start(self.server_addr()?)?;
-                (proxy.addr(), Vec::new(), Some(proxy))
-            }
-        };
+        let wired = wire.is_some();
+        let mut prefix = wire.map(Namespace::command_prefix).unwrap_or_default();
+        let (url, proxy) = self.servers.way_for_node(wire)?;
         let file = |kind: &str| self.folder.path().join(format!("{number}.{kind}"));
         let (time, complaints) = (file("clock"), file("err"));
         let mut all: Vec<(String, String)> = env
             .iter()
             .map(|(name, value)| (name.to_string(), value.clone()))
             .collect();
-        let (words, variables) = self.handler(number, proxy.is_none(), env);
+        let (words, variables) = self.handler(number, wired, env);
         all.extend(variables);
         if let Some(library) = self.settings.node_faketime() {
             fs::write(&time, "+0")?;
@@ -290,7 +336,12 @@ impl Arena {
         let copy = self.fleet.start_with(Own {
             prefix,
             log: logs_to_file.then(|| file("log")),
-            args: [vec!["--redis".to_owned(), format!("redis://{addr}")], words].concat(),
+            args: [
+                vec!["--redis".to_owned(), url],
+                self.settings.level.words(),
+                words,
+            ]
+            .concat(),
             env: all,
             stderr: Some(File::create(&complaints)?),
             group: true,
@@ -298,7 +349,7 @@ impl Arena {
         self.nodes.push(Node {
             label: format!("node {}", copy + 1),
             name: String::new(),
-            wired: proxy.is_none(),
+            wired,
             proxy,
             clock: time,
             _traces: Traces(self.fleet.pid(copy)),
@@ -408,7 +459,7 @@ impl Arena {
         let node = &self.nodes[node];
         match node.wired {
             // The wire outlives the node, and its fault must be lifted all the same.
-            true => self.wire.as_ref().map(Namespace::proxy),
+            true => self.wire.as_ref().and_then(Namespace::proxy),
             false => node.proxy.as_ref(),
         }
     }

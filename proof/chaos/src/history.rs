@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::failover_check::Losses;
+
 /// A whole run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct History {
@@ -207,6 +209,9 @@ pub struct Verdict {
     /// `done`.
     #[serde(default)]
     pub counted: Option<u64>,
+    /// What failovers did to messages that nodes had logged; `None` with a single server.
+    #[serde(default)]
+    pub losses: Option<Losses>,
     /// Every violation in words, the first with the trace of its message; empty if all is well.
     pub findings: Vec<String>,
 }

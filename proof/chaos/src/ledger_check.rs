@@ -30,6 +30,14 @@ impl LedgerCheck {
                     self.last = self.last.max(last);
                     self.ended.resize(self.last as usize + 1, false);
                 }
+                // No message has these numbers, so none may end.
+                Entry::Void { .. } => {
+                    if first != self.last + 1 {
+                        findings.push(format!("void #{first} where #{} was due", self.last + 1));
+                    }
+                    self.last = self.last.max(last);
+                    self.ended.resize(self.last as usize + 1, true);
+                }
                 Entry::Ended { .. } => {
                     for seq in first..=last {
                         match self.ended.get_mut(seq as usize) {

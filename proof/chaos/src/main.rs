@@ -9,11 +9,12 @@ use anyhow::{Context, Result, ensure};
 use baton_chaos::arena::{Settings, clock};
 use baton_chaos::handlers::{self, HandlerKind};
 use baton_chaos::history::History;
-use baton_chaos::plan::{KINDS, Kind, Plan};
+use baton_chaos::plan::{KINDS, Kind, Plan, Setup};
 use baton_chaos::progress::Progress;
 use baton_chaos::run::{self, Length};
 use baton_chaos::sources::{self, SourceKind};
 use baton_chaos::stop::Stop;
+use baton_chaos::topology::{Level, Topology};
 use baton_chaos::{chaos_program, faults, namespace, rng::Rng};
 use baton_print::{errln as eprintln, outln as println};
 use baton_report::stats::{quantile, sorted};
@@ -32,6 +33,19 @@ struct Args {
     /// Seed of the plan [default: a random one]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Which servers there are; a group brings faults of its own
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    topology: Topology,
+    /// What nodes of a group wait for before they log, see `baton run --durability`: none or
+    /// replicas:2
+    #[arg(long, value_name = "WHAT", default_value_t)]
+    level: Level,
+    /// The servers of a group speak TLS; Debian's redis-server can do that
+    #[arg(long)]
+    tls: bool,
+    /// Only failovers of a group that forget messages, so many
+    #[arg(long, value_name = "N", conflicts_with_all = ["seconds", "faults", "only"])]
+    lossy: Option<usize>,
     /// What handles the messages; a handler of one's own brings faults of its own
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     handler: HandlerKind,
@@ -113,6 +127,35 @@ fn serve(folder: &Path, addr: &OsStr) -> Result<()> {
     handlers::push_service::serve(folder, addr)
 }
 
+impl Args {
+    fn setup(&self) -> Setup {
+        Setup {
+            // Only a group can have lossy failovers.
+            topology: match self.lossy {
+                Some(_) => Topology::Sentinel,
+                None => self.topology,
+            },
+            handler: self.handler,
+            source: self.source,
+        }
+    }
+
+    /// The only kinds of faults; all, if there are none.
+    fn only(&self) -> &[Kind] {
+        match self.lossy {
+            Some(_) => &[Kind::Lossy],
+            None => &self.only,
+        }
+    }
+
+    fn length(&self) -> Length {
+        match self.lossy.or(self.faults) {
+            Some(faults) => Length::Faults(faults),
+            None => Length::Time(Duration::from_secs(self.seconds)),
+        }
+    }
+}
+
 fn chaos(args: &Args) -> Result<ExitCode> {
     if args.list {
         for facts in KINDS {
@@ -126,12 +169,22 @@ fn chaos(args: &Args) -> Result<ExitCode> {
     let again = again(args, seed);
     println!("seed {seed}; again: {again}");
     let stop = Stop::on_signals()?;
+    let (setup, only) = (args.setup(), args.only());
+    ensure!(
+        setup.topology == Topology::Single
+            || (setup.handler, setup.source) == (HandlerKind::Pretended, SourceKind::Random),
+        "a group of servers has no other handlers and sources yet"
+    );
+    ensure!(
+        setup.topology == Topology::Sentinel || (args.level == Level::None && !args.tls),
+        "--level and --tls are for a group of servers"
+    );
     let settings = settings(args, seed)?;
-    let wanted = |kind| args.only.is_empty() || args.only.contains(&kind);
+    let wanted = |kind| only.is_empty() || only.contains(&kind);
     for facts in KINDS {
-        // Only a user who asks for it misses a fault of another handler or source.
-        let missed = match args.only.is_empty() {
-            true => facts.misses(args.handler, args.source).is_none(),
+        // Only a user who asks for it misses a fault of other servers, handlers or sources.
+        let missed = match only.is_empty() {
+            true => facts.misses(setup).is_none(),
             false => wanted(facts.kind),
         };
         match faults::why_not(facts.kind, &settings) {
@@ -144,14 +197,10 @@ fn chaos(args: &Args) -> Result<ExitCode> {
         KINDS.iter().any(|facts| possible(facts.kind)),
         "none of these faults can happen here"
     );
-    let length = match args.faults {
-        Some(faults) => Length::Faults(faults),
-        None => Length::Time(Duration::from_secs(args.seconds)),
-    };
-    let plan = Plan::new(seed, args.handler, args.source, &args.only);
+    let plan = Plan::new(seed, setup, only);
     let ran = run::run(
         plan,
-        length,
+        args.length(),
         settings,
         stop.clone(),
         args.logs.as_deref(),
@@ -182,11 +231,21 @@ fn chaos(args: &Args) -> Result<ExitCode> {
 /// The command that makes the same plan.
 fn again(args: &Args, seed: u64) -> String {
     let mut words = vec!["chaos".to_owned(), format!("--seed {seed}")];
-    words.push(match args.faults {
-        Some(faults) => format!("--faults {faults}"),
-        None => format!("--seconds {}", args.seconds),
+    words.push(match (args.lossy, args.faults) {
+        (Some(lossy), _) => format!("--lossy {lossy}"),
+        (None, Some(faults)) => format!("--faults {faults}"),
+        (None, None) => format!("--seconds {}", args.seconds),
     });
     words.push(format!("--nodes {}", args.nodes));
+    if args.topology != Topology::Single {
+        words.push(format!("--topology {}", args.topology.name()));
+    }
+    if args.level != Level::None {
+        words.push(format!("--level {}", args.level));
+    }
+    if args.tls {
+        words.push("--tls".to_owned());
+    }
     if args.handler != HandlerKind::Pretended {
         words.push(format!("--handler {}", args.handler.name()));
     }
@@ -216,6 +275,9 @@ fn settings(args: &Args, seed: u64) -> Result<Settings> {
     let runs = |library: &PathBuf| clock::runs_with(&server_program, library);
     Ok(Settings {
         program,
+        topology: args.setup().topology,
+        level: args.level,
+        tls: args.tls,
         handler: args.handler,
         source: args.source,
         own_program: exe,
@@ -268,6 +330,9 @@ fn print(run: &History) {
     }
     if let Some(counted) = verdict.counted {
         println!("  {:10} {counted:>8}", "counted");
+    }
+    if let Some(losses) = &verdict.losses {
+        println!("  {losses}");
     }
     times("takeover of a killed generator", &run.takeovers_ms);
     times("messages of a killed worker back", &run.recoveries_ms);

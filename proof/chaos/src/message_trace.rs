@@ -90,6 +90,7 @@ impl MessageTrace<'_> {
             }
             Entry::Retried { seq, .. } => format!("#{seq} retried at {at_s:.6}"),
             Entry::Delayed { seq, .. } => format!("#{seq} delayed at {at_s:.6}"),
+            Entry::Void { .. } => format!("#{first} to #{last} declared void at {at_s:.6}"),
         }
     }
 

@@ -5,14 +5,15 @@
 //! an open connection, as a pulled plug does.
 //!
 //! The node lives in a namespace with one wire to the host (a veth pair). The server keeps
-//! listening on 127.0.0.1; a proxy at the host's end of the wire forwards to it. To cut a direction,
+//! listening on 127.0.0.1; a proxy at the host's end of the wire forwards to it. A group of servers
+//! listens at the host's end itself, because Sentinels give all clients the same addresses. To cut a direction,
 //! its sender gets a wrong hardware address for the other end: packets go out and no one takes
 //! them. A link that is down, or a blackhole route, would report an error to the sender at once.
 
 #[cfg(test)]
 mod tests;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,8 +36,7 @@ const NETWORKS: u32 = 1 << 15;
 
 /// Why there can be no [`Namespace`] here, if so: not root, not Linux, no iproute2.
 pub fn why_not() -> Option<String> {
-    let no_server = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    Namespace::new(no_server)
+    Namespace::without_proxy()
         .err()
         .map(|error| format!("{error:#}"))
 }
@@ -45,27 +45,40 @@ pub fn why_not() -> Option<String> {
 /// it. A killed run leaves its namespace behind; the next [`Namespace::new`] removes it.
 pub struct Namespace {
     wire: Wire,
-    proxy: Proxy,
+    proxy: Option<Proxy>,
 }
 
 impl Namespace {
-    /// A namespace from which `server` can be reached, at [`Namespace::addr`].
+    /// A namespace from which `server` can be reached, through [`Namespace::proxy`].
     pub fn new(server: SocketAddr) -> Result<Self> {
         sweep()?;
         let wire = Wire::new()?;
         let proxy = Proxy::start_on(wire.host.into(), server)
             .with_context(|| format!("cannot listen on {}", wire.host))?;
-        Ok(Self { wire, proxy })
+        Ok(Self {
+            wire,
+            proxy: Some(proxy),
+        })
     }
 
-    /// Where a node inside finds the server.
-    pub fn addr(&self) -> SocketAddr {
-        self.proxy.addr()
+    /// A namespace from which servers can be reached that listen on [`Namespace::host`].
+    pub fn without_proxy() -> Result<Self> {
+        sweep()?;
+        Ok(Self {
+            wire: Wire::new()?,
+            proxy: None,
+        })
     }
 
-    /// The forwarder between the wire and the server, which can imitate a bad network as well.
-    pub fn proxy(&self) -> &Proxy {
-        &self.proxy
+    /// The host's address, as a node inside sees it.
+    pub fn host(&self) -> IpAddr {
+        self.wire.host.into()
+    }
+
+    /// The forwarder between the wire and the server, which can imitate a bad network as well. A node
+    /// inside finds the server at its address.
+    pub fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
     }
 
     /// Words to put in front of a command line so that it runs inside. The process that is

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use baton::inspect::Snapshot;
-use baton::{FleetName, Part, Target};
+use baton::{FleetName, Inspector, Part, Target};
 use baton_protocol::audit::Audit;
 use baton_protocol::{Census, Entry, Keys, Ledger, Store, new_name};
 
@@ -19,14 +19,21 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Reads what Redis has of a fleet.
 pub struct Observer {
     url: String,
+    target: Target,
     fleet: FleetName,
 }
 
 impl Observer {
     /// An observer of a fleet on this server.
     pub fn new(url: String, fleet: &str) -> Result<Self> {
+        let target = Target::parse(&url)?;
+        Self::at(target, url, fleet)
+    }
+
+    /// An observer of a fleet on these servers, whose address is `url`.
+    pub fn at(target: Target, url: String, fleet: &str) -> Result<Self> {
         let fleet = FleetName::new(fleet)?;
-        Ok(Self { url, fleet })
+        Ok(Self { url, target, fleet })
     }
 
     /// The server's address.
@@ -36,7 +43,7 @@ impl Observer {
 
     /// The fleet at this moment.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        baton_processes::status(&self.url, self.fleet.as_str())
+        self.with_store(async |store| Ok(Inspector::over(store.clone()).snapshot().await?))
     }
 
     /// Where every message is, counted in one atomic step.
@@ -118,8 +125,7 @@ impl Observer {
             .enable_all()
             .build()?;
         let acted = async {
-            let target = Target::parse(&self.url)?;
-            let store = Store::open(&target, &self.fleet, &new_name(), |_| {}).await?;
+            let store = Store::open(&self.target, &self.fleet, &new_name(), |_| {}).await?;
             act(&store).await
         };
         runtime.block_on(async {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Instant;
 
@@ -10,13 +11,15 @@ use baton_processes::Told;
 use baton_protocol::Ledger;
 use serde::Serialize;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Failover, Settings};
+use crate::failover_check;
 use crate::handlers::{Entry, HandlerKind};
 use crate::history::{Fault, History};
 use crate::lives;
 use crate::message_trace::MessageTrace;
 use crate::sources::SourceKind;
-use crate::verdict::{Evidence, Judgement, Print, judge};
+use crate::topology::Topology;
+use crate::verdict::{Evidence, Judgement, Print, forgetful_death, judge};
 
 /// Max findings in words; the others are only counted.
 const NAMED: usize = 20;
@@ -41,9 +44,14 @@ pub fn history(
     });
     let prints: Vec<Print> = prints.collect();
     let drains: Vec<bool> = arena.drained.iter().map(|drain| drain.well).collect();
-    let forgetful_deaths = match arena.settings.always {
-        true => &[][..],
-        false => &arena.server_deaths,
+    let gone: Vec<_> = arena.nodes.iter().map(|node| node.gone).collect();
+    let gone: Vec<_> = gone.iter().map(|gone| gone.map(|(at, _)| at)).collect();
+    let failovers = failover_check::Evidence {
+        level: arena.settings.level,
+        ledger: &ledger,
+        told: &told,
+        gone: &gone,
+        failovers: &arena.failovers,
     };
     let counted = match arena.settings.handler {
         HandlerKind::Pretended => None,
@@ -64,7 +72,11 @@ pub fn history(
         told: &told,
         prints: &prints,
         drains: &drains,
-        forgetful_deaths,
+        forgetful: &forgetful(arena),
+        failovers: match arena.settings.topology {
+            Topology::Single => None,
+            Topology::Sentinel => Some(failovers),
+        },
         counted,
         besides: &besides.collect::<Vec<_>>(),
         stored,
@@ -87,10 +99,7 @@ pub fn history(
     verdict.findings.extend(words(&judgement.findings, &trace));
     Ok(History {
         server,
-        durability: match arena.settings.always {
-            true => "appendfsync always".to_owned(),
-            false => "appendfsync everysec".to_owned(),
-        },
+        durability: durability(&arena.settings),
         seconds: began.elapsed().as_secs_f64(),
         lives: lives::lives(arena, &told, began),
         verdict,
@@ -101,10 +110,38 @@ pub fn history(
     })
 }
 
+/// When servers may have forgotten what they had acknowledged.
+fn forgetful(arena: &Arena) -> Vec<RangeInclusive<Instant>> {
+    let deaths: &[Instant] = match arena.settings.always {
+        true => &[],
+        false => &arena.server_deaths,
+    };
+    let deaths = deaths.iter().copied().map(forgetful_death);
+    deaths
+        .chain(arena.failovers.iter().map(Failover::time))
+        .collect()
+}
+
+fn durability(settings: &Settings) -> String {
+    let fsync = match settings.always {
+        true => "appendfsync always",
+        false => "appendfsync everysec",
+    };
+    match settings.topology {
+        Topology::Single => fsync.to_owned(),
+        Topology::Sentinel => format!(
+            "1 master, 2 replicas, 3 Sentinels, {fsync}, durability {}",
+            settings.level
+        ),
+    }
+}
+
 /// Writes the log of every process into a file: `server.log`, `node-3.log`, `getErrors-1.log`.
 pub fn keep_logs(arena: &Arena, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
-    fs::write(folder.join("server.log"), arena.server.log())?;
+    for (name, log) in arena.servers.logs() {
+        fs::write(folder.join(format!("{name}.log")), log)?;
+    }
     write_logs(folder, "node", &arena.fleet.told())?;
     write_logs(folder, "getErrors", &arena.drains.told())
 }

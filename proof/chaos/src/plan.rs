@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::handlers::HandlerKind;
 use crate::rng::Rng;
 use crate::sources::SourceKind;
+use crate::topology::Topology;
 
 /// How often two faults come at once, in a hundred.
 const TWO_AT_ONCE: u64 = 20;
@@ -66,11 +67,35 @@ pub enum Kind {
     PushEndless,
     KillSource,
     PauseSource,
+    KillMaster,
+    HangMaster,
+    KillReplica,
+    HangReplica,
+    KillSentinel,
+    HangSentinel,
+    Failover,
+    ThereAndBack,
+    KillMasterAndGenerator,
+    Lossy,
+    LossyAndGenerator,
+}
+
+/// What a run consists of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// Which servers there are.
+    pub topology: Topology,
+    /// What handles the messages.
+    pub handler: HandlerKind,
+    /// What makes the messages.
+    pub source: SourceKind,
 }
 
 /// What a run must have for a kind of fault to hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
+    /// These servers.
+    Topology(Topology),
     /// This handler.
     Handler(HandlerKind),
     /// This source.
@@ -95,7 +120,7 @@ pub struct Facts {
     /// wait. A full disk may end the server at any moment. A fault that locks all nodes out, or
     /// that judges a node's behaviour, is not mixed with other causes.
     with_others: bool,
-    /// The handler or the source that it hits; `None` if it comes with each.
+    /// The servers, the handler or the source that it hits; `None` if it comes with each.
     needs: Option<Needs>,
 }
 
@@ -120,6 +145,20 @@ const fn facts(
 const fn alone(facts: Facts) -> Facts {
     Facts {
         with_others: false,
+        ..facts
+    }
+}
+
+const fn of_single(facts: Facts) -> Facts {
+    Facts {
+        needs: Some(Needs::Topology(Topology::Single)),
+        ..facts
+    }
+}
+
+const fn of_group(facts: Facts) -> Facts {
+    Facts {
+        needs: Some(Needs::Topology(Topology::Sentinel)),
         ..facts
     }
 }
@@ -156,44 +195,44 @@ pub const KINDS: &[Facts] = &[
     facts(Kind::KillWorker, "kill-worker", "kill -9 a worker", 2, AT_ONCE),
     facts(Kind::KillHolder, "kill-holder", "kill -9 a worker that holds messages", 4, AT_ONCE),
     facts(Kind::KillAll, "kill-all", "kill -9 every node", 1, AT_ONCE),
-    facts(Kind::CrashPoint, "crash-point", "die at a crash point", 5, AT_ONCE),
+    of_single(facts(Kind::CrashPoint, "crash-point", "die at a crash point", 5, AT_ONCE)),
     facts(Kind::PauseGenerator, "pause-generator", "pause the generator", 2, PAST_TTL),
     facts(Kind::PauseWorker, "pause-worker", "pause a worker", 2, PAST_TTL),
     facts(Kind::PauseAll, "pause-all", "pause every node", 1, PAST_TTL),
-    facts(Kind::OperatorPause, "operator-pause", "baton pause and baton resume", 2, (300, 2500)),
+    of_single(facts(Kind::OperatorPause, "operator-pause", "baton pause and baton resume", 2, (300, 2500))),
     facts(Kind::StopGenerator, "stop-generator", "stop the generator in good order", 1, AT_ONCE),
     facts(Kind::StopWorker, "stop-worker", "stop a worker in good order", 1, AT_ONCE),
-    facts(Kind::Drain, "drain", "getErrors", 3, AT_ONCE),
-    facts(Kind::KillDrain, "kill-drain", "kill -9 a running getErrors", 2, AT_ONCE),
-    facts(Kind::KillClients, "kill-clients", "CLIENT KILL TYPE normal", 1, AT_ONCE),
-    facts(Kind::KillSubscribers, "kill-subscribers", "CLIENT KILL TYPE pubsub", 1, AT_ONCE),
-    facts(Kind::PauseClients, "pause-clients", "CLIENT PAUSE", 1, (300, 2500)),
-    facts(Kind::DebugSleep, "debug-sleep", "DEBUG SLEEP", 1, (300, 2500)),
-    facts(Kind::FlushScripts, "flush-scripts", "SCRIPT FLUSH", 1, AT_ONCE),
-    facts(Kind::KillServer, "kill-server", "kill -9 Redis, restart on its data", 3, (100, 3000)),
-    facts(Kind::KillRewrite, "kill-rewrite", "kill -9 Redis while it rewrites its file", 1, (100, 1000)),
-    facts(Kind::PauseServer, "pause-server", "pause Redis", 1, PAST_TTL),
-    facts(Kind::LoseReplies, "lose-replies", "lose the replies", 1, (300, 2500)),
-    facts(Kind::LoseCalls, "lose-calls", "lose the calls", 1, (300, 2500)),
-    facts(Kind::Partition, "partition", "lose everything on the way", 1, (300, 2500)),
-    facts(Kind::Delay, "delay", "delay everything on the way", 1, (500, 2500)),
-    facts(Kind::CutReplies, "cut-replies", "cut replies in two", 1, (100, 1000)),
-    facts(Kind::CutCalls, "cut-calls", "cut calls in two", 1, (100, 1000)),
-    facts(Kind::Refuse, "refuse", "cut, and refuse connections", 1, (100, 2500)),
-    facts(Kind::Cut, "cut", "cut connections", 1, AT_ONCE),
+    of_single(facts(Kind::Drain, "drain", "getErrors", 3, AT_ONCE)),
+    of_single(facts(Kind::KillDrain, "kill-drain", "kill -9 a running getErrors", 2, AT_ONCE)),
+    of_single(facts(Kind::KillClients, "kill-clients", "CLIENT KILL TYPE normal", 1, AT_ONCE)),
+    of_single(facts(Kind::KillSubscribers, "kill-subscribers", "CLIENT KILL TYPE pubsub", 1, AT_ONCE)),
+    of_single(facts(Kind::PauseClients, "pause-clients", "CLIENT PAUSE", 1, (300, 2500))),
+    of_single(facts(Kind::DebugSleep, "debug-sleep", "DEBUG SLEEP", 1, (300, 2500))),
+    of_single(facts(Kind::FlushScripts, "flush-scripts", "SCRIPT FLUSH", 1, AT_ONCE)),
+    of_single(facts(Kind::KillServer, "kill-server", "kill -9 Redis, restart on its data", 3, (100, 3000))),
+    of_single(facts(Kind::KillRewrite, "kill-rewrite", "kill -9 Redis while it rewrites its file", 1, (100, 1000))),
+    of_single(facts(Kind::PauseServer, "pause-server", "pause Redis", 1, PAST_TTL)),
+    of_single(facts(Kind::LoseReplies, "lose-replies", "lose the replies", 1, (300, 2500))),
+    of_single(facts(Kind::LoseCalls, "lose-calls", "lose the calls", 1, (300, 2500))),
+    of_single(facts(Kind::Partition, "partition", "lose everything on the way", 1, (300, 2500))),
+    of_single(facts(Kind::Delay, "delay", "delay everything on the way", 1, (500, 2500))),
+    of_single(facts(Kind::CutReplies, "cut-replies", "cut replies in two", 1, (100, 1000))),
+    of_single(facts(Kind::CutCalls, "cut-calls", "cut calls in two", 1, (100, 1000))),
+    of_single(facts(Kind::Refuse, "refuse", "cut, and refuse connections", 1, (100, 2500))),
+    of_single(facts(Kind::Cut, "cut", "cut connections", 1, AT_ONCE)),
     facts(Kind::LinkDown, "link-down", "pull the plug of a node", 1, PAST_TTL),
     facts(Kind::OneWay, "one-way", "a wire that works one way", 1, PAST_TTL),
-    facts(Kind::MemoryFull, "memory-full", "maxmemory reached", 1, (500, 2000)),
-    facts(Kind::LoseStaged, "lose-staged", "staged packs vanish", 1, PAST_TTL),
-    alone(facts(Kind::ServerClock, "server-clock", "Redis's clock jumps by a minute", 1, (500, 2000))),
-    alone(facts(Kind::NodeClock, "node-clock", "a node's clock jumps by a minute", 1, (500, 2000))),
-    alone(facts(Kind::DiskFull, "disk-full", "the disk is full", 1, (500, 2000))),
-    facts(Kind::LogDiskFull, "log-disk-full", "the disk of a node's log is full", 1, (1000, 3000)),
-    alone(facts(Kind::LogStall, "log-stall", "a node's log is not read", 1, (4000, 6000))),
-    facts(Kind::OutputLimit, "output-limit", "CONFIG SET client-output-buffer-limit", 1, (500, 2500)),
-    alone(facts(Kind::Password, "password", "the password is changed", 1, (500, 2500))),
-    alone(facts(Kind::Demote, "demote", "the primary becomes a replica", 1, PAST_TTL)),
-    alone(facts(Kind::ClockCorrected, "clock-corrected", "a day too fast, all die, the clock is right", 1, AT_ONCE)),
+    of_single(facts(Kind::MemoryFull, "memory-full", "maxmemory reached", 1, (500, 2000))),
+    of_single(facts(Kind::LoseStaged, "lose-staged", "staged packs vanish", 1, PAST_TTL)),
+    of_single(alone(facts(Kind::ServerClock, "server-clock", "Redis's clock jumps by a minute", 1, (500, 2000)))),
+    of_single(alone(facts(Kind::NodeClock, "node-clock", "a node's clock jumps by a minute", 1, (500, 2000)))),
+    of_single(alone(facts(Kind::DiskFull, "disk-full", "the disk is full", 1, (500, 2000)))),
+    of_single(facts(Kind::LogDiskFull, "log-disk-full", "the disk of a node's log is full", 1, (1000, 3000))),
+    of_single(alone(facts(Kind::LogStall, "log-stall", "a node's log is not read", 1, (4000, 6000)))),
+    of_single(facts(Kind::OutputLimit, "output-limit", "CONFIG SET client-output-buffer-limit", 1, (500, 2500))),
+    of_single(alone(facts(Kind::Password, "password", "the password is changed", 1, (500, 2500)))),
+    of_single(alone(facts(Kind::Demote, "demote", "the primary becomes a replica", 1, PAST_TTL))),
+    of_single(alone(facts(Kind::ClockCorrected, "clock-corrected", "a day too fast, all die, the clock is right", 1, AT_ONCE))),
     of_exec(facts(Kind::KillChild, "kill-child", "kill -9 one command after the other", 4, (300, 2500))),
     of_exec(facts(Kind::HangChild, "hang-child", "commands hang", 4, (300, 2500))),
     of_exec(alone(facts(Kind::KillSupervisor, "kill-supervisor", "kill -9 the supervisor of commands", 2, AT_ONCE))),
@@ -203,13 +242,42 @@ pub const KINDS: &[Facts] = &[
     of_push(facts(Kind::PushEndless, "push-endless", "the push service sends without end", 2, (300, 2500))),
     of_rows(facts(Kind::KillSource, "kill-source", "kill -9 the source", 4, AT_ONCE)),
     of_rows(facts(Kind::PauseSource, "pause-source", "pause the source", 2, PAST_TTL)),
+    of_group(facts(Kind::KillMaster, "kill-master", "kill -9 the master, restart it", 3, (100, 3000))),
+    of_group(facts(Kind::HangMaster, "hang-master", "pause the master", 2, PAST_TTL)),
+    of_group(facts(Kind::KillReplica, "kill-replica", "kill -9 a replica, restart it", 2, (100, 3000))),
+    of_group(facts(Kind::HangReplica, "hang-replica", "pause a replica", 1, PAST_TTL)),
+    of_group(facts(Kind::KillSentinel, "kill-sentinel", "kill -9 a Sentinel, restart it", 2, (100, 3000))),
+    of_group(facts(Kind::HangSentinel, "hang-sentinel", "pause a Sentinel", 1, PAST_TTL)),
+    of_group(facts(Kind::Failover, "failover", "SENTINEL FAILOVER", 2, AT_ONCE)),
+    of_group(facts(Kind::ThereAndBack, "there-and-back", "fail over, and back to the first master", 2, AT_ONCE)),
+    of_group(facts(Kind::KillMasterAndGenerator, "kill-both", "kill -9 the master and the generator", 3, (100, 3000))),
+    of_group(facts(Kind::Lossy, "lossy", "a failover that forgets", 4, AT_ONCE)),
+    of_group(facts(Kind::LossyAndGenerator, "lossy-both", "a failover that forgets, kill -9 the generator", 3, AT_ONCE)),
 ];
 
 impl Facts {
-    /// What it hits, if a run with this handler and this source does not have it.
-    pub fn misses(&self, handler: HandlerKind, source: SourceKind) -> Option<Needs> {
-        let had = [Needs::Handler(handler), Needs::Source(source)];
+    /// What it hits, if a run with this setup does not have it.
+    pub fn misses(&self, setup: Setup) -> Option<Needs> {
+        let had = [
+            Needs::Topology(setup.topology),
+            Needs::Handler(setup.handler),
+            Needs::Source(setup.source),
+        ];
         self.needs.filter(|needs| !had.contains(needs))
+    }
+
+    /// Whether it hits a group of servers. Of these there is one at a time: without a replica that can be
+    /// promoted, a group only waits.
+    fn is_of_group(&self) -> bool {
+        self.needs == Some(Needs::Topology(Topology::Sentinel))
+    }
+
+    /// Whether another fault may come at the same time as this one.
+    fn mixes_with(&self, other: &Self) -> bool {
+        self.kind != other.kind
+            && self.with_others
+            && other.with_others
+            && !(self.is_of_group() && other.is_of_group())
     }
 }
 
@@ -263,21 +331,22 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed, with the kinds of this handler and this source; of these kinds only, if there
-    /// are any.
-    pub fn new(seed: u64, handler: HandlerKind, source: SourceKind, only: &[Kind]) -> Self {
+    /// The plan of a seed, with the kinds of this setup; of these kinds only, if there are any. The
+    /// first fault of a group of servers is a lossy failover, so that even a short run has one.
+    pub fn new(seed: u64, setup: Setup, only: &[Kind]) -> Self {
         let wanted = |facts: &&Facts| {
-            facts.misses(handler, source).is_none()
-                && (only.is_empty() || only.contains(&facts.kind))
+            facts.misses(setup).is_none() && (only.is_empty() || only.contains(&facts.kind))
         };
+        let kinds: Vec<Kind> = KINDS
+            .iter()
+            .filter(wanted)
+            .map(|facts| facts.kind)
+            .collect();
+        let lossy = kinds.iter().filter(|kind| **kind == Kind::Lossy);
         Self {
             rng: Rng::new(seed),
-            kinds: KINDS
-                .iter()
-                .filter(wanted)
-                .map(|facts| facts.kind)
-                .collect(),
-            bag: Vec::new(),
+            bag: lossy.copied().collect(),
+            kinds,
         }
     }
 
@@ -313,7 +382,7 @@ impl Iterator for Plan {
         let mut faults = vec![first];
         if kind.facts().with_others && self.rng.chance(TWO_AT_ONCE) {
             let other = self.draw();
-            if other != kind && other.facts().with_others {
+            if kind.facts().mixes_with(other.facts()) {
                 // While the first lasts, or right after it.
                 let latest = (faults[0].lasts.as_millis() as u64).max(100);
                 let after = Duration::from_millis(self.rng.between(0, latest));
@@ -336,16 +405,30 @@ mod tests {
     /// About what ten minutes have.
     const TEN_MINUTES: usize = 240;
 
-    const RUNS: [(HandlerKind, SourceKind); 4] = [
-        (HandlerKind::Pretended, SourceKind::Random),
-        (HandlerKind::Pretended, SourceKind::Rows),
-        (HandlerKind::Exec, SourceKind::Random),
-        (HandlerKind::Push, SourceKind::Rows),
+    const RUNS: [Setup; 5] = [
+        setup(Topology::Single, HandlerKind::Pretended, SourceKind::Random),
+        setup(Topology::Single, HandlerKind::Pretended, SourceKind::Rows),
+        setup(Topology::Single, HandlerKind::Exec, SourceKind::Random),
+        setup(Topology::Single, HandlerKind::Push, SourceKind::Rows),
+        GROUP,
     ];
+    const GROUP: Setup = setup(
+        Topology::Sentinel,
+        HandlerKind::Pretended,
+        SourceKind::Random,
+    );
 
-    fn counts(seed: u64, handler: HandlerKind, source: SourceKind) -> HashMap<Kind, usize> {
+    const fn setup(topology: Topology, handler: HandlerKind, source: SourceKind) -> Setup {
+        Setup {
+            topology,
+            handler,
+            source,
+        }
+    }
+
+    fn counts(seed: u64, setup: Setup) -> HashMap<Kind, usize> {
         let mut counts = HashMap::new();
-        let faults = Plan::new(seed, handler, source, &[])
+        let faults = Plan::new(seed, setup, &[])
             .flat_map(|step| step.faults)
             .take(TEN_MINUTES);
         faults.for_each(|fault| *counts.entry(fault.kind).or_default() += 1);
@@ -362,13 +445,13 @@ mod tests {
             assert_eq!(facts.kind.facts().name, facts.name);
             assert_eq!(Kind::named(facts.name), Some(facts.kind));
         }
-        assert_eq!(KINDS.len(), Kind::PauseSource as usize + 1);
+        assert_eq!(KINDS.len(), Kind::LossyAndGenerator as usize + 1);
     }
 
     #[test]
     fn the_same_seed_makes_the_same_plan_and_another_seed_another() {
         let plan = |seed| {
-            let plan = Plan::new(seed, HandlerKind::Pretended, SourceKind::Random, &[]);
+            let plan = Plan::new(seed, Setup::default(), &[]);
             plan.take(100).collect::<Vec<_>>()
         };
         assert_eq!(plan(7), plan(7));
@@ -377,14 +460,14 @@ mod tests {
 
     #[test]
     fn ten_minutes_have_every_kind_three_times_whatever_the_seed() {
-        for (seed, (handler, source)) in (0..200).flat_map(|seed| RUNS.map(|run| (seed, run))) {
-            let counts = counts(seed, handler, source);
+        for (seed, setup) in (0..200).flat_map(|seed| RUNS.map(|run| (seed, run))) {
+            let counts = counts(seed, setup);
             for facts in KINDS {
                 let times = counts.get(&facts.kind).copied().unwrap_or_default();
                 let name = facts.name;
-                match facts.misses(handler, source) {
+                match facts.misses(setup) {
                     None => assert!(times >= 3, "seed {seed}: {name} only {times} times"),
-                    Some(_) => assert_eq!(times, 0, "seed {seed}: {name} with {handler:?}"),
+                    Some(_) => assert_eq!(times, 0, "seed {seed}: {name} with {setup:?}"),
                 }
             }
         }
@@ -392,9 +475,14 @@ mod tests {
 
     #[test]
     fn some_faults_overlap_and_the_ones_that_must_be_alone_are() {
-        let steps: Vec<Step> = Plan::new(3, HandlerKind::Exec, SourceKind::Rows, &[])
-            .take(1000)
-            .collect();
+        let all = setup(Topology::Single, HandlerKind::Exec, SourceKind::Rows);
+        for setup in [all, GROUP] {
+            pairs_mix(setup);
+        }
+    }
+
+    fn pairs_mix(setup: Setup) {
+        let steps: Vec<Step> = Plan::new(3, setup, &[]).take(1000).collect();
         let pairs = steps
             .iter()
             .map(|step| &step.faults)
@@ -404,14 +492,22 @@ mod tests {
         for pair in pairs {
             assert!(pair.iter().all(|fault| fault.kind.facts().with_others));
             assert_ne!(pair[0].kind, pair[1].kind);
+            assert!(!pair.iter().all(|fault| fault.kind.facts().is_of_group()));
+        }
+    }
+
+    #[test]
+    fn the_plan_of_a_group_begins_with_a_lossy_failover_whatever_the_seed() {
+        for seed in 0..20 {
+            let first = Plan::new(seed, GROUP, &[]).next().unwrap();
+            assert_eq!(first.faults[0].kind, Kind::Lossy);
         }
     }
 
     #[test]
     fn a_plan_of_some_kinds_has_no_others() {
         let only = [Kind::KillAll, Kind::Cut];
-        let faults = Plan::new(1, HandlerKind::Pretended, SourceKind::Random, &only)
-            .flat_map(|step| step.faults);
+        let faults = Plan::new(1, Setup::default(), &only).flat_map(|step| step.faults);
         let faults: Vec<Planned> = faults.take(50).collect();
         assert!(faults.iter().all(|fault| only.contains(&fault.kind)));
         assert!(

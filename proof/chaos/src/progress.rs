@@ -83,8 +83,7 @@ impl Progress {
         }
         if judgement.taken_back > 0 {
             self.say(&format!(
-                "{} messages were told of, then forgotten by a server that need not keep its last \
-                 second",
+                "{} messages were told of, then forgotten by servers that need not keep them",
                 judgement.taken_back
             ));
         }

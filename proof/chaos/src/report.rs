@@ -40,7 +40,10 @@ const CHECKED: &str = "Every publish and every commit writes an entry into a led
     finding, too. A command or a service that handles messages lets each one count in Redis when it \
     is done: that counter must be the number of messages that are done, after every fault. No \
     command may be left at the end, nor run on beside the next attempt of its message after its \
-    node is dead.";
+    node is dead. A group of servers may forget what its master had acknowledged: then the ledger is \
+    that of the timeline that survived. Nothing that was confirmed by all replicas may be gone, every \
+    other number that is gone must be named by a node, unless all who knew it are dead, and no \
+    number that a living node knew may get another text.";
 
 /// The whole page.
 pub fn page(run: &History) -> String {

@@ -165,16 +165,14 @@ impl Run<'_> {
     fn recover(&mut self) -> Result<()> {
         self.arena.count_heads()?;
         self.arena.fill()?;
+        self.arena.wait_until_whole()?;
         let timeout = self.arena.settings.timeout;
         let deadline = Instant::now() + timeout;
         let mut before = None;
         loop {
             self.arena.count_heads()?;
-            if !self.arena.server.is_running() {
-                bail!(
-                    "the server ended by itself; its log: {}",
-                    self.arena.server.log()
-                );
+            if let Some(ended) = self.arena.servers.ended() {
+                bail!("{ended}");
             }
             let seen = self.arena.observer.snapshot();
             let trouble = match &seen {
@@ -191,7 +189,7 @@ impl Run<'_> {
                 Err(error) => Some(format!("{error:#}")),
             };
             let Some(trouble) = trouble else {
-                return Ok(());
+                return self.arena.end_failovers();
             };
             if Instant::now() > deadline {
                 let status = seen.map_or_else(|error| format!("{error:#}"), |seen| words(&seen));
@@ -227,8 +225,9 @@ impl Run<'_> {
 
     /// Checks the new entries of the ledger.
     fn read_ledger(&mut self) -> Result<()> {
-        // A server that died may have forgotten the last entries.
-        if !self.arena.server_deaths.is_empty() && !self.arena.settings.always {
+        // A server that died may have forgotten the last entries, and so may a group.
+        let forgets = !self.arena.server_deaths.is_empty() && !self.arena.settings.always;
+        if forgets || !self.arena.failovers.is_empty() {
             self.ledger_check = LedgerCheck::default();
         }
         let entries = self.arena.observer.ledger_since(self.ledger_check.read)?;

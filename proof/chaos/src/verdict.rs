@@ -2,6 +2,7 @@
 //! of the drains with each other.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use baton::FailedMessage;
@@ -11,12 +12,20 @@ use baton_processes::Told;
 use baton_protocol::Census;
 use baton_protocol::{Entry, Ledger};
 
+use crate::failover_check;
 use crate::handlers::Beside;
 use crate::history::Verdict;
 use crate::row_check::{self, Stored};
 
 /// A server with `appendfsync everysec` may lose its last writes when it dies: at most this much.
 const FORGETS: Duration = Duration::from_secs(5);
+/// A line is read this much later than it was written, at most.
+const READ_LATE: Duration = Duration::from_secs(1);
+
+/// When a server may forget that dies at this moment, with `appendfsync everysec`.
+pub fn forgetful_death(death: Instant) -> RangeInclusive<Instant> {
+    death.checked_sub(FORGETS).unwrap_or(death)..=death + READ_LATE
+}
 
 /// A failed message that a drain printed.
 #[derive(Debug, Clone)]
@@ -41,8 +50,10 @@ pub struct Evidence<'a> {
     pub prints: &'a [Print],
     /// Whether each drain succeeded: then it removed all that it printed.
     pub drains: &'a [bool],
-    /// Deaths of a server that may lose its last writes.
-    pub forgetful_deaths: &'a [Instant],
+    /// When servers may have forgotten what they had acknowledged.
+    pub forgetful: &'a [RangeInclusive<Instant>],
+    /// What is known about failovers; `None` if there was a single server.
+    pub failovers: Option<failover_check::Evidence<'a>>,
     /// How often the effects of messages counted; `None` if the handler has none.
     pub counted: Option<u64>,
     /// Commands that ran beside the next attempt of their message.
@@ -77,14 +88,14 @@ pub fn judge(evidence: &Evidence<'_>) -> Judgement {
     judgement.effects(evidence);
     judgement.besides(evidence);
     judgement.rows(evidence);
+    judgement.failovers(evidence);
     judgement
 }
 
 impl Evidence<'_> {
     /// Whether the server may have lost the entry of a line of this moment.
     fn forgiven(&self, at: Instant) -> bool {
-        let mut deaths = self.forgetful_deaths.iter();
-        deaths.any(|death| at < *death + Duration::from_secs(1) && at + FORGETS > *death)
+        self.forgetful.iter().any(|time| time.contains(&at))
     }
 }
 
@@ -188,6 +199,15 @@ impl Judgement {
             self.findings
                 .extend(row_check::wrong_texts(&evidence.ledger.entries));
             self.findings.extend(stored.check().map(|text| (0, text)));
+        }
+    }
+
+    /// Checks what failovers did to messages that nodes had logged.
+    fn failovers(&mut self, evidence: &Evidence<'_>) {
+        if let Some(failovers) = &evidence.failovers {
+            let (losses, findings) = failover_check::check(failovers);
+            self.verdict.losses = Some(losses);
+            self.findings.extend(findings);
         }
     }
 
@@ -335,8 +355,9 @@ impl<'a> Entries<'a> {
                     let failures: &mut Vec<u64> = ended.entry((node, *first, *last)).or_default();
                     failures.push(*failed);
                 }
-                // A retry has no line of its own, and a delay is in the line of its commit.
-                Entry::Retried { .. } | Entry::Delayed { .. } => {}
+                // A retry has no line of its own, a delay is in the line of its commit, and void numbers
+                // have no message.
+                Entry::Retried { .. } | Entry::Delayed { .. } | Entry::Void { .. } => {}
             }
         }
         Self { ended, published }

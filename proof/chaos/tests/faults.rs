@@ -64,6 +64,9 @@ kinds! {
     effects_are_exact_while_a_service_fails: "--handler push" "push-500",
     effects_are_exact_while_a_service_hangs: "--handler push" "push-hangs",
     effects_are_exact_while_a_service_sends_without_end: "--handler push" "push-endless",
+    a_fleet_names_what_a_failover_forgets: "--topology sentinel" "lossy-both",
+    a_fleet_follows_its_master_there_and_back: "--topology sentinel" "there-and-back",
+    a_failover_forgets_nothing_that_was_confirmed: "--topology sentinel --level replicas:2" "lossy",
     each_row_is_one_message_while_its_source_is_killed: "--source rows" "kill-source",
     each_row_is_one_message_while_its_source_hangs: "--source rows" "pause-source",
 }

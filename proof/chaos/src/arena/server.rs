@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
-use baton_server::{Fsync, PrivateServer};
+use baton_server::PrivateServer;
 
+use super::servers::fsync;
 use super::{Settings, clock};
 
 /// Starts a server that keeps its data and whose clock can jump. The trap ignores SIGXFSZ, which would
@@ -26,13 +27,9 @@ pub(super) fn start(settings: &Settings, folder: &Path, time: &Path) -> Result<P
     );
     fs::write(&script, text)?;
     fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-    let fsync = match settings.always {
-        true => Fsync::Always,
-        false => Fsync::EverySec,
-    };
     // A small file is soon read again after a restart, and now and then a fault meets a rewrite.
     let builder = PrivateServer::builder()
-        .appendonly(fsync)
+        .appendonly(fsync(settings))
         .config("auto-aof-rewrite-min-size", "2mb")
         .program(script);
     // Servers before 7.0 always have DEBUG, and do not know the setting.

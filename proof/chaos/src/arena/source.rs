@@ -3,6 +3,7 @@
 use super::Settings;
 use crate::handlers::HandlerKind;
 use crate::sources::{self, SourceKind};
+use crate::topology::Topology;
 
 /// The environment variables of every node.
 pub(super) fn variables(settings: &Settings) -> Vec<(String, String)> {
@@ -13,10 +14,13 @@ pub(super) fn variables(settings: &Settings) -> Vec<(String, String)> {
     };
     let variable = |name: &str, value: String| (name.to_owned(), value);
     match settings.source {
-        SourceKind::Random => vec![
-            variable("BATON_INTERVAL", format!("{ms}ms")),
-            variable("BATON_HOSTILE", "1".to_owned()),
-        ],
+        SourceKind::Random => {
+            // With a group, a text that a log has tells one message from another: none may repeat.
+            let hostile = settings.topology == Topology::Single;
+            let hostile = hostile.then(|| variable("BATON_HOSTILE", "1".to_owned()));
+            let interval = variable("BATON_INTERVAL", format!("{ms}ms"));
+            [interval].into_iter().chain(hostile).collect()
+        }
         SourceKind::Rows => {
             let program = settings.own_program.display();
             vec![

@@ -52,7 +52,7 @@ impl Sleep {
 
 impl Fault for Sleep {
     fn inject(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
-        let port = arena.server.port().context("the server has no port")?;
+        let port = arena.server()?.port().context("the server has no port")?;
         let mut server = TcpStream::connect(("127.0.0.1", port))?;
         // The answer comes at the end of the sleep; the run does not wait for it.
         write!(server, "DEBUG SLEEP {}\r\n", self.time.as_secs_f64())?;

@@ -86,13 +86,13 @@ impl Fault for Corrected {
         note.targets = arena.labels(&nodes);
         nodes.into_iter().try_for_each(|node| arena.kill(node))?;
         arena.server_deaths.push(Instant::now());
-        arena.server.kill9();
+        arena.server()?.kill9();
         Ok(())
     }
 
     fn lift(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
         set(&arena.server_clock, "+0")?;
-        match arena.server.is_running() {
+        match arena.server()?.is_running() {
             true => Ok(()),
             false => arena.restart_server(),
         }

@@ -17,14 +17,14 @@ pub(super) struct Full {
 
 impl Fault for Full {
     fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
-        let size = append_only_bytes(arena.server.folder())?;
+        let size = append_only_bytes(arena.server()?.folder())?;
         self.mark = arena.fleet.mark();
         note.text = format!("at {size} bytes");
         limit(arena, Some(size))
     }
 
     fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
-        if arena.server.is_running() {
+        if arena.server()?.is_running() {
             note.text.push_str(", ");
             note.text.push_str(&warned(arena, self.mark, "MISCONF"));
             return limit(arena, None);
@@ -38,8 +38,8 @@ impl Fault for Full {
 }
 
 /// The largest size a file of the server's may have.
-fn limit(arena: &Arena, bytes: Option<u64>) -> Result<()> {
-    limit_files(arena.server.pid().context("the server is down")?, bytes)
+fn limit(arena: &mut Arena, bytes: Option<u64>) -> Result<()> {
+    limit_files(arena.server()?.pid().context("the server is down")?, bytes)
 }
 
 /// The size of the file that is appended to: the newest part, or the only one on old servers.

@@ -24,7 +24,7 @@ impl Fault for Full {
 
     fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         note.text = warned(arena, self.mark, "OOM");
-        match arena.server.is_running() {
+        match arena.server()?.is_running() {
             true => set(&mut arena.observer.redis()?, 0),
             // A restart forgets it.
             false => Ok(()),

@@ -6,8 +6,11 @@ mod command;
 mod crash;
 mod disk;
 mod drain;
+mod failover;
 mod kill;
 mod log;
+mod lossy;
+mod member;
 mod memory;
 mod namespace;
 mod operator;
@@ -32,6 +35,8 @@ use crate::handlers::{self, HandlerKind};
 use crate::plan::{Kind, Needs, Planned};
 use crate::proxy::Mode;
 use crate::rng::Rng;
+use crate::topology::Topology;
+use member::Whom;
 
 /// What the report says about a fault.
 #[derive(Debug, Default)]
@@ -116,11 +121,26 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::KillSupervisor => Box::new(command::KillSupervisor(rng)),
         Kind::KillSource => Box::new(source::Kill),
         Kind::PauseSource => Box::new(source::Pause::default()),
+        Kind::KillMaster => member_killed(Whom::Master, false, rng),
+        Kind::KillMasterAndGenerator => member_killed(Whom::Master, true, rng),
+        Kind::KillReplica => member_killed(Whom::Replica, false, rng),
+        Kind::KillSentinel => member_killed(Whom::Sentinel, false, rng),
+        Kind::HangMaster => Box::new(member::Pause::new(Whom::Master, rng)),
+        Kind::HangReplica => Box::new(member::Pause::new(Whom::Replica, rng)),
+        Kind::HangSentinel => Box::new(member::Pause::new(Whom::Sentinel, rng)),
+        Kind::Failover => Box::new(failover::Forced(rng)),
+        Kind::ThereAndBack => Box::new(failover::ThereAndBack::new(rng)),
+        Kind::Lossy => Box::new(lossy::Lossy::new(false, rng)),
+        Kind::LossyAndGenerator => Box::new(lossy::Lossy::new(true, rng)),
         Kind::PushDies => Box::new(push::Die),
         Kind::PushError => Box::new(push::Answer::new(handlers::Mode::Error)),
         Kind::PushHangs => Box::new(push::Answer::new(handlers::Mode::Hang)),
         Kind::PushEndless => Box::new(push::Answer::new(handlers::Mode::Endless)),
     }
+}
+
+fn member_killed(whom: Whom, with_generator: bool, rng: Rng) -> Box<dyn Fault> {
+    Box::new(member::Kill::new(whom, with_generator, rng))
 }
 
 /// Sets the largest size that a file of a process may have, or lifts that.
@@ -151,7 +171,9 @@ fn warned(arena: &Arena, mark: usize, word: &str) -> String {
 
 /// Why this run cannot have a kind of fault; `None` if it can.
 pub fn why_not(kind: Kind, settings: &Settings) -> Option<&'static str> {
-    match kind.facts().misses(settings.handler, settings.source) {
+    match kind.facts().misses(settings.setup()) {
+        Some(Needs::Topology(Topology::Sentinel)) => return Some("it needs --topology sentinel"),
+        Some(Needs::Topology(Topology::Single)) => return Some("it needs a single server"),
         Some(Needs::Handler(HandlerKind::Exec)) => return Some("it needs --handler exec"),
         Some(Needs::Handler(_)) => return Some("it needs --handler push"),
         Some(Needs::Source(_)) => return Some("it needs --source rows"),

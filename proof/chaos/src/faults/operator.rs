@@ -45,7 +45,7 @@ impl Fault for OutputLimit {
     fn lift(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
         match &self.before {
             // A restart forgets it.
-            Some(before) if arena.server.is_running() => {
+            Some(before) if arena.server()?.is_running() => {
                 let words = ["CONFIG", "SET", LIMIT_SETTING, before];
                 send(&mut arena.observer.redis()?, &words).map(drop)
             }
@@ -124,7 +124,7 @@ impl Fault for Password {
 
     fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         // A restart forgets it.
-        if !arena.server.is_running() {
+        if !arena.server()?.is_running() {
             return Ok(());
         }
         let url = arena.observer.url();
@@ -162,7 +162,7 @@ impl Fault for Demote {
 
     fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         // A restart forgets it.
-        if !arena.server.is_running() {
+        if !arena.server()?.is_running() {
             return Ok(());
         }
         let mut redis = arena.observer.redis()?;

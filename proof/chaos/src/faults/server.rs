@@ -21,13 +21,13 @@ impl Fault for Kill {
             arena.stop.wait(Duration::from_millis(10));
         }
         arena.server_deaths.push(Instant::now());
-        arena.server.kill9();
+        arena.server()?.kill9();
         Ok(())
     }
 
     fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
         // Another fault may have restarted it.
-        if !arena.server.is_running() {
+        if !arena.server()?.is_running() {
             let began = Instant::now();
             arena.restart_server()?;
             note.text = format!("back after {} ms", began.elapsed().as_millis());
@@ -41,11 +41,11 @@ pub(super) struct Pause;
 
 impl Fault for Pause {
     fn inject(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
-        Ok(arena.server.pause()?)
+        Ok(arena.server()?.pause()?)
     }
 
     fn lift(&mut self, arena: &mut Arena, _note: &mut Note) -> Result<()> {
-        match arena.server.resume() {
+        match arena.server()?.resume() {
             // Another fault may have killed it; that fault restarts it.
             Err(baton_server::Error::NotRunning) => Ok(()),
             resumed => Ok(resumed?),

@@ -61,8 +61,8 @@ impl Place {
         let mut client = net
             .command(Path::new("bash"))
             .args(["-c", CLIENT])
-            .arg(net.addr().ip().to_string())
-            .arg(net.addr().port().to_string())
+            .arg(net.host().to_string())
+            .arg(net.proxy().unwrap().addr().port().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

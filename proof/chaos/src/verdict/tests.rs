@@ -140,7 +140,13 @@ impl Case {
             told: &self.told,
             prints: &self.prints,
             drains: &self.drains,
-            forgetful_deaths: &self.deaths,
+            failovers: None,
+            forgetful: &self
+                .deaths
+                .iter()
+                .copied()
+                .map(forgetful_death)
+                .collect::<Vec<_>>(),
             counted: self.counted,
             besides: &self.besides,
             stored: self.stored.clone(),

@@ -1,0 +1,133 @@
+//! A failover that forgets: the master acknowledges writes that no replica gets, and dies.
+//!
+//! To pause the replicas is not enough: what the master sends them waits in their sockets, and they read
+//! it when they go on. So the master's connections to the paused replicas are cut, too, as a broken
+//! network between the machines would do.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use baton::FleetName;
+use baton_processes::Info;
+use baton_protocol::Keys;
+
+use super::failover::wait_for_another_master;
+use super::member::AS_REPLICA;
+use super::{Fault, Note};
+use crate::arena::{Arena, FLEET};
+use crate::group::{Member, Rejoin};
+use crate::rng::Rng;
+
+/// The master takes writes alone for at least this long.
+const ALONE: Duration = Duration::from_millis(400);
+/// Longest wait for a publish or a commit that only the master has.
+const FIRST_ENTRY: Duration = Duration::from_secs(5);
+
+pub(super) struct Lossy {
+    with_generator: bool,
+    rng: Rng,
+    paused: Vec<usize>,
+    dead: Option<Dead>,
+}
+
+/// The master that died.
+struct Dead {
+    server: usize,
+    /// How far its history went.
+    offset: f64,
+    /// How many entries its ledger got that no replica has.
+    entries: u64,
+}
+
+impl Lossy {
+    pub(super) fn new(with_generator: bool, rng: Rng) -> Self {
+        Self {
+            with_generator,
+            rng,
+            paused: Vec::new(),
+            dead: None,
+        }
+    }
+
+    /// Pauses the replicas and lets the master publish alone.
+    fn leave_alone(&mut self, arena: &mut Arena, server: usize) -> Result<Dead> {
+        for replica in arena.group()?.replicas()? {
+            arena.group()?.process(Member::Server(replica)).pause()?;
+            self.paused.push(replica);
+        }
+        let mut redis = arena.group()?.connect(server)?;
+        let mut cut = redis::cmd("CLIENT");
+        cut.arg("KILL").arg("TYPE").arg("replica");
+        cut.exec(&mut redis)?;
+        let (began, shared) = (Instant::now(), ledger_entries(&mut redis)?);
+        loop {
+            let entries = ledger_entries(&mut redis)?.saturating_sub(shared);
+            if entries > 0 && began.elapsed() >= ALONE {
+                let replication = Info::read(&mut redis, "replication")?;
+                return Ok(Dead {
+                    server,
+                    offset: replication.number("master_repl_offset")?,
+                    entries,
+                });
+            }
+            ensure!(began.elapsed() < FIRST_ENTRY, "the fleet wrote nothing");
+            arena.stop.pause_poll()?;
+        }
+    }
+
+    fn resume(&mut self, arena: &mut Arena) -> Result<()> {
+        for replica in self.paused.drain(..) {
+            arena.group()?.process(Member::Server(replica)).resume()?;
+        }
+        Ok(())
+    }
+}
+
+impl Fault for Lossy {
+    fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
+        let generator = match self.with_generator {
+            true => Some(arena.generator().context("no node generates")?),
+            false => None,
+        };
+        let master = arena.group()?.master()?;
+        arena.begin_failover();
+        let dead = self.leave_alone(arena, master)?;
+        note.targets = arena.labels(generator.as_slice());
+        arena.group()?.process(Member::Server(master)).kill9();
+        self.dead = Some(dead);
+        if let Some(generator) = generator {
+            arena.kill(generator)?;
+        }
+        self.resume(arena)
+    }
+
+    fn lift(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
+        self.resume(arena)?;
+        let Some(dead) = &self.dead else {
+            return Ok(());
+        };
+        let how = match self.rng.chance(AS_REPLICA) {
+            true => Rejoin::AsReplica,
+            false => Rejoin::AsItWas,
+        };
+        let new = wait_for_another_master(arena, dead.server)?;
+        let replication = Info::read(&mut arena.group()?.connect(new)?, "replication")?;
+        let forgotten = dead.offset + 1.0 - replication.number("second_repl_offset")?;
+        note.text = match forgotten > 0.0 {
+            true => format!(
+                "{} lacks {forgotten} bytes, {} publishes and commits; {} back {how}",
+                Member::Server(new),
+                dead.entries,
+                Member::Server(dead.server),
+            ),
+            false => "not done: nothing was forgotten".to_owned(),
+        };
+        arena.group()?.restart(Member::Server(dead.server), how)
+    }
+}
+
+/// How many publishes and commits the ledger of a server has.
+fn ledger_entries(redis: &mut redis::Connection) -> Result<u64> {
+    let ledger = Keys::new(&FleetName::new(FLEET)?).ledger;
+    Ok(redis::cmd("LLEN").arg(ledger).query(redis)?)
+}
