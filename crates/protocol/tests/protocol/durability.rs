@@ -97,9 +97,7 @@ async fn a_commit_counts_when_the_replicas_have_it_alone_and_with_a_claim() {
     let lane = Lane::new(node(&fleet, "lane", "replicas:1").await);
     let _ = lane.take(1, 1).await;
     replicas[0].pause().unwrap();
-    let commit = lane
-        .store
-        .commit(&lane.slot, 1, commit_call(1..=1, &[]));
+    let commit = lane.store.commit(&lane.slot, 1, commit_call(1..=1, &[]));
     assert!(!is_answered(commit).await);
     replicas[0].resume().unwrap();
     let commit = async || {
