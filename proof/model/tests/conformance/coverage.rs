@@ -148,10 +148,10 @@ impl Coverage {
                 Some(_) => note(" that gave up the lease"),
                 None => note(" that declines a free lease"),
             },
-            Reply::Published if before.void < after.void => {
-                if before.fence.known > before.fence.last {
-                    note(" of what a node knows");
-                }
+            Reply::Published
+                if before.void < after.void && before.fence.known > before.fence.last =>
+            {
+                note(" of what a node knows");
             }
             Reply::Published if before.fence.last == after.fence.last => {
                 note(" of a cursor alone");
