@@ -26,11 +26,14 @@ const FAILOVER_TIMEOUT_MS: u64 = 1000;
 /// How often Sentinels ping and ask servers, and tell each other, in ms. By default they ping a server as
 /// often as they take it for dead, so a new master is often taken for dead before the first answer; and
 /// a master that comes back stays one for up to 18 s, and a run would wait most of its time. A
-/// replica is promoted only if its last INFO is younger than five pings, and comes every second.
-const SENTINEL_PERIODS: [(&str, u64); 3] = [
+/// replica is promoted only if its last INFO is younger than five pings, and comes every second. A
+/// Sentinel that did not run for two seconds, because the machine or its disk was busy, does nothing
+/// for a time, by default 30 s.
+const SENTINEL_PERIODS: [(&str, u64); 4] = [
     ("ping-period", 250),
     ("info-period", 1000),
     ("publish-period", 500),
+    ("tilt-period", 2000),
 ];
 /// Longest wait for an answer of a member that may be paused.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
