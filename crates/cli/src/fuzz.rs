@@ -184,7 +184,7 @@ pub fn status(data: &[u8]) {
         made
     };
     let table = fleet_status::table(&status, &text, false);
-    check_printable(&table, 15);
+    check_printable(&table, 16);
     // Below the empty line a row for each node: three cells of 64 characters, each of nine
     // at most, beside figures.
     let (_, rows) = table.split_once("\n\n").unwrap_or_default();

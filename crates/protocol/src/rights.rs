@@ -144,8 +144,13 @@ const CLUSTER: [&str; 2] = ["cluster|keyslot", "cluster|slots"];
 /// With what a client asks a Sentinel for the master, and hears that the master moves.
 const SENTINEL: [&str; 2] = ["sentinel|master", "subscribe"];
 
-/// The channels of a Sentinel that a client of it hears.
-pub(crate) const SENTINEL_CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
+/// The channels of a Sentinel that name a new master: it has sent the order to a replica, it has seen that
+/// the replica is the master (up to a second later), and all clients shall use that server.
+pub(crate) const SENTINEL_CHANNELS: [&str; 3] = [
+    "+failover-state-wait-promotion",
+    "+promoted-slave",
+    "+switch-master",
+];
 
 /// Everything that one user needs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -58,14 +58,17 @@ impl SentinelGroup {
         format!("{scheme}+sentinel://{hosts}/{MASTER}{query}")
     }
 
-    /// Which of the servers the Sentinels call the master.
+    /// Which of the servers is the master, if all Sentinels that answer name the same.
     #[must_use]
     pub fn master(&self) -> Option<usize> {
-        let info = self.sentinels.iter().find_map(info_of_sentinel)?;
-        let address = info.split("address=127.0.0.1:").nth(1)?;
-        let port = address.split(',').next()?.parse().ok()?;
+        let infos = self.sentinels.iter().filter_map(info_of_sentinel);
+        let mut ports = infos.map(|info| master_in(&info));
+        let port = ports.next()??;
         let mut servers = self.servers.iter();
-        servers.position(|server| server.port() == Some(port))
+        match ports.all(|other| other == Some(port)) {
+            true => servers.position(|server| server.port() == Some(port)),
+            false => None,
+        }
     }
 
     /// Waits until each Sentinel knows the replicas and the other Sentinels.
@@ -90,4 +93,10 @@ impl SentinelGroup {
 
 fn info_of_sentinel(sentinel: &PrivateServer) -> Option<String> {
     sentinel.info("sentinel").ok()
+}
+
+/// The master's port, as a Sentinel says.
+fn master_in(info: &str) -> Option<u16> {
+    let address = info.split("address=127.0.0.1:").nth(1)?;
+    address.split(',').next()?.parse().ok()
 }

@@ -33,6 +33,7 @@ pub use held_claim::Outcomes;
 pub use history::{History, Violation};
 pub use report::{Report, explore};
 pub use scenario::{Faults, Scenario};
+pub use source::SourceKind;
 
 use crate::call::{Call, Reply, Staging};
 use crate::flaw::Flaw;
@@ -43,8 +44,8 @@ use confirmations::{Answered, Confirmed};
 use drain::Drain;
 use events::Events;
 use generator::Generator;
-
 use lane::Lane;
+use opening::Kept;
 
 /// Time to live of leases and claims.
 const TTL: Ms = 1_000;
@@ -86,7 +87,9 @@ struct Client {
     unconfirmed: Vec<Answered>,
     /// Whether it waits for a replica.
     is_confirming: bool,
-    /// The number behind the server's last one, if the node had a pack of it and gave up on it.
+    /// The packs of its reign before, if no other generator reigned since.
+    kept: Option<Kept>,
+    /// The number behind the server's last one, if the node had a pack of it when it went on.
     gave_up_on: Option<Seq>,
 }
 
@@ -122,7 +125,7 @@ pub struct World {
     want: u64,
     calls_die_with_node: bool,
     stages_packs: bool,
-    makes_once: bool,
+    source: SourceKind,
     confirms: bool,
     /// Whether the server may forget: only then it matters what the nodes know.
     may_forget: bool,
@@ -162,7 +165,7 @@ impl World {
             want: scenario.want,
             calls_die_with_node: scenario.calls_die_with_node,
             stages_packs: scenario.stages_packs,
-            makes_once: scenario.makes_once,
+            source: scenario.source,
             confirms: scenario.confirms,
             may_forget: scenario.faults.failovers > 0,
             flaw: scenario.flaw,
@@ -259,8 +262,7 @@ impl World {
         }
         match call {
             Call::Seal { epoch, .. } => self.hear_seal(by, *epoch, reply),
-            Call::Publish { .. } => self.hear_publish(by, call, reply),
-            Call::Void { epoch, .. } => self.hear_void(by, *epoch, reply),
+            Call::Publish { .. } | Call::Void { .. } => self.hear_publish(by, call, reply),
             Call::Claim { .. } | Call::Commit { .. } | Call::GiveBack { .. } => {
                 self.hear_lane(by, call, reply);
             }

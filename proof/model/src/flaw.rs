@@ -136,6 +136,10 @@ pub enum Flaw {
     VoidsKept,
     /// A generator that finds lost numbers expects what it keeps in the order of its confirmation.
     KeptOutOfOrder,
+    /// A generator sends again what Redis never confirmed, under numbers that another node knows.
+    SendsUnconfirmed,
+    /// A node forgets the number that it knew as soon as it has told a server of it.
+    KnowsOnlyOnce,
     /// WAIT answers before the replica has the writes.
     WaitConfirmsNothing,
     /// A node takes an answer for confirmed that came after the write that it waits for.
@@ -157,7 +161,7 @@ impl Flaw {
     ];
 
     /// All others.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 68] = [
         Self::NoFence,
         Self::EpochOnlyFence,
         Self::NumbersWithHoles,
@@ -220,6 +224,8 @@ impl Flaw {
         Self::NumbersGivenAgain,
         Self::VoidsKept,
         Self::KeptOutOfOrder,
+        Self::SendsUnconfirmed,
+        Self::KnowsOnlyOnce,
         Self::WaitConfirmsNothing,
         Self::ConfirmsTooMuch,
         Self::ConfirmsAcrossFailover,

@@ -168,17 +168,17 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         ..NONE
     };
     vec![
-        (takeovers("takeover", takeover), 40_921),
-        (takeovers("lapses", lapses), 129_881),
+        (takeovers("takeover", takeover), 41_985),
+        (takeovers("lapses", lapses), 132_257),
         (generators("deaths", deaths), 105_054),
-        (generators("clocks", clocks), 152_346),
+        (generators("clocks", clocks), 156_318),
         (failover, 332_180),
         (late_failover, 14_851),
-        (source_failures, 2_664),
-        (generators("empty batches", empty_batches), 72_963),
+        (source_failures, 2_760),
+        (generators("empty batches", empty_batches), 77_275),
         (
             generators("empty batches, failover", empty_failover),
-            85_260,
+            86_102,
         ),
     ]
 }
@@ -210,8 +210,8 @@ fn of_staging() -> Vec<(Scenario, usize)> {
         ..scenario("staging, failover", failover)
     };
     vec![
-        (staged("staging", staging), 32_915),
-        (staged("staging, lapses", lapses), 55_157),
+        (staged("staging", staging), 33_205),
+        (staged("staging, lapses", lapses), 55_661),
         (failover, 98_701),
     ]
 }
@@ -349,9 +349,9 @@ fn to_the_end() -> Vec<(Scenario, usize)> {
     [
         (declining, 32_049),
         (work, 160_284),
-        (restart, 82_606),
+        (restart, 86_332),
         (lapse, 60_205),
-        (staging, 46_405),
+        (staging, 46_978),
         (wrong_clock, 102_351),
     ]
     .map(|(scenario, states)| (with_liveness(scenario), states))
@@ -379,11 +379,15 @@ pub fn with(flaw: Flaw) -> Scenario {
         Flaw::EpochOnlyFence | Flaw::GapRenumbers => "failover",
         Flaw::OpensUnderOldEpoch => "failover, late publishes",
         Flaw::StageByNumber => "staging, failover",
-        Flaw::KnownNotKept | Flaw::SealForgetsKnown | Flaw::VoidUnfenced => "the holder's wait",
+        Flaw::SendsUnconfirmed
+        | Flaw::KnownNotKept
+        | Flaw::SealForgetsKnown
+        | Flaw::VoidUnfenced => "the holder's wait",
         Flaw::NumbersGivenAgain | Flaw::VoidUncounted | Flaw::VoidLeavesLast => "void",
         Flaw::VoidsKept | Flaw::KeptOutOfOrder | Flaw::VoidTakesRoom | Flaw::VoidWithHoles => {
             "void"
         }
+        Flaw::KnowsOnlyOnce => "void, again",
         Flaw::VoidWhilePaused => "void, lost answers",
         Flaw::NoWaitForHolder => "the holder's wait",
         Flaw::WaitsForEver => "restart, to the end",

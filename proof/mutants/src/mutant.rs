@@ -129,11 +129,13 @@ mod tests {
 
     /// Flaws of the model without a mutant. The first: the model alone can end more than a commit
     /// names, the script never learns of it. The others: breaks of nodes whose tests are to come.
-    const WITHOUT_TWIN: [Flaw; 7] = [
+    const WITHOUT_TWIN: [Flaw; 9] = [
         Flaw::CommitEndsAll,
         Flaw::NumbersGivenAgain,
         Flaw::VoidsKept,
         Flaw::KeptOutOfOrder,
+        Flaw::KnowsOnlyOnce,
+        Flaw::SendsUnconfirmed,
         Flaw::WaitConfirmsNothing,
         Flaw::ConfirmsTooMuch,
         Flaw::ConfirmsAcrossFailover,

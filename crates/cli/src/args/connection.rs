@@ -10,7 +10,8 @@ use clap::value_parser;
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
     /// Redis to use: redis://[user[:password]@]host[:port][/db], unix:///path/to/socket,
-    /// redis+sentinel://host[:port],…/master[/db] or redis+cluster://host[:port],…; with rediss for TLS
+    /// redis+sentinel://host[:port],…/master[/db] or redis+cluster://host[:port],…; with rediss for TLS.
+    /// Sentinels have a login of their own: ?sentinel_user=NAME&sentinel_password=PASSWORD
     // Text, not a parsed URL: a complaint about it would repeat the password.
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL")]
     pub(crate) redis: Option<String>,
@@ -42,7 +43,8 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, global = true, value_name = "FILE", env = "BATON_PASSWORD_FILE")]
     pub(crate) password_file: Option<PathBuf>,
     /// File with the authorities (PEM) that sign the server's certificate [default: those that this
-    /// machine trusts]
+    /// machine trusts]. The certificate must have the host of the URL as a name, or the host or IP
+    /// address that Sentinels or a cluster give
     #[arg(long, global = true, value_name = "FILE", env = "BATON_TLS_CA")]
     pub(crate) tls_ca: Option<PathBuf>,
     /// File with this program's own certificate (PEM), for servers that ask for one

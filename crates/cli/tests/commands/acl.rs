@@ -345,7 +345,12 @@ fn sentinels_have_a_user_of_their_own_and_need_each_of_its_rights() {
     let ended = run(command);
     assert_eq!(ended.code, Some(1));
     ended.complains("'sentinel|master'");
-    for right in ["+subscribe", "&+switch-master", "&+promoted-slave"] {
+    for right in [
+        "+subscribe",
+        "&+switch-master",
+        "&+promoted-slave",
+        "&+failover-state-wait-promotion",
+    ] {
         without(right);
         for sentinel in &group.sentinels {
             send(sentinel, &["ACL", "LOG", "RESET"]);

@@ -54,12 +54,20 @@ fn every_link_leads_to_a_file_and_a_heading() {
         let text = fs::read_to_string(&document).unwrap();
         for link in between(&text, "](", ')').filter(|link| !link.contains("://")) {
             links += 1;
+            // A link to a test has the test's name as its title.
+            let (link, test) = link.split_once(' ').unwrap_or((link, ""));
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = match path {
                 "" => document.clone(),
                 path => document.parent().unwrap().join(path),
             };
             assert!(target.exists(), "{}: {link}", document.display());
+            let test = test.trim_matches('"');
+            if !test.is_empty() {
+                let source = fs::read_to_string(&target).unwrap();
+                let is_there = source.contains(&format!("fn {test}("));
+                assert!(is_there, "{}: {link} has no {test}", document.display());
+            }
             if !anchor.is_empty() {
                 let headings = anchors(&fs::read_to_string(&target).unwrap());
                 assert!(headings.contains(anchor), "{}: {link}", document.display());

@@ -1,5 +1,7 @@
 //! What a fleet can lose, as the views say it: the level of its nodes, on a server with replicas.
 
+use std::collections::BTreeSet;
+
 use baton_server::PrivateServer;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -83,7 +85,7 @@ fn a_node_whose_writes_are_not_confirmed_is_named_with_its_reason() {
 }
 
 #[test]
-fn a_replica_that_hangs_is_behind_and_the_page_says_so_within_seconds() {
+fn a_replica_that_hangs_is_behind_and_the_page_says_so_every_second() {
     let Replicated {
         server,
         mut replicas,
@@ -105,14 +107,18 @@ fn a_replica_that_hangs_is_behind_and_the_page_says_so_within_seconds() {
         .arg("x".repeat(5000))
         .exec(&mut redis(&server))
         .unwrap();
+    let mut lags = BTreeSet::new();
     wait_until("a replica that is behind", || {
-        value("baton_replica_behind_bytes{") >= Some(5000)
-            && value("baton_replica_lag_seconds{") >= Some(2)
+        let lag_s = value("baton_replica_lag_seconds{");
+        lags.extend(lag_s.filter(|lag_s| *lag_s > 0));
+        value("baton_replica_behind_bytes{") >= Some(5000) && lag_s >= Some(9)
     });
+    // The page reads the lag every second, or nearly so, and the server's settings more rarely.
+    assert!(lags.len() > 2, "{lags:?}");
     let (text, json) = status(&server);
     let listed = &json["server"]["replication"][0];
     assert!(listed["behind_bytes"].as_u64() >= Some(5000), "{listed}");
-    assert!(listed["lag_s"].as_u64() >= Some(2), "{listed}");
+    assert!(listed["lag_s"].as_u64() >= Some(9), "{listed}");
     assert!(
         !text.stdout.contains(" 0 bytes unacknowledged"),
         "{}",

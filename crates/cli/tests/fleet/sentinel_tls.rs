@@ -48,7 +48,9 @@ fn a_fleet_behind_tls_and_passwords_goes_on_when_its_master_dies() {
     wait_for(&fleet, mark, "a node to lose Redis", |told| {
         is_redis(told, RedisState::Lost)
     });
-    wait_until("another master", || group.master() != Some(old));
+    wait_until("another master", || {
+        group.master().is_some_and(|master| master != old)
+    });
     let mark = fleet.mark();
     wait_for(&fleet, mark, "a publish", |told| told.is_published());
     wait_for(&fleet, mark, "a commit", |told| told.is_processed());

@@ -2,7 +2,7 @@
 //! server's `INFO`, then the presence connection, which must reach the same server process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -32,6 +32,9 @@ pub(super) struct Connector {
     /// Notified when another node calls this process to beat at once.
     pub(super) beat_call: Arc<Notify>,
     pub(super) events: mpsc::UnboundedSender<LinkEvent>,
+    /// Whether an attempt that fails for no clear reason finds out why, which takes a while. The first
+    /// one after a success does not: a failover closes connections, and the next attempt must be soon.
+    pub(super) diagnoses: AtomicBool,
 }
 
 impl Connector {
@@ -143,9 +146,21 @@ impl Connector {
                 }
                 Ok(())
             });
+        let opened = open(client, &config).await;
+        let redis = match opened {
+            Ok(redis) => redis,
+            Err(Failure { error, is_unclear }) => {
+                let diagnoses = self.diagnoses.swap(is_unclear, Ordering::Relaxed);
+                return Err(match diagnoses && is_unclear {
+                    true => diagnosis(client).await.unwrap_or(error),
+                    false => error,
+                });
+            }
+        };
+        self.diagnoses.store(false, Ordering::Relaxed);
         Ok(Connection {
             id,
-            redis: open(client, &config).await?,
+            redis,
             since: Instant::now(),
         })
     }
@@ -158,39 +173,43 @@ impl Connector {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(max_wait + ANSWER_TIMEOUT));
-        open(client, &config).await
+        let opened = open(client, &config).await;
+        opened.map_err(|failure| failure.error)
     }
 }
 
-/// Opens a connection. If that fails, finds out why.
+/// Why a connection could not be opened.
+pub(super) struct Failure {
+    pub(super) error: Error,
+    /// Whether the error does not say what is wrong: the server hung up or said nothing.
+    pub(super) is_unclear: bool,
+}
+
 pub(super) async fn open(
     client: &redis::Client,
     config: &AsyncConnectionConfig,
-) -> Result<MultiplexedConnection, Error> {
-    let opened = client
-        .get_multiplexed_async_connection_with_config(config)
-        .await;
-    let error = match opened {
-        Ok(connection) => return Ok(connection),
-        Err(error) => error,
-    };
-    let is_unclear = error.kind() == redis::ErrorKind::Parse
-        || error.is_io_error() && !error.is_connection_refusal();
+) -> Result<MultiplexedConnection, Failure> {
+    let opened = client.get_multiplexed_async_connection_with_config(config);
+    opened.await.map_err(|error| {
+        let is_unclear = error.kind() == redis::ErrorKind::Parse
+            || error.is_io_error() && !error.is_connection_refusal();
+        let error = unreachable(error);
+        let is_unclear = is_unclear && !matches!(error, Error::Certificate { .. });
+        Failure { error, is_unclear }
+    })
+}
+
+/// Finds out why a server hung up or said nothing. This takes up to 0.3 s.
+pub(super) async fn diagnosis(client: &redis::Client) -> Option<Error> {
     let address = client.get_connection_info().addr();
-    match unreachable(error) {
-        error @ Error::Certificate { .. } => Err(error),
-        error if is_unclear => {
-            // A server that cannot take one more client sends a refusal and closes at once. The
-            // refusal is lost when our first command arrives after the close, so it is read
-            // from a second connection that sends nothing.
-            let reasons = tokio::join!(
-                greeting::refusal_of(address),
-                tls_mismatch::mismatch_at(address)
-            );
-            Err(reasons.0.or(reasons.1).unwrap_or(error))
-        }
-        error => Err(error),
-    }
+    // A server that cannot take one more client sends a refusal and closes at once. The refusal is
+    // lost when our first command arrives after the close, so it is read from a second connection
+    // that sends nothing.
+    let reasons = tokio::join!(
+        greeting::refusal_of(address),
+        tls_mismatch::mismatch_at(address)
+    );
+    reasons.0.or(reasons.1)
 }
 
 fn check_same_process(run_id: &str, other: &str) -> Result<(), Error> {

@@ -7,8 +7,9 @@ use std::time::Duration;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::connect::open;
+use super::connect::{Failure, diagnosis, open};
 use super::{cluster, sentinel};
 use crate::Error;
 use crate::server_info::ServerInfo;
@@ -16,6 +17,9 @@ use crate::target::{Place, Target, bracketed};
 
 /// How long a Sentinel or a server of a cluster may take to say where the fleet lives.
 const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a server is tried after a Sentinel has begun to promote it.
+const PROMOTION: Duration = Duration::from_secs(2);
 
 /// Host and port of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,13 +41,20 @@ pub(super) struct Found {
     pub(super) address: Option<Address>,
 }
 
+/// A server that a Sentinel promotes.
+struct Promoted {
+    address: Address,
+    /// Until when it is tried before the Sentinels are asked again.
+    until: Instant,
+}
+
 /// Finds the fleet's server again and again.
 pub(super) struct Locator {
     pub(super) target: Target,
     /// A key of the fleet: in a cluster, the fleet lives where this key is.
     key: String,
-    /// A server that a Sentinel has promoted. The Sentinels name it as the master a second later.
-    promoted: Mutex<Option<Address>>,
+    /// A server that a Sentinel promotes. The Sentinels name it as the master a second later.
+    promoted: Mutex<Option<Promoted>>,
     /// Servers of the cluster, beside those that the target names.
     members: Mutex<Vec<Address>>,
     /// Notified when there is a new server to look at.
@@ -72,13 +83,10 @@ impl Locator {
                     address: None,
                 });
             }
-            Place::Sentinels { sentinels, master } => {
-                let promoted = lock(&self.promoted).take();
-                match promoted {
-                    Some(address) => address,
-                    None => sentinel::master(&self.target, sentinels, master).await?,
-                }
-            }
+            Place::Sentinels { sentinels, master } => match self.promoted() {
+                Some(address) => address,
+                None => sentinel::master(&self.target, sentinels, master).await?,
+            },
             Place::Cluster { seeds } => {
                 let seeds = seeds.iter().map(|(host, port)| Address {
                     host: host.clone(),
@@ -97,20 +105,25 @@ impl Locator {
         })
     }
 
-    /// Takes note that a Sentinel has promoted the server at this address.
+    /// The server that a Sentinel promotes now. At first it is a replica, and when it becomes the master,
+    /// it closes all connections.
+    fn promoted(&self) -> Option<Address> {
+        let promoted = lock(&self.promoted);
+        let promoted = promoted.as_ref()?;
+        (Instant::now() < promoted.until).then(|| promoted.address.clone())
+    }
+
+    /// Takes note that a Sentinel promotes the server at this address.
     pub(super) fn promote(&self, address: Address) {
-        *lock(&self.promoted) = Some(address);
+        let until = Instant::now() + PROMOTION;
+        *lock(&self.promoted) = Some(Promoted { address, until });
         self.moved.notify_one();
     }
 
     /// Whether the server that a Sentinel promoted last is this one. It need not be looked at then.
     pub(super) fn leads_to(&self, found: &Found) -> bool {
-        let mut promoted = lock(&self.promoted);
-        let leads_there = *promoted == found.address;
-        if leads_there {
-            *promoted = None;
-        }
-        leads_there
+        let promoted = lock(&self.promoted);
+        promoted.as_ref().map(|promoted| &promoted.address) == found.address.as_ref()
     }
 
     /// Whether the server is what the target names, now that it said who it is.
@@ -144,5 +157,11 @@ pub(super) async fn connect(client: &redis::Client) -> Result<MultiplexedConnect
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(TIMEOUT))
         .set_response_timeout(Some(TIMEOUT));
-    open(client, &config).await
+    match open(client, &config).await {
+        Ok(connection) => Ok(connection),
+        Err(Failure { error, is_unclear }) => Err(match is_unclear {
+            true => diagnosis(client).await.unwrap_or(error),
+            false => error,
+        }),
+    }
 }

@@ -193,6 +193,7 @@ impl Link {
             beat_call: Arc::new(Notify::new()),
             in_flight: Arc::default(),
             events,
+            diagnoses: AtomicBool::new(true),
         };
         let first = connector.connect(0).await?;
         let shared = Arc::new(Shared {

@@ -53,24 +53,22 @@ pub(super) async fn master(
         is_known |= next.2.is_ok();
         told.push(next);
     }
-    // In the order of the URL: the same errors must give the same words.
-    told.sort_by_key(|(place, ..)| *place);
-    let told = told.into_iter();
-    decide(
-        name,
-        told.map(|(_, sentinel, answer)| (sentinel, answer))
-            .collect(),
-    )
+    decide(name, told)
 }
 
+/// What a Sentinel said: its place in the URL, its address, and its answer.
+type Told = (usize, String, Result<Answer, Error>);
+
 /// The master, after what each Sentinel said.
-fn decide(name: &str, told: Vec<(String, Result<Answer, Error>)>) -> Result<Address, Error> {
-    let known = told.iter().filter_map(|(_, answer)| answer.as_ref().ok());
+fn decide(name: &str, mut told: Vec<Told>) -> Result<Address, Error> {
+    // The first answer may come from any Sentinel, and the same answers must give the same words.
+    told.sort_by_key(|(place, ..)| *place);
+    let known = told.iter().filter_map(|(.., answer)| answer.as_ref().ok());
     let Some(newest) = known.map(|answer| answer.epoch).max() else {
         return Err(unknown(name, told));
     };
     let mut votes: Vec<(Address, Vec<String>)> = Vec::new();
-    for (sentinel, answer) in told {
+    for (_, sentinel, answer) in told {
         let Ok(answer) = answer else { continue };
         if answer.epoch < newest {
             continue;
@@ -102,10 +100,10 @@ fn decide(name: &str, told: Vec<(String, Result<Answer, Error>)>) -> Result<Addr
 }
 
 /// Why no Sentinel names the master.
-fn unknown(name: &str, told: Vec<(String, Result<Answer, Error>)>) -> Error {
+fn unknown(name: &str, told: Vec<Told>) -> Error {
     let errors = told
         .into_iter()
-        .filter_map(|(sentinel, answer)| Some((sentinel, answer.err()?)));
+        .filter_map(|(_, sentinel, answer)| Some((sentinel, answer.err()?)));
     let errors: Vec<(String, Error)> = errors.collect();
     let problem = errors.iter().find_map(|(_, error)| match error {
         Error::Certificate { problem, .. } => Some(*problem),
@@ -306,10 +304,24 @@ fn promoted(event: &str, master: &str) -> Option<Address> {
 mod tests {
     use super::*;
 
-    fn says(sentinel: &str, port: u16, epoch: u64) -> (String, Result<Answer, Error>) {
+    fn says(sentinel: &str, port: u16, epoch: u64) -> Told {
         let host = "10.0.0.1".to_owned();
         let address = Address { host, port };
-        (sentinel.to_owned(), Ok(Answer { address, epoch }))
+        (0, sentinel.to_owned(), Ok(Answer { address, epoch }))
+    }
+
+    #[test]
+    fn the_same_errors_give_the_same_words_in_whatever_order_they_come() {
+        let silent = |place: usize| {
+            let error = Error::Unavailable("refused".to_owned());
+            (place, format!("h{place}"), Err(error))
+        };
+        for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+            let told = order.map(silent).into_iter().collect();
+            let error = decide("m", told).unwrap_err().to_string();
+            let words = "no Sentinel answers: h0: refused; h1: refused; h2: refused";
+            assert!(error.ends_with(words), "{error}");
+        }
     }
 
     #[test]

@@ -158,7 +158,15 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         let mut broken = Some(broken);
         let pair = loop {
             let id = self.new_id();
-            let attempt = self.shared.connector.reconnect(id).await;
+            let connector = &self.shared.connector;
+            let attempt = tokio::select! {
+                attempt = connector.reconnect(id) => attempt,
+                // The old server may hang: nothing waits for it.
+                () = connector.locator.moved.notified() => {
+                    self.backoff.reset();
+                    continue;
+                }
+            };
             broken.take();
             match attempt {
                 Ok(pair) => break pair,
@@ -171,7 +179,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
             let pause = self.backoff.pause();
             tokio::select! {
                 () = sleep(pause) => {}
-                () = self.shared.connector.locator.moved.notified() => {}
+                () = self.shared.connector.locator.moved.notified() => self.backoff.reset(),
             }
         };
         if pair.server.run_id != run_id {

@@ -4,6 +4,7 @@ use super::drain::Drain;
 use super::generator::Generator;
 use super::held_claim::{HeldClaim, Outcomes};
 use super::lane::LaneState;
+use super::source::SourceKind;
 use super::{Client, Scenario, SentCall, TTL, World};
 use crate::call::Call;
 use crate::state::{Id, Ms, Node, Seq};
@@ -36,8 +37,6 @@ pub enum Action {
     Generate(Node, u64),
     /// A generator sends a pack again.
     Resend(Node),
-    /// A generator that is paused declares numbers void again.
-    VoidAgain(Node),
     /// A node writes, and waits until the replica has that.
     BeginConfirmation(Node),
     /// The replica has what the node waits for.
@@ -181,7 +180,7 @@ impl World {
             // Of the beats of workers only what they know is explored.
             let fence = &self.redis.fence;
             let tells = node >= scenario.generators && client.known > fence.last.max(fence.known);
-            if tells && scenario.makes_once {
+            if tells && scenario.source != SourceKind::Replays {
                 actions.push(Action::Beat(node, true));
             }
         }
@@ -218,9 +217,6 @@ impl World {
         if *generator != Generator::Standby && self.faults.lease_lapses > 0 {
             actions.push(Action::Lapse(node));
         }
-        if matches!(generator, Generator::Voiding(voiding) if voiding.waits) {
-            actions.push(Action::VoidAgain(node));
-        }
         let Generator::Publishing(publishing) = generator else {
             return;
         };
@@ -228,7 +224,11 @@ impl World {
             actions.push(Action::Resend(node));
         }
         if publishing.has_room() {
-            let left = scenario.rows.saturating_sub(publishing.rows());
+            let made = match scenario.source {
+                SourceKind::NoCursor => publishing.next() - 1,
+                _ => publishing.rows(),
+            };
+            let left = scenario.rows.saturating_sub(made);
             actions.extend((1..=left.min(2)).map(|count| Action::Generate(node, count)));
             if self.faults.empty_batches > 0 && publishing.may_go_further() {
                 actions.push(Action::Generate(node, 0));

@@ -1,30 +1,38 @@
-//! The properties: what must hold in every state, and what some state must show.
+//! The properties: what must hold in every state, and which events some step must show.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use stateright::{Model, Property};
 
 use super::actions::Action;
-use super::{Events, Scenario, World, source};
+use super::history::Message;
+use super::{Events, Scenario, SourceKind, World, source};
 use crate::state::{Body, Pack, Range, Seq};
 
 /// A scenario, ready to be explored.
-#[derive(Debug, Clone)]
-pub struct Explored(pub Scenario);
+#[derive(Debug, Default)]
+pub struct Explored {
+    scenario: Scenario,
+    /// The events of all steps so far, also of those that lead to a state which is known already.
+    seen: AtomicU64,
+}
 
 impl Model for Explored {
     type State = World;
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.0)]
+        vec![World::new(&self.scenario)]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        world.actions(&self.0, actions);
+        world.actions(&self.scenario, actions);
     }
 
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
         next.apply(&action);
+        self.seen.fetch_or(next.events.bits(), Ordering::Relaxed);
         (next != *world).then_some(next)
     }
 
@@ -78,26 +86,37 @@ impl Model for Explored {
                 "the cursor belongs to the pack that ends with the last number",
                 |_, world: &World| {
                     let fence = &world.redis.fence;
-                    source::rows_before(fence.cursor) + world.redis.void == fence.last
+                    match world.source {
+                        SourceKind::NoCursor => fence.cursor == 0,
+                        _ => source::rows_before(fence.cursor) + world.redis.void == fence.last,
+                    }
                 },
             ),
         ];
-        if self.0.check_liveness {
+        if self.scenario.check_liveness {
             properties.push(Property::always(
                 "left alone, everything ends",
-                |model: &Self, world: &World| world.everything_ends(&model.0),
+                |model: &Self, world: &World| world.everything_ends(&model.scenario),
             ));
         }
-        properties.extend(self.sometimes());
         properties
     }
 }
 
 impl Explored {
-    /// The events that some state of this scenario must show: otherwise a property may hold because
-    /// nothing happened.
-    fn sometimes(&self) -> Vec<Property<Self>> {
-        let (scenario, faults) = (&self.0, &self.0.faults);
+    /// A scenario of which nothing is explored yet.
+    pub(super) fn new(scenario: Scenario) -> Self {
+        Self {
+            scenario,
+            ..Self::default()
+        }
+    }
+
+    /// The events that the exploration of this scenario should have shown and did not: a property may
+    /// hold because nothing happened.
+    pub(super) fn unseen(&self) -> Vec<&'static str> {
+        let seen = self.seen.load(Ordering::Relaxed);
+        let (scenario, faults) = (&self.scenario, &self.scenario.faults);
         let generates = scenario.generators > 0;
         let works = scenario.workers > 0;
         let loses = faults.failovers > 0;
@@ -105,13 +124,11 @@ impl Explored {
         let expires = works && (faults.crashes + faults.disconnects + faults.clock_jumps > 0);
         let has_pairs = scenario.rows > 1 && scenario.max_open > 1;
         let splits = works && (has_pairs || scenario.given.iter().any(|size| *size > 1));
-        let mut seen = Vec::new();
+        let mut unseen = Vec::new();
         macro_rules! sometimes {
             ($when:expr, $name:literal, $event:ident) => {
-                if $when {
-                    seen.push(Property::sometimes($name, |_: &Self, world: &World| {
-                        world.events.has(Events::$event)
-                    }));
+                if $when && Events::$event.bits() & seen == 0 {
+                    unseen.push($name);
                 }
             };
         }
@@ -133,7 +150,11 @@ impl Explored {
             "a kept pack is sent again",
             SENT_AGAIN
         );
-        sometimes!(forgets && scenario.makes_once, "numbers are void", VOIDED);
+        sometimes!(
+            forgets && scenario.source != SourceKind::Replays,
+            "numbers are void",
+            VOIDED
+        );
         sometimes!(
             scenario.generators > 1 && loses && faults.lease_ends > 0,
             "the holder comes back within the wait",
@@ -209,7 +230,7 @@ impl Explored {
         sometimes!(tries_again, "failed after its last attempt", FAILED_LAST);
         sometimes!(tries_again && kills, "poison after a delay", POISON_LATER);
         sometimes!(scenario.shrinking, "a claim was shrunk", SHRUNK);
-        seen
+        unseen
     }
 }
 
@@ -243,13 +264,22 @@ impl World {
 
     /// No row is lost, and none has two numbers, also after a failover that forgets.
     fn is_row_by_row(&self) -> bool {
-        let messages = self.history.messages.iter().filter(|m| !m.is_void);
-        let rows = messages.clone().map(|m| source::row_of(m.text));
-        rows.eq(1..=messages.count() as Seq)
+        let messages = (1..).zip(&self.history.messages);
+        let messages = messages.filter(|(_, message)| !message.is_void);
+        let mut rows = messages.enumerate().map(|(at, (seq, message))| {
+            let row = match self.source {
+                SourceKind::NoCursor => seq,
+                _ => at as Seq + 1,
+            };
+            (row, source::row_of(message.text))
+        });
+        rows.all(|(row, is)| row == is)
     }
 
     fn fence_held(&self) -> bool {
-        self.history.messages.windows(2).all(|pair| {
+        let messages = self.history.messages.iter().filter(|m| !m.is_void);
+        let messages: Vec<&Message> = messages.collect();
+        messages.windows(2).all(|pair| {
             let is_same = (pair[0].epoch, pair[0].node) == (pair[1].epoch, pair[1].node);
             pair[0].epoch < pair[1].epoch || is_same && pair[0].origin <= pair[1].origin
         })

@@ -7,7 +7,7 @@ use crate::call::{Call, Delay, Reply, Settled};
 use crate::state::Suspects;
 use crate::step::POISON_DEATHS;
 
-/// A set of events, each of which some state of a scenario must show.
+/// A set of events, each of which some step of a scenario must show.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Events(u64);
 
@@ -53,8 +53,9 @@ impl Events {
     pub(super) const CONFIRMED_AFTER: Self = Self(1 << 37);
     pub(super) const UNCONFIRMED: Self = Self(1 << 38);
 
-    pub(super) fn has(self, other: Self) -> bool {
-        self.0 & other.0 != 0
+    /// A bit per event.
+    pub(super) const fn bits(self) -> u64 {
+        self.0
     }
 }
 

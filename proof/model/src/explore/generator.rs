@@ -1,6 +1,7 @@
 //! A generator as a client of the scripts: crates/baton/src/node/generator.rs, without its clock.
 
-use super::opening::{Opening, Voiding};
+use super::opening::{Kept, Opening};
+use super::source::SourceKind;
 use super::{CallState, Events, World, source};
 use crate::call::{Call, Reply, Staging};
 use crate::flaw::Flaw;
@@ -23,8 +24,6 @@ pub(super) enum Generator {
     Standby,
     /// It holds the lease, and raises the fence. It has opened its source so many times.
     Sealing { epoch: u64, openings: u64 },
-    /// It has raised the fence, and declares numbers void.
-    Voiding(Voiding),
     /// It has raised the fence, and publishes.
     Publishing(Publishing),
 }
@@ -35,28 +34,59 @@ impl Generator {
         match self {
             Self::Standby => None,
             Self::Sealing { epoch, .. } => Some(*epoch),
-            Self::Voiding(voiding) => Some(voiding.opening.epoch),
             Self::Publishing(publishing) => Some(publishing.epoch),
         }
     }
 }
 
-/// A pack that has its numbers.
+/// A pack that has its numbers, or numbers that are void.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Prepared {
-    first: Seq,
+    pub(super) first: Seq,
     texts: Vec<Text>,
+    /// How many numbers are void; 0 if it is a pack.
+    void: u64,
     origin: Origin,
-    cursor: u64,
+    pub(super) cursor: u64,
     /// The node's number of these texts, if it stages packs.
     stage: Option<u64>,
     /// Whether Redis has them staged: it answered, and did not accept the pack.
     is_staged: bool,
     /// Whether Redis may have it under its numbers: the answer was lost.
     maybe_there: bool,
+    /// Whether Redis has confirmed it.
+    pub(super) is_confirmed: bool,
 }
 
 impl Prepared {
+    /// Numbers that have no message.
+    pub(super) fn void(first: Seq, last: Seq) -> Self {
+        Self {
+            first,
+            texts: Vec::new(),
+            void: last - first + 1,
+            origin: 0,
+            cursor: 0,
+            stage: None,
+            is_staged: false,
+            maybe_there: false,
+            is_confirmed: false,
+        }
+    }
+
+    /// Its last number; the one before it, if it is a cursor alone.
+    pub(super) fn last(&self) -> Seq {
+        self.first + self.texts.len() as u64 + self.void - 1
+    }
+
+    pub(super) fn is_void(&self) -> bool {
+        self.void > 0
+    }
+
+    pub(super) fn has_texts(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
     fn staging(&self) -> Staging {
         match (self.stage, self.is_staged) {
             (None, _) => Staging::Inline,
@@ -133,6 +163,15 @@ impl Publishing {
     }
 
     fn call(&self, node: Node, prepared: &Prepared, max_open: u64) -> Call {
+        if prepared.is_void() {
+            return Call::Void {
+                node,
+                epoch: self.epoch,
+                first: prepared.first,
+                last: prepared.last(),
+                audited: false,
+            };
+        }
         Call::Publish {
             node,
             epoch: self.epoch,
@@ -157,7 +196,8 @@ impl Publishing {
             // Every number before the next one was sent. A cursor alone need not be there: a pack
             // behind it brought a later one.
             Reply::AlreadyPublished { last }
-                if (prepared.maybe_there || prepared.texts.is_empty()) && *last < self.next =>
+                if (prepared.maybe_there || prepared.last() < prepared.first)
+                    && *last < self.next =>
             {
                 Answer::Accepted
             }
@@ -172,10 +212,15 @@ impl Publishing {
 
     fn confirm(&mut self, mut prepared: Prepared, flaw: Option<Flaw>) {
         (prepared.is_staged, prepared.maybe_there) = (false, true);
-        let last = prepared.first + prepared.texts.len() as u64 - 1;
+        prepared.is_confirmed = true;
+        let last = prepared.last();
         // A pack whose answer was lost may be confirmed after those behind it.
         if last >= self.accepted.0 || flaw == Some(Flaw::AcceptedGoesBack) {
-            self.accepted = (last, prepared.cursor);
+            let cursor = match prepared.is_void() {
+                true => self.accepted.1,
+                false => prepared.cursor,
+            };
+            self.accepted = (last, cursor);
         }
         self.confirmed.push(prepared);
     }
@@ -199,10 +244,36 @@ impl Publishing {
         }
     }
 
+    /// Adds what is to be sent behind all that waits.
+    pub(super) fn add(&mut self, prepared: Prepared) {
+        self.next = prepared.last() + 1;
+        if !prepared.is_void() {
+            self.cursor = prepared.cursor;
+        }
+        self.unsent.push(prepared);
+    }
+
+    /// The number of the next new message.
+    pub(super) fn next(&self) -> Seq {
+        self.next
+    }
+
     /// Whether it has a pack that begins with this number.
     fn has_pack(&self, first: Seq) -> bool {
         let mut packs = self.confirmed.iter().chain(&self.unsent);
-        packs.any(|prepared| prepared.first == first && !prepared.texts.is_empty())
+        packs.any(|prepared| prepared.first == first && prepared.has_texts())
+    }
+
+    /// What Redis confirmed, and what it has not confirmed yet. Of what is under way the answer is
+    /// lost.
+    fn into_packs(mut self) -> Vec<Prepared> {
+        let mut packs = self.confirmed;
+        packs.extend(self.in_flight.into_iter().map(|(mut prepared, _)| {
+            prepared.maybe_there = true;
+            prepared
+        }));
+        packs.append(&mut self.unsent);
+        packs
     }
 
     /// The server's last number is lower than ours. Sends the confirmed packs behind it again. Returns
@@ -221,7 +292,7 @@ impl Publishing {
             self.next = last + 1;
             for prepared in &mut self.unsent {
                 prepared.first = self.next;
-                self.next += prepared.texts.len() as u64;
+                self.next = prepared.last() + 1;
             }
         }
         let oldest = self.unsent.first().map_or(self.next, |oldest| oldest.first);
@@ -240,19 +311,28 @@ impl World {
     pub(super) fn hears_in_beat(&self, node: Node, reply: &Reply) -> bool {
         match reply {
             Reply::Generator { epoch, .. } => *epoch > self.last_epoch(node),
-            Reply::Worker { .. } => self.nodes[node as usize].generator != Generator::Standby,
+            Reply::Worker { .. } => {
+                let client = &self.nodes[node as usize];
+                client.generator != Generator::Standby || client.kept.is_some()
+            }
             _ => false,
         }
     }
 
     /// A node gets the answer to its beat.
     pub(super) fn hear_beat(&mut self, node: Node, reply: &Reply) {
+        if let (Some(Flaw::KnowsOnlyOnce), Reply::Generator { last, .. }) = (self.flaw, reply) {
+            let client = &mut self.nodes[node as usize];
+            client.known = client.known.min(*last);
+        }
         if !self.hears_in_beat(node, reply) {
             return;
         }
         self.step_down(node, 0);
-        if let Reply::Generator { epoch, .. } = *reply {
-            self.seal(node, epoch, 0);
+        match *reply {
+            Reply::Generator { epoch, .. } => self.seal(node, epoch, 0),
+            // What the other node publishes may be what this node's source made.
+            _ => self.nodes[node as usize].kept = None,
         }
     }
 
@@ -270,8 +350,16 @@ impl World {
 
     /// A generator steps down. Its next lease must have a higher epoch than its own and `fenced`.
     pub(super) fn step_down(&mut self, node: Node, fenced: u64) {
+        let keeps = self.may_forget && self.source != SourceKind::Replays;
         let node = &mut self.nodes[node as usize];
-        let epoch = std::mem::take(&mut node.generator).epoch().unwrap_or(0);
+        let generator = std::mem::take(&mut node.generator);
+        let epoch = generator.epoch().unwrap_or(0);
+        if let Generator::Publishing(publishing) = generator
+            && keeps
+        {
+            let packs = publishing.into_packs();
+            node.kept = Some(Kept { epoch, packs });
+        }
         node.above = node.above.max(epoch).max(fenced);
     }
 
@@ -319,9 +407,13 @@ impl World {
         };
         let first = publishing.next;
         publishing.next += count;
-        let before = source::rows_before(publishing.cursor);
-        publishing.cursor = match count {
-            0 => source::cursor_further(publishing.cursor),
+        let before = match self.source {
+            SourceKind::NoCursor => first - 1,
+            _ => source::rows_before(publishing.cursor),
+        };
+        publishing.cursor = match (self.source, count) {
+            (SourceKind::NoCursor, _) => 0,
+            (_, 0) => source::cursor_further(publishing.cursor),
             _ => source::cursor_after(before + count),
         };
         let cursor = publishing.cursor;
@@ -338,11 +430,13 @@ impl World {
         let prepared = Prepared {
             first,
             texts,
+            void: 0,
             origin: opening,
             cursor,
             stage,
             is_staged: false,
             maybe_there: false,
+            is_confirmed: false,
         };
         self.send_pack(node, prepared);
     }
@@ -383,14 +477,11 @@ impl World {
 
     /// A node gets the answer to its publish; none if the answer is lost.
     pub(super) fn hear_publish(&mut self, node: Node, call: &Call, reply: Option<&Reply>) {
-        let Call::Publish { first, texts, .. } = call else {
-            return;
-        };
         let Generator::Publishing(publishing) = &mut self.nodes[node as usize].generator else {
             return;
         };
         let is_it = |(prepared, state): &(Prepared, CallState<Answer>)| {
-            *state == CallState::InFlight && prepared.first == *first && prepared.texts == *texts
+            *state == CallState::InFlight && is_about(call, prepared, publishing.epoch)
         };
         if let Some(at) = publishing.in_flight.iter().position(is_it) {
             let answer = publishing.read(&publishing.in_flight[at].0, reply);
@@ -403,14 +494,15 @@ impl World {
     fn conclude_publishes(&mut self, node: Node) {
         let mut told = Vec::new();
         self.conclude_in_order(node, &mut told);
-        for (first, texts) in told {
-            self.note_told(node, first, &texts, None);
+        for prepared in told {
+            self.note_told(node, prepared.first, &prepared.texts, None);
+            self.note_known(node, prepared.last());
         }
     }
 
     /// Draws the conclusions: in order, and all at once from the first refusal on. Adds the packs that
     /// are accepted to `told`.
-    fn conclude_in_order(&mut self, node: Node, told: &mut Vec<(Seq, Vec<Text>)>) {
+    fn conclude_in_order(&mut self, node: Node, told: &mut Vec<Prepared>) {
         let flaw = self.flaw;
         let client = &mut self.nodes[node as usize];
         let Generator::Publishing(publishing) = &mut client.generator else {
@@ -423,7 +515,7 @@ impl World {
             .is_some_and(|(_, state)| *state == accepted)
         {
             let (prepared, _) = publishing.in_flight.remove(0);
-            told.push((prepared.first, prepared.texts.clone()));
+            told.push(prepared.clone());
             publishing.confirm(prepared, flaw);
         }
         if publishing.in_flight.is_empty()
@@ -438,7 +530,7 @@ impl World {
         let mut again = Vec::new();
         for (mut prepared, state) in std::mem::take(&mut publishing.in_flight) {
             if state == accepted {
-                told.push((prepared.first, prepared.texts.clone()));
+                told.push(prepared.clone());
                 publishing.confirm(prepared, flaw);
                 continue;
             }
@@ -450,7 +542,7 @@ impl World {
                 );
             if state == CallState::ReplyLost && flaw == Some(Flaw::RetryUnderNewNumber) {
                 prepared.first = publishing.next;
-                publishing.next += prepared.texts.len() as u64;
+                publishing.next = prepared.last() + 1;
             }
             again.push(prepared);
         }
@@ -480,5 +572,24 @@ impl World {
             CallState::Answered(Answer::Fenced { epoch }) => self.step_down(node, epoch),
             _ => {}
         }
+    }
+}
+
+/// Whether a call sends this pack, or these void numbers, under this epoch.
+fn is_about(call: &Call, prepared: &Prepared, under: u64) -> bool {
+    match call {
+        Call::Publish {
+            epoch,
+            first,
+            texts,
+            ..
+        } => {
+            let is_same = !prepared.is_void() && prepared.texts == *texts;
+            is_same && prepared.first == *first && *epoch == under
+        }
+        Call::Void { epoch, first, .. } => {
+            prepared.is_void() && prepared.first == *first && *epoch == under
+        }
+        _ => false,
     }
 }

@@ -94,10 +94,6 @@ impl World {
             return;
         }
         self.beat(node, true);
-        if matches!(self.nodes[node as usize].generator, Generator::Voiding(voiding) if voiding.waits)
-        {
-            self.void_again(node);
-        }
         if let Generator::Publishing(publishing) = &self.nodes[node as usize].generator
             && publishing.has_unsent()
         {

@@ -1,9 +1,9 @@
-//! How a generator that has sealed opens its source: at the stored cursor, behind all numbers that a
-//! node knows.
+//! How a generator that has sealed goes on: it sends again what it keeps, declares void what no node
+//! can send, and opens its source behind that. crates/baton/src/node/outbox.rs does the same.
 
 use super::World;
-use super::generator::{Generator, Publishing};
-use crate::call::{Call, Reply};
+use super::generator::{Generator, Prepared, Publishing};
+use super::source::SourceKind;
 use crate::flaw::Flaw;
 use crate::state::{Node, Seq};
 
@@ -16,84 +16,64 @@ pub(super) struct Opening {
     pub(super) cursor: u64,
 }
 
-/// Numbers that the server forgot, and that get no other messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Voiding {
-    pub(super) opening: Opening,
-    first: Seq,
-    last: Seq,
-    /// Whether the generator is paused: it sends the call again later.
-    pub(super) waits: bool,
+/// The packs of a reign that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Kept {
+    pub(super) epoch: u64,
+    pub(super) packs: Vec<Prepared>,
 }
 
 impl World {
-    /// Opens the source behind the last number. If the source does not replay, and a node knows of
-    /// higher numbers, they are declared void first.
+    /// Goes on behind the last number. A node knows of numbers up to `known`.
     pub(super) fn open(&mut self, node: Node, opening: Opening, last: Seq, known: Seq) {
+        let (flaw, source) = (self.flaw, self.source);
         let client = &mut self.nodes[node as usize];
         let known = known.max(client.known);
-        let voids = self.makes_once && known > last;
-        if voids && self.flaw != Some(Flaw::NumbersGivenAgain) {
-            let voiding = Voiding {
-                opening,
-                first: last + 1,
-                last: known,
-                waits: false,
-            };
-            return self.send_void(node, voiding);
+        // Under a later epoch, another generator may have reigned in between.
+        let kept = client
+            .kept
+            .take()
+            .filter(|kept| kept.epoch + 1 == opening.epoch);
+        let mut packs = kept.map(|kept| kept.packs).unwrap_or_default();
+        // Another node may know a number that Redis never confirmed to this one. Up to the highest that
+        // it confirmed, all numbers are this node's.
+        let confirmed = packs.iter().filter(|pack| pack.is_confirmed);
+        let confirmed = confirmed.map(Prepared::last).max().unwrap_or(0);
+        let sends_all = flaw == Some(Flaw::SendsUnconfirmed);
+        packs.retain(|pack| pack.first <= confirmed || pack.first > known || sends_all);
+        packs.retain(|pack| pack.first > last);
+        let mut sorted = packs.clone();
+        sorted.sort_by_key(|pack| pack.first);
+        if flaw != Some(Flaw::KeptOutOfOrder) {
+            packs = sorted.clone();
         }
-        client.gave_up_on = None;
-        client.generator = Generator::Publishing(Publishing::begin(opening, last));
-    }
-
-    fn send_void(&mut self, node: Node, voiding: Voiding) {
-        let call = Call::Void {
-            node,
-            epoch: voiding.opening.epoch,
-            first: voiding.first,
-            last: voiding.last,
-            audited: false,
+        let is_whole = |packs: &[Prepared]| {
+            let before = [last].into_iter().chain(packs.iter().map(Prepared::last));
+            let mut pairs = before.zip(packs);
+            pairs.all(|(before, pack)| pack.first == before + 1)
         };
-        let waits = false;
-        self.nodes[node as usize].generator = Generator::Voiding(Voiding { waits, ..voiding });
-        self.send(node, call, Vec::new());
+        let has_next = sorted.first().is_some_and(Prepared::has_texts) && is_whole(&sorted);
+        client.gave_up_on = Some(last + 1).filter(|_| has_next);
+        if source == SourceKind::MakesOnce && !is_whole(&packs) || flaw == Some(Flaw::VoidsKept) {
+            packs.clear();
+        }
+        let mut publishing = Publishing::begin(opening, last);
+        if source != SourceKind::Replays {
+            for pack in packs {
+                void_up_to(&mut publishing, pack.first - 1);
+                publishing.add(pack);
+            }
+            if flaw != Some(Flaw::NumbersGivenAgain) {
+                void_up_to(&mut publishing, known);
+            }
+        }
+        client.generator = Generator::Publishing(publishing);
     }
+}
 
-    /// Sends a void again that was refused because of a pause.
-    pub(super) fn void_again(&mut self, node: Node) {
-        if let Generator::Voiding(voiding) = self.nodes[node as usize].generator {
-            self.send_void(node, voiding);
-        }
-    }
-
-    /// A node gets the answer to its void; none if the answer is lost.
-    pub(super) fn hear_void(&mut self, node: Node, epoch: u64, reply: Option<&Reply>) {
-        let client = &mut self.nodes[node as usize];
-        let Generator::Voiding(voiding) = &mut client.generator else {
-            return;
-        };
-        if voiding.opening.epoch != epoch {
-            return;
-        }
-        let Some(reply) = reply else {
-            return self.void_again(node);
-        };
-        match reply {
-            Reply::Published => self.begin_behind(node),
-            Reply::AlreadyPublished { last } if *last == voiding.last => self.begin_behind(node),
-            Reply::Paused => voiding.waits = true,
-            Reply::Fenced { epoch, .. } => self.step_down(node, *epoch),
-            // The server forgot more, or another client wrote: the next seal tells.
-            _ => self.step_down(node, 0),
-        }
-    }
-
-    fn begin_behind(&mut self, node: Node) {
-        let client = &mut self.nodes[node as usize];
-        if let Generator::Voiding(voiding) = client.generator {
-            client.gave_up_on = None;
-            let publishing = Publishing::begin(voiding.opening, voiding.last);
-            client.generator = Generator::Publishing(publishing);
-        }
+/// Numbers up to this one that no pack has become void.
+fn void_up_to(publishing: &mut Publishing, last: Seq) {
+    if publishing.next() <= last {
+        publishing.add(Prepared::void(publishing.next(), last));
     }
 }

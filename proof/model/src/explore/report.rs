@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use stateright::{Checker, Expectation, HasDiscoveries, Model};
+use stateright::{Checker, HasDiscoveries, Model};
 
 use super::{Explored, Scenario};
 
@@ -20,7 +20,7 @@ pub struct Report {
     pub took: Duration,
     /// Properties that do not hold, each with the shortest way to a state that shows it.
     pub broken: Vec<String>,
-    /// Events that no state shows.
+    /// Events that no step shows.
     pub unseen: Vec<&'static str>,
 }
 
@@ -59,26 +59,22 @@ pub fn explore(scenario: Scenario) -> Report {
         Some(_) => HasDiscoveries::AnyFailures,
         None => HasDiscoveries::All,
     };
-    let checker = Explored(scenario).checker().threads(threads);
+    let checker = Explored::new(scenario).checker().threads(threads);
     let checker = checker.finish_when(until).spawn_bfs().join();
-    let (mut broken, mut unseen) = (Vec::new(), Vec::new());
+    let mut broken = Vec::new();
     for property in checker.model().properties() {
-        let found = checker.discovery(property.name);
-        match (property.expectation, found) {
-            (Expectation::Sometimes, None) => unseen.push(property.name),
-            (Expectation::Always, Some(path)) => {
-                let steps = path.into_vec();
-                let end = steps.last().and_then(|(world, _)| world.history.violation);
-                let end = end.map(|violation| format!("\n    {violation:?}"));
-                let actions = steps.iter().filter_map(|(world, action)| {
-                    let action = action.as_ref()?;
-                    Some(format!("\n    {}", world.describe(action)))
-                });
-                let story: String = actions.chain(end).collect();
-                broken.push(format!("{}{story}", property.name));
-            }
-            _ => {}
-        }
+        let Some(path) = checker.discovery(property.name) else {
+            continue;
+        };
+        let steps = path.into_vec();
+        let end = steps.last().and_then(|(world, _)| world.history.violation);
+        let end = end.map(|violation| format!("\n    {violation:?}"));
+        let actions = steps.iter().filter_map(|(world, action)| {
+            let action = action.as_ref()?;
+            Some(format!("\n    {}", world.describe(action)))
+        });
+        let story: String = actions.chain(end).collect();
+        broken.push(format!("{}{story}", property.name));
     }
     Report {
         name,
@@ -86,6 +82,6 @@ pub fn explore(scenario: Scenario) -> Report {
         depth: checker.max_depth(),
         took: began.elapsed(),
         broken,
-        unseen,
+        unseen: checker.model().unseen(),
     }
 }

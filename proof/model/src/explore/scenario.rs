@@ -1,5 +1,6 @@
 //! What is explored: which nodes there are, and which faults may happen.
 
+use super::source::SourceKind;
 use crate::flaw::Flaw;
 
 /// Nodes, work, and the faults that may happen.
@@ -25,9 +26,9 @@ pub struct Scenario {
     pub given: Vec<u64>,
     /// How many rows the source has. A generator packs one or two of them.
     pub rows: u64,
-    /// Whether the source does not replay: opened again at a cursor, it makes other texts. Then
-    /// workers tell the server what it forgot.
-    pub makes_once: bool,
+    /// What the source makes when it is opened again. If it does not replay, workers tell the server
+    /// what it forgot.
+    pub source: SourceKind,
     /// Whether nodes believe an answer only when a replica has what it stands for.
     pub confirms: bool,
     /// Max messages that have not ended.

@@ -1,4 +1,4 @@
-//! A source that replays: a generator that opens it behind row n gets row n + 1 next.
+//! A source: a generator that opens it behind row n gets row n + 1 next.
 //!
 //! Its rows have other texts with each opening, as those of a source that stamps them with the time
 //! would. So a key that two openings use shows.
@@ -7,6 +7,18 @@ use crate::state::{Origin, Seq, Text};
 
 /// More rows than any scenario has.
 const ROWS: u64 = 100;
+
+/// What a source makes when it is opened again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum SourceKind {
+    /// The same rows, under the same numbers.
+    #[default]
+    Replays,
+    /// What comes after its cursor, which need not be what it made before.
+    MakesOnce,
+    /// Anything: it has no cursor. Its row n is message n.
+    NoCursor,
+}
 
 /// How many rows are behind the source that stands here. Each has a number in the fleet.
 pub(super) fn rows_before(cursor: u64) -> Seq {

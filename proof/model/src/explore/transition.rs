@@ -25,7 +25,6 @@ impl World {
             Action::Beat(node, heard) => self.beat(node, heard),
             Action::Generate(node, count) => self.generate(node, count),
             Action::Resend(node) => self.resend(node),
-            Action::VoidAgain(node) => self.void_again(node),
             Action::BeginConfirmation(node) => self.begin_confirmation(node),
             Action::EndConfirmation(node) => self.end_confirmation(node),
             Action::ForgetConfirmed(node) => self.forget_confirmed(node),

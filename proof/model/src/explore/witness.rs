@@ -1,7 +1,7 @@
 //! What the nodes know although the server may have forgotten it.
 
 use super::before::Before;
-use super::{Events, Violation, World, source};
+use super::{Events, SourceKind, Violation, World, source};
 use crate::call::{Call, Reply};
 use crate::state::{Lease, Node, Seq, Slot, Text};
 use crate::step::is_past;
@@ -20,9 +20,16 @@ impl World {
         }
         for (seq, text) in (first..).zip(texts) {
             self.note_confirmed(seq, *text, ended_by);
+            self.note_known(node, seq);
+            self.nodes[node as usize].told.insert(seq, *text);
+        }
+    }
+
+    /// A node was told that this number is given.
+    pub(super) fn note_known(&mut self, node: Node, seq: Seq) {
+        if self.may_forget {
             let client = &mut self.nodes[node as usize];
             client.known = client.known.max(seq);
-            client.told.insert(seq, *text);
         }
     }
 
@@ -50,10 +57,9 @@ impl World {
         else {
             return;
         };
-        let is_same = |told: Text, text: Text| match self.makes_once {
-            true => told == text,
-            // A source that replays makes the same row again.
-            false => source::row_of(told) == source::row_of(text),
+        let is_same = |told: Text, text: Text| match self.source {
+            SourceKind::Replays => source::row_of(told) == source::row_of(text),
+            _ => told == text,
         };
         let is_second = (*first..).zip(texts).any(|(seq, text)| {
             (0..).zip(&self.nodes).any(|(other, client)| {

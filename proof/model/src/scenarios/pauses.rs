@@ -23,7 +23,7 @@ pub(super) fn with_faults() -> Vec<(Scenario, usize)> {
         rows: 2,
         ..scenario("pauses, failover", failover)
     };
-    vec![(generators("pauses", pauses), 47_699), (failover, 101_873)]
+    vec![(generators("pauses", pauses), 49_503), (failover, 101_873)]
 }
 
 /// Pauses of both parts, which end, and then every message does.
@@ -40,5 +40,5 @@ pub(super) fn to_the_end() -> Vec<(Scenario, usize)> {
         rows: 2,
         ..scenario("pauses, to the end", pauses)
     };
-    vec![(with_liveness(pauses), 19_948)]
+    vec![(with_liveness(pauses), 20_824)]
 }

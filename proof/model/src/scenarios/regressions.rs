@@ -1,7 +1,7 @@
 //! Scenarios of servers that forget: failovers, what the nodes know then, and confirmations.
 
 use super::{NONE, generators, scenario, with_liveness, workers};
-use crate::explore::{Faults, Scenario};
+use crate::explore::{Faults, Scenario, SourceKind};
 
 /// One failover, and nothing else.
 const FAILOVER: Faults = Faults {
@@ -12,7 +12,7 @@ const FAILOVER: Faults = Faults {
 /// Two nodes whose source does not replay.
 fn voids(name: &'static str, faults: Faults) -> Scenario {
     Scenario {
-        makes_once: true,
+        source: SourceKind::MakesOnce,
         ..generators(name, faults)
     }
 }
@@ -28,7 +28,7 @@ fn confirmed(unconfirmed: Scenario) -> Scenario {
 /// Servers that forget.
 pub(super) fn with_faults() -> Vec<(Scenario, usize)> {
     let wait = Faults {
-        lease_ends: 2,
+        lease_ends: 1,
         ..FAILOVER
     };
     let death = Faults {
@@ -67,9 +67,19 @@ pub(super) fn with_faults() -> Vec<(Scenario, usize)> {
         rows: 3,
         ..voids("void", late)
     };
+    let again = Scenario {
+        generators: 1,
+        ..voids("void, again", twice)
+    };
     let and_back = Scenario {
         workers: 1,
         ..workers("failover and back", &[1], twice)
+    };
+    let no_cursor = Scenario {
+        generators: 1,
+        rows: 3,
+        source: SourceKind::NoCursor,
+        ..voids("void without cursors", late)
     };
     let publishes = Scenario {
         generators: 1,
@@ -81,12 +91,14 @@ pub(super) fn with_faults() -> Vec<(Scenario, usize)> {
         ..workers("confirmed commits", &[2], FAILOVER)
     };
     vec![
-        (void, 9_742),
-        (lost_answers, 34_755),
-        (wait, 227_015),
-        (death, 85_445),
+        (void, 12_264),
+        (again, 13_257),
+        (no_cursor, 11_455),
+        (lost_answers, 42_192),
+        (wait, 35_814),
+        (death, 99_925),
         (and_back, 923),
-        (confirmed(publishes), 5_142),
+        (confirmed(publishes), 5_225),
         (confirmed(commits), 42_898),
     ]
 }
@@ -102,7 +114,7 @@ pub(super) fn to_the_end() -> Vec<(Scenario, usize)> {
         workers: 1,
         ..voids("void, to the end", death)
     };
-    [(void, 86_980)]
+    [(void, 92_066)]
         .map(|(scenario, states)| (with_liveness(scenario), states))
         .into()
 }
@@ -123,6 +135,14 @@ pub(super) fn large() -> Vec<Scenario> {
         rows: 3,
         ..voids("void, two failovers", twice)
     };
+    let wait = Faults {
+        lease_ends: 2,
+        ..FAILOVER
+    };
+    let wait = Scenario {
+        rows: 1,
+        ..voids("after the holder's wait", wait)
+    };
     let roles = Scenario {
         generators: 1,
         workers: 1,
@@ -131,7 +151,12 @@ pub(super) fn large() -> Vec<Scenario> {
     };
     vec![
         voids("void, takeover", takeover),
+        Scenario {
+            source: SourceKind::NoCursor,
+            ..voids("void without cursors, takeover", takeover)
+        },
         twice,
+        wait,
         confirmed(roles),
         confirmed(voids("confirmations, takeover", takeover)),
     ]

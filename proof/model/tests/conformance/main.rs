@@ -46,7 +46,7 @@ const MAX_STALLS: u64 = 10;
 /// How often an endless test prints its progress.
 const PROGRESS: Duration = Duration::from_secs(5);
 /// Flaws of nodes and servers, not of scripts: no call can show them.
-const NODE_FLAWS: [Flaw; 13] = [
+const NODE_FLAWS: [Flaw; 15] = [
     Flaw::RetryUnderNewNumber,
     Flaw::CommitUnheard,
     Flaw::GapRenumbers,
@@ -56,6 +56,8 @@ const NODE_FLAWS: [Flaw; 13] = [
     Flaw::NumbersGivenAgain,
     Flaw::VoidsKept,
     Flaw::KeptOutOfOrder,
+    Flaw::KnowsOnlyOnce,
+    Flaw::SendsUnconfirmed,
     Flaw::WaitConfirmsNothing,
     Flaw::ConfirmsTooMuch,
     Flaw::ConfirmsAcrossFailover,

@@ -17,6 +17,8 @@ use crate::report::{Report, ms, percentile};
 
 /// The pause between two questions to each replica.
 const POLL: Duration = Duration::from_millis(1);
+/// How long a master may be silent until a Sentinel takes it for dead.
+const DOWN_AFTER: Duration = Duration::from_secs(1);
 const GOAL: Duration = Duration::from_millis(300);
 
 /// What one failover took.
@@ -60,7 +62,9 @@ pub(crate) fn of_a_master(
 }
 
 fn measure(program: &Path, server: &ServerProgram, rounds: usize) -> Result<Vec<Failover>> {
-    let mut group = SentinelGroup::builder(server.builder()).start()?;
+    let mut group = SentinelGroup::builder(server.builder())
+        .down_after(DOWN_AFTER)
+        .start()?;
     let fleet = fleet_at(program, &group.url(), 4, "--interval 5ms")?;
     let mut failovers = Vec::new();
     for _ in 0..rounds {

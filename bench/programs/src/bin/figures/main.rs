@@ -86,7 +86,7 @@ const QUICK: Rounds = Rounds {
     kills: 2,
     tick_kills: 5,
     pauses: 1,
-    failovers: 6,
+    failovers: 2,
     messages: 50,
     idle_nodes: 10,
     seconds: 2,

@@ -1,68 +1,16 @@
 //! A fleet on a cluster: it lives where its slot is, and follows it.
 
-#![allow(clippy::unwrap_used)]
-
 mod servers;
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use baton::inspect::FailedCursor;
-use baton::{
-    Effects, Error, FleetName, Handler, HandlerError, Inspector, Message, Node, Target, interval,
-};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use baton::{Effects, Error, Handler, HandlerError, Inspector, Message, Node, Target, interval};
 
+use crate::fleet::{Numbers, PAUSE, TIMEOUT, inspect, name, run, start};
 use servers::Cluster;
 
-/// No condition takes longer.
-const TIMEOUT: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(5);
 const FENCE: &str = "baton:{moving:0}:fence";
-
-/// Keeps the numbers that were handled.
-#[derive(Clone, Default)]
-struct Numbers(Arc<Mutex<BTreeSet<u64>>>);
-
-impl Handler for Numbers {
-    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
-        self.0.lock().unwrap().insert(message.seq);
-        Ok(())
-    }
-}
-
-impl Numbers {
-    fn last(&self) -> u64 {
-        self.0.lock().unwrap().last().copied().unwrap_or_default()
-    }
-
-    async fn until_above(&self, what: &str, number: u64) {
-        let deadline = Instant::now() + TIMEOUT;
-        while self.last() <= number {
-            assert!(Instant::now() < deadline, "in vain: {what}");
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-}
-
-fn fleet() -> FleetName {
-    FleetName::new("moving").unwrap()
-}
-
-fn start(url: &str, numbers: &Numbers) -> (oneshot::Sender<()>, JoinHandle<()>) {
-    let target = Target::parse(url).unwrap();
-    let source = interval(Duration::from_millis(2), |seq, text| {
-        text.extend_from_slice(format!("message {seq}").as_bytes());
-    });
-    let settings = Node::builder(fleet()).audit(true);
-    let node = settings.build(target, source, numbers.clone()).unwrap();
-    let (stop, stopped) = oneshot::channel();
-    let stopped = async { stopped.await.unwrap_or_default() };
-    let task = tokio::spawn(async move { node.run(stopped).await.unwrap() });
-    (stop, task)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fleet_follows_its_slot_from_server_to_server_and_loses_nothing() {
@@ -79,13 +27,10 @@ async fn a_fleet_follows_its_slot_from_server_to_server_and_loses_nothing() {
             .until_above("messages after a move", before + 20)
             .await;
     }
-    for (stop, task) in nodes {
-        stop.send(()).unwrap();
-        task.await.unwrap();
+    for node in nodes {
+        node.stop().await;
     }
-    let inspector = Inspector::connect(&Target::parse(&url).unwrap(), &fleet())
-        .await
-        .unwrap();
+    let inspector = inspect(&url).await;
     let audit = inspector.audit().await.unwrap();
     // The nodes stopped before all that was published had ended.
     let open = audit.published - audit.done;
@@ -106,14 +51,11 @@ async fn a_fleet_goes_on_with_the_replica_of_the_server_that_died() {
     numbers
         .until_above("messages on the replica", before + 50)
         .await;
-    let inspector = Inspector::connect(&Target::parse(&url).unwrap(), &fleet())
-        .await
-        .unwrap();
+    let inspector = inspect(&url).await;
     let snapshot = inspector.snapshot().await.unwrap();
     assert!(snapshot.balanced, "{snapshot:?}");
-    for (stop, task) in nodes {
-        stop.send(()).unwrap();
-        task.await.unwrap();
+    for node in nodes {
+        node.stop().await;
     }
 }
 
@@ -123,7 +65,7 @@ async fn a_cluster_that_does_not_cover_the_slot_is_named() {
     let (_, slot) = cluster.first_owner(FENCE);
     let () = servers::ask(&cluster.masters[0], &format!("CLUSTER DELSLOTS {slot}")).unwrap();
     let target = Target::parse(&cluster.url()).unwrap();
-    let error = Inspector::connect(&target, &fleet()).await.unwrap_err();
+    let error = Inspector::connect(&target, &name()).await.unwrap_err();
     let words = format!("no server of the cluster has slot {slot}");
     assert!(
         matches!(&error, Error::Unavailable(why) if why.contains(&words)),
@@ -155,14 +97,11 @@ async fn an_effect_in_another_slot_is_refused_and_nothing_of_its_message_is_writ
     let mut nodes = Vec::new();
     for _ in 0..2 {
         let source = interval(Duration::ZERO, |_, text| text.push(b'x'));
-        let settings = Node::builder(fleet()).messages(20);
+        let settings = Node::builder(name()).messages(20);
         let node = settings.build(target.clone(), source, Count).unwrap();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let stopped = async { stopped.await.unwrap_or_default() };
-        let task = tokio::spawn(async move { node.run(stopped).await.unwrap() });
-        nodes.push((stop, task));
+        nodes.push(run(node));
     }
-    let inspector = Inspector::connect(&target, &fleet()).await.unwrap();
+    let inspector = Inspector::connect(&target, &name()).await.unwrap();
     let deadline = Instant::now() + TIMEOUT;
     while inspector.snapshot().await.unwrap().done < 10
         || inspector.failed_count().await.unwrap() < 10
@@ -182,8 +121,7 @@ async fn an_effect_in_another_slot_is_refused_and_nothing_of_its_message_is_writ
     let (owner, _) = cluster.first_owner(FENCE);
     let counted: u64 = servers::ask(&cluster.masters[owner], "GET counted:{moving:0}").unwrap();
     assert_eq!(counted, 10, "{reason}");
-    for (stop, task) in nodes {
-        stop.send(()).unwrap();
-        task.await.unwrap();
+    for node in nodes {
+        node.stop().await;
     }
 }

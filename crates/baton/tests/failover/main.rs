@@ -1,0 +1,7 @@
+//! A fleet on several servers goes on where the Sentinels or the cluster say.
+
+#![allow(clippy::unwrap_used)]
+
+mod cluster;
+mod fleet;
+mod sentinel;
