@@ -7,6 +7,7 @@ mod handler;
 mod push_service;
 mod server;
 mod servers;
+mod settings;
 mod source;
 mod tls;
 
@@ -25,17 +26,15 @@ use crate::handlers::{HandlerKind, Shared};
 use crate::history::End;
 use crate::namespace::Namespace;
 use crate::observer::Observer;
-use crate::plan::Setup;
 use crate::proxy::Proxy;
 use crate::rng::Rng;
-use crate::sources::SourceKind;
 use crate::stop::Stop;
-use crate::topology::{Level, Topology};
 
 pub use drains::Drain;
 pub use failovers::Failover;
 pub use push_service::{PushService, push_service_label};
 pub use servers::Servers;
+pub use settings::Settings;
 
 use clock::Traces;
 use tls::Tls;
@@ -57,58 +56,6 @@ const BEHAVIOUR: &[(&str, &str)] = &[
 const SEARCH: Duration = Duration::from_secs(3);
 /// Longest wait for the first line of a new node.
 const FIRST_LINE: Duration = Duration::from_secs(10);
-
-/// The settings of a run.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The program, built with the feature `chaos`.
-    pub program: PathBuf,
-    /// The server program.
-    pub server_program: PathBuf,
-    /// Which servers there are.
-    pub topology: Topology,
-    /// What nodes wait for before they log.
-    pub level: Level,
-    /// Whether a group of servers speaks TLS.
-    pub tls: bool,
-    /// What handles the messages.
-    pub handler: HandlerKind,
-    /// What makes the messages.
-    pub source: SourceKind,
-    /// The program `chaos`, which has handlers and a source.
-    pub own_program: PathBuf,
-    /// How many nodes there are at a time.
-    pub nodes: usize,
-    /// Whether the server forces every write to the disk before it answers.
-    pub always: bool,
-    /// The library that fakes clocks, where there is one.
-    pub faketime: Option<PathBuf>,
-    /// Whether the server runs with that library: an allocator of its own may clash with it.
-    pub server_faketime: bool,
-    /// Whether there can be network namespaces.
-    pub namespaces: bool,
-    /// The timeout of everything that must happen.
-    pub timeout: Duration,
-}
-
-impl Settings {
-    /// What the run consists of.
-    pub fn setup(&self) -> Setup {
-        Setup {
-            topology: self.topology,
-            handler: self.handler,
-            source: self.source,
-        }
-    }
-
-    /// The library that fakes the clocks of nodes. Commands would inherit it, and it shares a lock
-    /// with its children: a command that is killed while it holds the lock would stop its node.
-    pub fn node_faketime(&self) -> Option<&PathBuf> {
-        let faketime = self.faketime.as_ref();
-        let has_commands = self.handler == HandlerKind::Exec || self.source == SourceKind::Rows;
-        faketime.filter(|_| !has_commands)
-    }
-}
 
 /// One node, alive or dead.
 pub struct Node {

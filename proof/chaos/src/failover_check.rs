@@ -11,17 +11,20 @@
 //! At both levels a number that a living node knew keeps its text for ever, and no node says that
 //! messages are gone while no server was lost.
 
-use std::collections::{BTreeMap, HashSet};
-use std::fmt;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+mod timelines;
 
-use baton_log::LogEvent;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant, SystemTime};
+
 use baton_processes::Told;
-use baton_protocol::{Digest, Entry, Ledger};
+use baton_protocol::Ledger;
 use serde::{Deserialize, Serialize};
 
 use crate::arena::Failover;
 use crate::topology::Level;
+
+use timelines::{Digested, End, Line, Logged, us};
 
 /// A node beats at least this often, and then compares what it knows with what Redis has.
 const BEAT: Duration = Duration::from_secs(1);
@@ -58,9 +61,9 @@ pub struct Losses {
     pub again: u64,
     /// Numbers that the final ledger declares void.
     pub void: u64,
-    /// Numbers whose text in a log was compared with the text in the end.
+    /// Texts in logs that were compared with the final ledger, as published and as handled.
     pub compared: u64,
-    /// Those of them that got another text after all who knew the first one were dead.
+    /// Ranges with a number that got another text after all who knew the first one were dead.
     pub renumbered: u64,
 }
 
@@ -157,25 +160,50 @@ impl Check<'_> {
         }
     }
 
-    /// Checks that no number has two texts. A log has the text of a message that was published alone.
+    /// Checks that no number has two texts. A log has the text of a message that was published alone;
+    /// the ledger has digests of ranges.
     fn texts(&mut self) {
-        for (seq, text) in &self.logged.texts {
-            let Some(pack) = self.end.packs.alone(*seq) else {
+        let mut wrong: Vec<(RangeInclusive<u64>, u64)> = Vec::new();
+        for (seq, texts) in &self.logged.texts {
+            let pack = self.end.packs.of(*seq);
+            let differ = texts.windows(2).any(|pair| pair[0] != pair[1]);
+            wrong.extend(
+                pack.filter(|_| differ)
+                    .map(|(_, pack)| (*seq..=*seq, pack.at_us)),
+            );
+        }
+        for Digested { seqs, digest } in &self.end.digests {
+            let Some((first, pack)) = self.end.packs.of(*seqs.start()) else {
                 continue;
             };
-            self.losses.compared += 1;
-            if Digest::of(0, text.as_bytes()) == pack.digest {
+            let Some(logged) = self.logged.digest(seqs.clone(), first) else {
                 continue;
+            };
+            self.losses.compared += seqs.end() - seqs.start() + 1;
+            if logged != *digest {
+                wrong.push((seqs.clone(), pack.at_us));
             }
-            // Lines from before the pack was published are about the first text. A log has whole ms.
+        }
+        for (seqs, at_us) in wrong {
+            self.judge_text(seqs, at_us);
+        }
+    }
+
+    /// One of these numbers, published at this time, has another text than the one in a log. That may
+    /// be if all nodes that had logged a number before were dead by then.
+    fn judge_text(&mut self, seqs: RangeInclusive<u64>, at_us: u64) {
+        let is_excused = |seq: &u64| {
             let lines = self.logged.numbers.get(seq).into_iter().flatten();
-            let mut knew = lines.filter(|line| line.at_us + 1000 <= pack.at_us);
-            if self.evidence.level == Level::None && knew.all(|line| self.was_dead(line, pack)) {
-                self.losses.renumbered += 1;
-            } else {
-                let finding = format!("#{seq} has another text than the one in a log");
-                self.findings.push((*seq, finding));
-            }
+            // A log has whole milliseconds.
+            let mut before = lines.filter(|line| line.at_us + 1000 <= at_us);
+            before.all(|line| self.was_dead(line, at_us))
+        };
+        if self.evidence.level == Level::None && seqs.clone().any(|seq| is_excused(&seq)) {
+            self.losses.renumbered += 1;
+        } else {
+            let (first, last) = seqs.into_inner();
+            let text = format!("#{first} to #{last}: a text is not the one in a log");
+            self.findings.push((first, text));
         }
     }
 
@@ -203,152 +231,15 @@ impl Check<'_> {
             .is_some_and(|gone| until.is_none_or(|until| gone <= until))
     }
 
-    /// Whether the node of a line was dead before a pack was published.
-    fn was_dead(&self, line: &Line, pack: &Pack) -> bool {
-        let at_us = |gone: Instant| us(SystemTime::now() - gone.elapsed());
-        self.gone(line).is_some_and(|gone| at_us(gone) < pack.at_us)
+    /// Whether the node of a line was dead at this time.
+    fn was_dead(&self, line: &Line, at_us: u64) -> bool {
+        let gone_us = |gone: Instant| us(SystemTime::now() - gone.elapsed());
+        self.gone(line).is_some_and(|gone| gone_us(gone) < at_us)
     }
 
     fn gone(&self, line: &Line) -> Option<Instant> {
         self.evidence.gone.get(line.copy).copied().flatten()
     }
-}
-
-/// What a node logged about a number.
-#[derive(Debug)]
-struct Line {
-    copy: usize,
-    /// When the node wrote the line, in µs.
-    at_us: u64,
-    /// When this process read it.
-    read: Instant,
-    processed: bool,
-}
-
-/// What the nodes logged.
-#[derive(Debug, Default)]
-struct Logged<'a> {
-    /// Each number that a node logged as published or processed.
-    numbers: BTreeMap<u64, Vec<Line>>,
-    /// The texts of messages that were published alone, each as often as it was logged.
-    texts: Vec<(u64, &'a str)>,
-    /// The ranges that nodes named as forgotten, and when their lines were read.
-    regressed: Vec<(u64, u64, Instant)>,
-}
-
-impl<'a> Logged<'a> {
-    fn of(told: &'a [Told]) -> Self {
-        let mut logged = Self::default();
-        for told in told {
-            let mut note = |seq: u64, processed: bool| {
-                logged.numbers.entry(seq).or_default().push(Line {
-                    copy: told.copy,
-                    at_us: us(told.line.at),
-                    read: told.at,
-                    processed,
-                });
-            };
-            match told.event() {
-                LogEvent::Published {
-                    first, last, text, ..
-                } => {
-                    (*first..=*last).for_each(|seq| note(seq, false));
-                    let alone = text.as_deref().filter(|_| first == last);
-                    logged.texts.extend(alone.map(|text| (*first, text)));
-                }
-                LogEvent::Processed {
-                    first,
-                    last,
-                    delayed,
-                    ..
-                } => {
-                    let ended = (*first..=*last).filter(|seq| !delayed.contains(seq));
-                    ended.for_each(|seq| note(seq, true));
-                }
-                LogEvent::Regressed { first, last } => {
-                    logged.regressed.push((*first, *last, told.at));
-                }
-                _ => {}
-            }
-        }
-        logged
-    }
-
-    fn is_regressed(&self, seq: u64) -> bool {
-        let mut all = self.regressed.iter();
-        all.any(|(first, last, _)| (*first..=*last).contains(&seq))
-    }
-}
-
-/// A published pack.
-#[derive(Debug)]
-struct Pack {
-    last: u64,
-    digest: Digest,
-    at_us: u64,
-}
-
-/// All packs, by their first number.
-#[derive(Debug, Default)]
-struct Packs(BTreeMap<u64, Pack>);
-
-impl Packs {
-    fn contains(&self, seq: u64) -> bool {
-        let pack = self.0.range(..=seq).next_back();
-        pack.is_some_and(|(_, pack)| seq <= pack.last)
-    }
-
-    /// The pack that is this message alone.
-    fn alone(&self, seq: u64) -> Option<&Pack> {
-        self.0.get(&seq).filter(|pack| pack.last == seq)
-    }
-}
-
-/// The surviving timeline.
-#[derive(Debug, Default)]
-struct End {
-    packs: Packs,
-    /// The numbers that have ended.
-    ended: HashSet<u64>,
-    void: u64,
-}
-
-impl End {
-    fn of(ledger: &Ledger) -> Self {
-        let mut end = Self::default();
-        for entry in &ledger.entries {
-            match entry {
-                Entry::Published {
-                    first,
-                    last,
-                    digest,
-                    at_us,
-                    ..
-                } => {
-                    let pack = Pack {
-                        last: *last,
-                        digest: *digest,
-                        at_us: *at_us,
-                    };
-                    end.packs.0.insert(*first, pack);
-                }
-                Entry::Ended { first, last, .. } => {
-                    end.ended.extend(*first..=*last);
-                }
-                Entry::Void { first, last, .. } => end.void += last - first + 1,
-                // It has to end once more.
-                Entry::Retried { seq, .. } | Entry::Delayed { seq, .. } => {
-                    end.ended.remove(seq);
-                }
-            }
-        }
-        end
-    }
-}
-
-fn us(at: SystemTime) -> u64 {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_micros() as u64
 }
 
 #[cfg(test)]

@@ -26,14 +26,19 @@ const FAILOVER_TIMEOUT_MS: u64 = 1000;
 /// How often Sentinels ping and ask servers, and tell each other, in ms. By default they ping a server as
 /// often as they take it for dead, so a new master is often taken for dead before the first answer; and
 /// a master that comes back stays one for up to 18 s, and a run would wait most of its time. A
-/// replica is promoted only if its last INFO is younger than five pings, and comes every second.
-const SENTINEL_PERIODS: [(&str, u64); 3] = [
+/// replica is promoted only if its last INFO is younger than five pings, and comes every second. A
+/// Sentinel that did not run for two seconds, because the machine or its disk was busy, does nothing
+/// for a time, by default 30 s.
+const SENTINEL_PERIODS: [(&str, u64); 4] = [
     ("ping-period", 250),
     ("info-period", 1000),
     ("publish-period", 500),
+    ("tilt-period", 2000),
 ];
-/// Longest wait for an answer; a server that is paused gives none.
-const TIMEOUT: Duration = Duration::from_millis(500);
+/// Longest wait for an answer of a member that may be paused.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Longest wait for an answer of a server that works.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a server that was killed comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +141,7 @@ impl Group {
     pub fn master(&self) -> Result<usize> {
         let mut votes = [0; EACH];
         for sentinel in &self.sentinels {
-            let master = connect(sentinel).and_then(|mut redis| self.master_of(&mut redis));
+            let master = probe(sentinel).and_then(|mut redis| self.master_of(&mut redis));
             if let Ok(master) = master {
                 votes[master] += 1;
             }
@@ -157,9 +162,9 @@ impl Group {
         self.sentinels.len()
     }
 
-    /// A connection to a server.
+    /// A connection to a server that works.
     pub fn connect(&self, server: usize) -> Result<redis::Connection> {
-        connect(&self.servers[server])
+        connect_within(TIMEOUT, &self.servers[server])
     }
 
     /// The process of a member.
@@ -194,7 +199,7 @@ impl Group {
     pub fn fail_over(&self, sentinel: usize) -> Result<()> {
         let mut command = redis::cmd("SENTINEL");
         command.arg("FAILOVER").arg(MASTER);
-        Ok(command.exec(&mut connect(&self.sentinels[sentinel])?)?)
+        Ok(command.exec(&mut connect_within(TIMEOUT, &self.sentinels[sentinel])?)?)
     }
 
     /// Says whether Sentinels may promote a server.
@@ -286,17 +291,22 @@ fn set_periods(sentinel: &PrivateServer) -> Result<()> {
     for (name, ms) in SENTINEL_PERIODS {
         command.arg(name).arg(ms);
     }
-    Ok(command.exec(&mut connect(sentinel)?)?)
+    Ok(command.exec(&mut connect_within(TIMEOUT, sentinel)?)?)
 }
 
 fn port(server: &PrivateServer) -> Result<u16> {
     server.port().context("the server has no port")
 }
 
-fn connect(server: &PrivateServer) -> Result<redis::Connection> {
-    let client = redis::Client::open(server.plain_url())?;
-    let connection = client.get_connection_with_timeout(TIMEOUT)?;
-    connection.set_read_timeout(Some(TIMEOUT))?;
-    connection.set_write_timeout(Some(TIMEOUT))?;
+/// A connection to a member that may be paused.
+fn probe(member: &PrivateServer) -> Result<redis::Connection> {
+    connect_within(PROBE_TIMEOUT, member)
+}
+
+fn connect_within(timeout: Duration, member: &PrivateServer) -> Result<redis::Connection> {
+    let client = redis::Client::open(member.plain_url())?;
+    let connection = client.get_connection_with_timeout(timeout)?;
+    connection.set_read_timeout(Some(timeout))?;
+    connection.set_write_timeout(Some(timeout))?;
     Ok(connection)
 }

@@ -65,18 +65,7 @@ pub fn run(
         let finding = format!("the fleet does not come to life: {error:#}");
         run.arena.findings.push(finding);
     }
-    for step in plan {
-        let over = match length {
-            Length::Time(time) => run.began.elapsed() >= time,
-            Length::Faults(max) => run.faults.len() >= max,
-        };
-        // A broken fleet would only be found broken again.
-        if over || run.arena.stop.asked() || !run.arena.findings.is_empty() {
-            break;
-        }
-        run.step(&step)?;
-    }
-    let finished = run.finish();
+    let finished = run.steps(plan, length).and_then(|()| run.finish());
     if let Some(folder) = logs {
         outcome::keep_logs(&run.arena, folder)?;
     }
@@ -86,6 +75,21 @@ pub fn run(
 }
 
 impl Run<'_> {
+    fn steps(&mut self, plan: Plan, length: Length) -> Result<()> {
+        for step in plan {
+            let over = match length {
+                Length::Time(time) => self.began.elapsed() >= time,
+                Length::Faults(max) => self.faults.len() >= max,
+            };
+            // A broken fleet would only be found broken again.
+            if over || self.arena.stop.asked() || !self.arena.findings.is_empty() {
+                break;
+            }
+            self.step(&step)?;
+        }
+        Ok(())
+    }
+
     fn seconds(&self, at: Instant) -> f64 {
         at.saturating_duration_since(self.began).as_secs_f64()
     }

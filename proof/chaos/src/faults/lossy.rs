@@ -1,7 +1,7 @@
 //! A failover that forgets: the master acknowledges writes that no replica gets, and dies.
 //!
-//! To pause the replicas is not enough: what the master sends them waits in their sockets, and they read
-//! it when they go on. So the master's connections to the paused replicas are cut, too, as a broken
+//! To pause the replicas is not always enough: what the master sends them waits in their sockets, and a
+//! replica of Valkey reads it when it goes on. So the master's connections to the paused replicas are cut, too, as a broken
 //! network between the machines would do.
 
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use anyhow::{Context, Result, bail, ensure};
 use baton_processes::Info;
 
-use super::{EACH, Group, MASTER, Member, connect, port};
+use super::{EACH, Group, MASTER, Member, port, probe};
 
 impl Group {
     /// Checks that the group could lose its master now: all Sentinels name the same server and see
@@ -29,8 +29,7 @@ impl Group {
     pub fn is_passed_over(&self, server: usize) -> Result<bool> {
         let wanted = port(&self.servers[server])?.to_string();
         for sentinel in &self.sentinels {
-            let all: Vec<HashMap<String, String>> =
-                ask("REPLICAS").query(&mut connect(sentinel)?)?;
+            let all: Vec<HashMap<String, String>> = ask("REPLICAS").query(&mut probe(sentinel)?)?;
             let is_seen = |seen: &HashMap<String, String>| {
                 let has = |field, value| seen.get(field).is_some_and(|found| found == value);
                 has("port", wanted.as_str()) && has("slave-priority", "0")
@@ -43,7 +42,7 @@ impl Group {
     }
 
     fn check_sentinel(&self, index: usize, master: usize) -> Result<()> {
-        let mut sentinel = connect(&self.sentinels[index])?;
+        let mut sentinel = probe(&self.sentinels[index])?;
         ensure!(
             self.master_of(&mut sentinel)? == master,
             "names another master"
@@ -65,7 +64,7 @@ impl Group {
 
     /// Returns how far the master's history goes.
     fn check_master(&self, master: usize) -> Result<f64> {
-        let info = Info::read(&mut self.connect(master)?, "replication")?;
+        let info = Info::read(&mut probe(&self.servers[master])?, "replication")?;
         let role = info.text("role")?;
         ensure!(role == "master", "the master's role is {role}");
         let online = (0..EACH - 1).filter(|index| {
@@ -81,7 +80,7 @@ impl Group {
     }
 
     fn check_replica(&self, replica: usize, master: usize, wanted: f64) -> Result<()> {
-        let info = Info::read(&mut self.connect(replica)?, "replication")?;
+        let info = Info::read(&mut probe(&self.servers[replica])?, "replication")?;
         let (role, link) = (info.text("role")?, info.text("master_link_status"));
         if role != "slave" {
             bail!("its role is {role}");
