@@ -326,8 +326,8 @@ mod tests {
     const FEW_BYTES: u64 = 256 << 10;
     /// What the definition of the command line and its complaints take.
     const PARSER_BYTES: u64 = 16 << 20;
-    /// What a dozen copies of a text that is repeated seventeen times take.
-    const TABLE_BYTES: u64 = 4 << 20;
+    /// What sixteen copies of a text that is repeated seventeen times take.
+    const TABLE_BYTES: u64 = 6 << 20;
     /// Variations of a corpus: many, and some where each takes milliseconds.
     const MANY: u32 = 2000;
     const SOME: u32 = 200;

@@ -6,7 +6,7 @@ use baton_log::LogEvent;
 use baton_processes::{Fleet, History, Told};
 use baton_server::{PrivateServer, SentinelGroup};
 
-use crate::support::{fleet_at, messages, wait_for, wait_until, warns};
+use crate::support::{fleet_at, messages, redis, wait_for, wait_until, warns};
 
 struct Lossy {
     group: SentinelGroup,
@@ -24,8 +24,15 @@ impl Lossy {
         Self { group, fleet, old }
     }
 
+    /// The replicas hang, and the master loses them: they get nothing more from it.
     fn pause_replicas(&mut self) {
         self.each_replica(|replica| replica.pause().unwrap());
+        let mut kill = ::redis::cmd("CLIENT");
+        kill.arg("KILL").arg("TYPE").arg("replica");
+        let lost: u64 = kill
+            .query(&mut redis(&self.group.servers[self.old]))
+            .unwrap();
+        assert_eq!(lost, 2);
     }
 
     fn resume_replicas(&mut self) {
