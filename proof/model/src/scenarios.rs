@@ -178,7 +178,7 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         (generators("empty batches", empty_batches), 77_275),
         (
             generators("empty batches, failover", empty_failover),
-            86_102,
+            86_530,
         ),
     ]
 }
