@@ -175,10 +175,10 @@ fn of_generators() -> Vec<(Scenario, usize)> {
         (failover, 332_180),
         (late_failover, 14_851),
         (source_failures, 2_760),
-        (generators("empty batches", empty_batches), 77_275),
+        (generators("empty batches", empty_batches), 79_129),
         (
             generators("empty batches, failover", empty_failover),
-            86_102,
+            86_530,
         ),
     ]
 }

@@ -48,6 +48,8 @@ pub(super) struct Prepared {
     void: u64,
     origin: Origin,
     pub(super) cursor: u64,
+    /// Where the source stood before it.
+    pub(super) cursor_before: u64,
     /// The node's number of these texts, if it stages packs.
     stage: Option<u64>,
     /// Whether Redis has them staged: it answered, and did not accept the pack.
@@ -67,6 +69,7 @@ impl Prepared {
             void: last - first + 1,
             origin: 0,
             cursor: 0,
+            cursor_before: 0,
             stage: None,
             is_staged: false,
             maybe_there: false,
@@ -411,6 +414,7 @@ impl World {
             SourceKind::NoCursor => first - 1,
             _ => source::rows_before(publishing.cursor),
         };
+        let cursor_before = publishing.cursor;
         publishing.cursor = match (self.source, count) {
             (SourceKind::NoCursor, _) => 0,
             (_, 0) => source::cursor_further(publishing.cursor),
@@ -433,6 +437,7 @@ impl World {
             void: 0,
             origin: opening,
             cursor,
+            cursor_before,
             stage,
             is_staged: false,
             maybe_there: false,

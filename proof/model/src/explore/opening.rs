@@ -52,9 +52,15 @@ impl World {
             let mut pairs = before.zip(packs);
             pairs.all(|(before, pack)| pack.first == before + 1)
         };
-        let has_next = sorted.first().is_some_and(Prepared::has_texts) && is_whole(&sorted);
+        // Another generator may have declared numbers void that this node published: then the source
+        // makes their rows again.
+        let fits = |packs: &[Prepared]| {
+            let first = packs.iter().find(|pack| !pack.is_void());
+            is_whole(packs) && first.is_none_or(|pack| pack.cursor_before == opening.cursor)
+        };
+        let has_next = sorted.first().is_some_and(Prepared::has_texts) && fits(&sorted);
         client.gave_up_on = Some(last + 1).filter(|_| has_next);
-        if source == SourceKind::MakesOnce && !is_whole(&packs) || flaw == Some(Flaw::VoidsKept) {
+        if source == SourceKind::MakesOnce && !fits(&packs) || flaw == Some(Flaw::VoidsKept) {
             packs.clear();
         }
         let mut publishing = Publishing::begin(opening, last);

@@ -23,7 +23,7 @@ pub(super) fn with_faults() -> Vec<(Scenario, usize)> {
         rows: 2,
         ..scenario("pauses, failover", failover)
     };
-    vec![(generators("pauses", pauses), 49_503), (failover, 101_873)]
+    vec![(generators("pauses", pauses), 50_313), (failover, 101_873)]
 }
 
 /// Pauses of both parts, which end, and then every message does.
