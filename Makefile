@@ -86,7 +86,7 @@ csv: chaos-programs ## Import a CSV of a million lines under kill -9 of everythi
 points: chaos-programs ## Let a copy die at each named point of the program, and a fleet go on
 	BATON_CHAOS_PROGRAM=$(abspath $(CHAOS)) cargo test -p baton-chaos -- --ignored
 
-mutants: chaos-programs ## Break the source in 157 ways, one by one; each must be noticed (an hour); ARGS=name
+mutants: chaos-programs ## Break the source in 161 ways, one by one; each must be noticed (an hour); ARGS=name
 	@scripts/setup-servers
 	cargo run --release -p baton-mutants --bin mutants -- $(ARGS)
 

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use self::supply::Supply;
 use crate::node::context::{Context, Role};
-use crate::node::outbox::{Outbox, Prepared};
+use crate::node::outbox::{Kept, Outbox, Prepared};
 use crate::node::source_task::SourceTask;
 use crate::node::warning::Warning;
 use crate::{Error, Event, Part, Source};
@@ -62,10 +62,7 @@ async fn reign_until_stopped(ctx: &Arc<Context>, source: &mut SourceTask) -> Res
         let end = reign.run().await?;
         reign.supply.end(ctx);
         let gave_up = reign.supply.gave_up().map(str::to_owned);
-        kept = Some(Kept {
-            epoch,
-            packs: reign.outbox.into_packs(),
-        });
+        kept = Some(reign.outbox.into_kept(epoch));
         let fenced = match end {
             End::Stopped => return Ok(()),
             End::SourceGaveUp => {
@@ -98,12 +95,6 @@ async fn reign_until_stopped(ctx: &Arc<Context>, source: &mut SourceTask) -> Res
     }
 }
 
-/// The packs of a reign that is over.
-struct Kept {
-    epoch: u64,
-    packs: Vec<Prepared>,
-}
-
 /// How a reign ends.
 enum End {
     /// The node stops.
@@ -125,7 +116,7 @@ struct Reign<'a> {
     epoch: u64,
     /// The packs of this node's reign before, if no other generator reigned since. What Redis forgot of
     /// them is sent again.
-    kept: Option<Vec<Prepared>>,
+    kept: Option<Kept>,
     outbox: Outbox,
     supply: Supply<'a>,
     /// When the generator last warned that Redis takes nothing.
@@ -145,12 +136,12 @@ impl<'a> Reign<'a> {
         epoch: u64,
         kept: Option<Kept>,
     ) -> Self {
-        // Under a later epoch, another generator may have reigned in between.
+        // Under a later epoch, another generator has reigned in between.
         let kept = kept.filter(|kept| kept.epoch + 1 == epoch);
         Self {
             ctx,
             epoch,
-            kept: kept.map(|kept| kept.packs),
+            kept,
             outbox: Outbox::default(),
             supply: Supply::new(ctx, source),
             unavailable_warned: None,
@@ -268,15 +259,11 @@ impl<'a> Reign<'a> {
         // No message has been published since the seal.
         let own = self.ctx.witness.known();
         self.ctx.compare_last(own, last);
-        let kept = self.kept.take().unwrap_or_default();
-        self.outbox = match self.supply.replays() {
-            true => Outbox::fill(last, last, Vec::new(), true),
-            false => {
-                let has_cursor = |pack: &Prepared| !pack.cursor.is_empty();
-                let whole = !cursor.is_empty() || kept.iter().any(has_cursor);
-                Outbox::fill(last, known.max(own), kept, whole)
-            }
+        let (known, kept) = match self.supply.replays() {
+            true => (last, None),
+            false => (known.max(own), self.kept.take()),
         };
+        self.outbox = Outbox::fill(last, &cursor, known, kept);
         let cursor = self.outbox.cursor().map(<[u8]>::to_vec).unwrap_or(cursor);
         self.supply.open(self.ctx, self.outbox.next, cursor);
     }

@@ -42,12 +42,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Numbers without messages.
-    fn void(first: u64, last: u64) -> Self {
+    /// Numbers without messages. They leave the cursor as it is.
+    fn void(first: u64, last: u64, cursor: Vec<u8>) -> Self {
         Self {
             first,
             count: last - first + 1,
-            cursor: Vec::new(),
+            cursor,
             is_scheduled: false,
             digest: None,
             pack: Vec::new(),
@@ -67,9 +67,48 @@ impl Prepared {
     }
 }
 
+/// The packs of a reign that is over: what Redis confirmed a moment ago, and what it did not confirm.
+pub(crate) struct Kept {
+    pub(crate) epoch: u64,
+    /// The highest number that Redis confirmed.
+    confirmed: u64,
+    /// The fleet's last number and its cursor when the reign began.
+    base: (u64, Vec<u8>),
+    /// In the order of their numbers.
+    packs: Vec<Prepared>,
+}
+
+impl Kept {
+    /// What is to be sent again after this last number and cursor. Other nodes know of numbers up to
+    /// `known`.
+    fn after(mut self, last: u64, cursor: &[u8], known: u64) -> Vec<Prepared> {
+        let has_cursors = !cursor.is_empty() || self.packs.iter().any(|p| !p.cursor.is_empty());
+        // Another generator may have reigned in between, and Redis has forgotten that, too. Then these
+        // packs may hold rows that it published, and lack others.
+        let is_here = |pack: &Prepared| pack.last() == last && pack.cursor == cursor;
+        let continues = self.base == (last, cursor.to_vec()) || self.packs.iter().any(is_here);
+        // Another node may know a number of a pack that Redis never confirmed, with another text.
+        let confirmed = self.confirmed;
+        self.packs
+            .retain(|p| p.first > last && (p.first <= confirmed || p.first > known));
+        let starts = [last]
+            .into_iter()
+            .chain(self.packs.iter().map(Prepared::last));
+        let mut steps = starts.zip(&self.packs);
+        let has_hole = steps.any(|(before, pack)| pack.first != before + 1);
+        match has_cursors && (has_hole || !continues) {
+            // The source makes all of it again.
+            true => Vec::new(),
+            false => self.packs,
+        }
+    }
+}
+
 /// The packs of one reign, in the order of their numbers.
 #[derive(Default)]
 pub(crate) struct Outbox {
+    /// The fleet's last number and its cursor when the reign began.
+    base: (u64, Vec<u8>),
     /// The number of the next new message.
     pub(crate) next: u64,
     /// The highest number that was ever sent.
@@ -84,22 +123,13 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Goes on after a fleet's last number. Redis may have forgotten messages up to `known`, which is
-    /// a number above `last` then: of these, `kept` packs are sent again, and the numbers of the others
-    /// become void. With `whole`, packs are sent again only if they leave no number out; else all
-    /// numbers become void.
-    pub(crate) fn fill(last: u64, known: u64, packs: Vec<Prepared>, whole: bool) -> Self {
-        let mut outbox = Self::after(last);
-        let mut packs = packs;
-        packs.retain(|pack| pack.first > last);
-        let starts = [last].into_iter().chain(packs.iter().map(Prepared::last));
-        let has_hole = starts
-            .zip(&packs)
-            .any(|(before, pack)| pack.first != before + 1);
-        if whole && has_hole {
-            packs.clear();
-        }
-        for pack in packs {
+    /// Goes on where the fleet stands: after its last number and its cursor. Redis may have forgotten
+    /// messages up to `known`, which is a number above `last` then. What is kept of them is sent again,
+    /// and the other numbers become void.
+    pub(crate) fn fill(last: u64, cursor: &[u8], known: u64, kept: Option<Kept>) -> Self {
+        let mut outbox = Self::after(last, cursor);
+        let packs = kept.map(|kept| kept.after(last, cursor, known));
+        for pack in packs.into_iter().flatten() {
             outbox.void_up_to(pack.first - 1);
             outbox.add(pack);
         }
@@ -110,14 +140,27 @@ impl Outbox {
     /// Numbers up to this one that no pack has become void.
     fn void_up_to(&mut self, last: u64) {
         if self.next <= last {
-            self.add(Prepared::void(self.next, last));
+            let void = Prepared::void(self.next, last, self.base.1.clone());
+            self.add(void);
         }
     }
 
-    /// What Redis confirmed a moment ago, and what it has not confirmed yet, in order.
-    pub(crate) fn into_packs(self) -> Vec<Prepared> {
+    /// What the next reign may send again.
+    pub(crate) fn into_kept(mut self, epoch: u64) -> Kept {
+        self.sort_kept();
         let kept = self.kept.into_iter().map(|(_, pack)| pack);
-        kept.chain(self.unsent).collect()
+        Kept {
+            epoch,
+            confirmed: self.confirmed,
+            base: self.base,
+            packs: kept.chain(self.unsent).collect(),
+        }
+    }
+
+    /// A pack whose answer was lost is confirmed later than those behind it.
+    fn sort_kept(&mut self) {
+        let kept = self.kept.make_contiguous();
+        kept.sort_by_key(|(_, pack)| (pack.first, pack.last()));
     }
 
     /// Where the source stands after all packs that wait; none if no pack says it.
@@ -126,9 +169,9 @@ impl Outbox {
         Some(&newest.cursor)
     }
 
-    /// Goes on after a fleet's last number.
-    fn after(last: u64) -> Self {
+    fn after(last: u64, cursor: &[u8]) -> Self {
         Self {
+            base: (last, cursor.to_vec()),
             next: last + 1,
             sent: last,
             confirmed: last,
@@ -203,6 +246,7 @@ impl Outbox {
     /// The server's last number is lower than ours: it lost writes that it had confirmed. Sends
     /// again what is still kept, if that follows the server's last number. Returns whether it does.
     pub(crate) fn close_gap(&mut self, last: u64) -> bool {
+        self.sort_kept();
         let oldest = self.kept.iter().map(|(_, pack)| pack);
         let oldest = oldest.chain(&self.unsent).find(|pack| pack.first > last);
         if oldest.map_or(self.next, |oldest| oldest.first) > last + 1 {
@@ -248,7 +292,7 @@ mod tests {
 
     #[test]
     fn only_what_was_sent_before_can_be_there_and_only_up_to_our_own_numbers() {
-        let mut outbox = Outbox::after(4);
+        let mut outbox = Outbox::after(4, b"");
         let mut pack = sent(&mut outbox, 2);
         assert!(!outbox.is_there(&pack, 6), "sent for the first time");
         pack.maybe_there = true;
@@ -260,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_cursor_alone_that_comes_after_the_pack_behind_it_is_no_foreign_number() {
-        let mut outbox = Outbox::after(4);
+        let mut outbox = Outbox::after(4, b"");
         let cursor_alone = sent(&mut outbox, 0);
         let _next = sent(&mut outbox, 2);
         assert!(outbox.is_there(&cursor_alone, 6));
@@ -269,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_pack_that_is_confirmed_late_is_not_the_newest() {
-        let mut outbox = Outbox::after(4);
+        let mut outbox = Outbox::after(4, b"");
         let [a, b] = [2, 2].map(|count| sent(&mut outbox, count));
         assert!(outbox.is_newest(&b));
         outbox.confirm(b);
@@ -281,7 +325,7 @@ mod tests {
 
     /// An outbox after message 10 that has packs 11–12 and 13–14; Redis confirmed the first.
     fn half_confirmed() -> Outbox {
-        let mut outbox = Outbox::after(10);
+        let mut outbox = Outbox::after(10, b"");
         let [a, b] = [2, 2].map(|count| sent(&mut outbox, count));
         outbox.confirm(a);
         outbox.requeue([b].into());
@@ -295,16 +339,31 @@ mod tests {
         assert_eq!(numbers(&outbox), [(11, 12), (13, 14)]);
         let mut outbox = half_confirmed();
         assert!(!outbox.close_gap(8), "9 and 10 are not kept");
-        let kept = outbox.into_packs();
-        assert_eq!(
-            kept.iter().map(|pack| pack.first).collect::<Vec<_>>(),
-            [11, 13]
-        );
+        let kept = outbox.into_kept(1).packs;
+        let firsts: Vec<u64> = kept.iter().map(|pack| pack.first).collect();
+        assert_eq!(firsts, [11, 13]);
+    }
+
+    #[test]
+    fn packs_that_were_confirmed_out_of_order_leave_no_hole() {
+        let out_of_order = || {
+            let mut outbox = Outbox::after(10, b"");
+            let [a, b] = [2, 2].map(|count| sent(&mut outbox, count));
+            outbox.confirm(b);
+            outbox.confirm(a);
+            outbox
+        };
+        let mut outbox = out_of_order();
+        assert!(outbox.close_gap(10));
+        assert_eq!(numbers(&outbox), [(11, 12), (13, 14)]);
+        let kept = out_of_order().into_kept(1);
+        let again = Outbox::fill(10, b"", 14, Some(kept));
+        assert_eq!(numbers(&again), [(11, 12), (13, 14)]);
     }
 
     /// What an outbox sends first: numbers, and whether they are void.
-    fn plan(last: u64, known: u64, kept: Vec<Prepared>, whole: bool) -> Vec<(u64, u64, bool)> {
-        let outbox = Outbox::fill(last, known, kept, whole);
+    fn plan(last: u64, cursor: &str, known: u64, kept: Kept) -> Vec<(u64, u64, bool)> {
+        let outbox = Outbox::fill(last, cursor.as_bytes(), known, Some(kept));
         let waiting = outbox.unsent.iter();
         let plan: Vec<_> = waiting.map(|p| (p.first, p.last(), p.is_void)).collect();
         let end = plan.last().map_or(last, |(_, end, _)| *end);
@@ -312,32 +371,49 @@ mod tests {
         plan
     }
 
-    /// Packs 11–12 and 13–14, both confirmed.
-    fn two_kept() -> Vec<Prepared> {
-        let mut outbox = Outbox::after(10);
-        for count in [2, 2] {
-            let pack = sent(&mut outbox, count);
-            outbox.confirm(pack);
+    /// Packs 11–12 and 13–14, both confirmed; 15–16, which is not. Their cursors are `c` and their last
+    /// number, or there are none.
+    fn three_kept(has_cursors: bool) -> Kept {
+        let cursor = |last: u64| match has_cursors {
+            true => format!("c{last}").into_bytes(),
+            false => Vec::new(),
+        };
+        let mut outbox = Outbox::after(10, &cursor(10));
+        for is_confirmed in [true, true, false] {
+            let mut pack = sent(&mut outbox, 2);
+            pack.cursor = cursor(pack.last());
+            match is_confirmed {
+                true => outbox.confirm(pack),
+                false => outbox.requeue([pack].into()),
+            }
         }
-        outbox.into_packs()
+        outbox.into_kept(1)
     }
+
+    const ALL: [(u64, u64, bool); 3] = [(11, 12, false), (13, 14, false), (15, 16, false)];
 
     #[test]
     fn a_new_reign_sends_again_what_is_kept_and_voids_what_is_not() {
-        assert_eq!(plan(10, 0, Vec::new(), false), []);
-        assert_eq!(plan(14, 14, two_kept(), false), [], "nothing is forgotten");
-        assert_eq!(plan(10, 14, Vec::new(), false), [(11, 14, true)]);
-        let both = [(11, 12, false), (13, 14, false)];
-        for whole in [false, true] {
-            assert_eq!(plan(10, 14, two_kept(), whole), both);
-        }
-        assert_eq!(plan(12, 14, two_kept(), true), both[1..]);
-        // Another node knows more.
-        assert_eq!(plan(12, 17, two_kept(), true), [both[1], (15, 17, true)]);
-        // 9 and 10 are not kept, nor is 11.
-        let holed = [&[(9, 10, true)], &both[..]].concat();
-        assert_eq!(plan(8, 14, two_kept(), false), holed);
-        assert_eq!(plan(8, 14, two_kept(), true), [(9, 14, true)]);
-        assert_eq!(plan(11, 14, two_kept(), true), [(12, 14, true)]);
+        let plan = |last, known| plan(last, "", known, three_kept(false));
+        assert_eq!(plan(16, 16), [], "nothing is forgotten");
+        assert_eq!(plan(10, 14), ALL);
+        assert_eq!(plan(12, 14), ALL[1..]);
+        // 9 and 10 are not kept, nor is 12.
+        assert_eq!(plan(8, 14), [&[(9, 10, true)], &ALL[..]].concat());
+        assert_eq!(plan(11, 14), [&[(12, 12, true)], &ALL[1..]].concat());
+        // Another node knows 15, perhaps with another text.
+        assert_eq!(plan(10, 15), [ALL[0], ALL[1], (15, 15, true)]);
+        assert_eq!(plan(20, 25), [(21, 25, true)]);
+    }
+
+    #[test]
+    fn packs_with_cursors_are_sent_again_only_if_they_continue_what_redis_has() {
+        let plan = |last, cursor, known| plan(last, cursor, known, three_kept(true));
+        assert_eq!(plan(10, "c10", 14), ALL);
+        assert_eq!(plan(12, "c12", 14), ALL[1..]);
+        // A hole, and a fleet that another generator brought to this number.
+        assert_eq!(plan(8, "c8", 14), [(9, 14, true)]);
+        assert_eq!(plan(12, "other", 14), [(13, 14, true)]);
+        assert_eq!(plan(10, "", 14), [(11, 14, true)], "it lost everything");
     }
 }

@@ -19,8 +19,7 @@ use tokio::time::Instant;
 
 use crate::Event;
 
-/// Redis may still acknowledge calls that were under way when the node noticed a loss. A loss within
-/// this time is the same loss.
+/// A loss so soon after the node found another server process came with it.
 const SAME_LOSS: Duration = Duration::from_secs(1);
 
 /// The memory of one node.
@@ -31,8 +30,8 @@ pub(crate) struct Witness(Mutex<Memory>);
 struct Memory {
     /// The highest number that Redis acknowledged to this node; 0 for none.
     known: u64,
-    /// When the node last noticed a loss.
-    noticed: Option<Instant>,
+    /// Whether Redis lacks numbers that this node knows, and the node has said so.
+    is_missing: bool,
     /// The server process of the last beat; empty before the first.
     run_id: String,
     /// When the node found another server process.
@@ -92,20 +91,21 @@ impl Witness {
 
     /// Compares Redis's last number with what the node knew before it asked for it: while that answer
     /// is on its way, Redis may acknowledge more. If Redis has less, returns the numbers that it
-    /// forgot. Returns none if the node has noticed that loss before.
+    /// forgot. Returns none if the node has said so, and Redis lacks numbers since.
+    ///
+    /// The node goes on to know these numbers: no other message may get them, also if Redis forgets
+    /// again before they are void.
     pub(crate) fn compare(&self, known: u64, last: u64) -> Option<RangeInclusive<u64>> {
-        if known <= last {
-            return None;
-        }
         let mut memory = self.memory();
-        let highest = std::mem::replace(&mut memory.known, last).max(known);
-        let is_same = memory.noticed.is_some_and(|at| at.elapsed() < SAME_LOSS);
-        if is_same {
+        if known <= last {
+            memory.is_missing &= memory.known > last;
             return None;
         }
-        memory.noticed = Some(Instant::now());
+        if std::mem::replace(&mut memory.is_missing, true) {
+            return None;
+        }
         memory.lost_data();
-        Some(last + 1..=highest)
+        Some(last + 1..=memory.known.max(known))
     }
 }
 
@@ -139,10 +139,15 @@ mod tests {
         witness.remember(&published(5));
         assert_eq!(witness.compare(7, 7), None, "nothing is missing");
         assert_eq!(witness.compare(7, 2), Some(3..=7));
-        assert_eq!(witness.known(), 2);
+        assert_eq!(witness.compare(7, 2), None, "it said so");
         // An answer that came a little late.
-        witness.remember(&published(7));
-        assert_eq!(witness.compare(7, 2), None);
+        witness.remember(&published(8));
+        assert_eq!(witness.compare(8, 2), None);
+        assert_eq!(witness.compare(2, 2), None, "asked long ago");
+        assert_eq!(witness.known(), 8, "no other message may get these numbers");
+        // They came again, or are void.
+        assert_eq!(witness.compare(8, 8), None);
+        assert_eq!(witness.compare(8, 7), Some(8..=8), "another loss");
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn sentinels_are_counted_and_their_quorum_is_told() {
     }
     let report = Report::of(&url, level);
     report.has("sentinels", "fail", &["none answers", "refused"]);
-    report.has("connection", "fail", &["no Sentinel knows the master"]);
+    report.has("connection", "fail", &["no Sentinel answers"]);
 }
 
 #[test]

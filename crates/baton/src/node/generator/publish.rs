@@ -215,7 +215,7 @@ mod tests {
 
     /// An outbox after message 4, and its first pack: messages 5 and 6.
     fn sent() -> (Outbox, Prepared) {
-        let mut outbox = Outbox::fill(4, 0, Vec::new(), false);
+        let mut outbox = Outbox::fill(4, b"", 0, None);
         outbox.add(Prepared {
             first: 5,
             count: 2,
