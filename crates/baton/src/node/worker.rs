@@ -214,7 +214,13 @@ impl LaneSlot {
         self.ctx.held_claims.insert(&self.slot, number, asked.at);
         // More messages may wait.
         self.ctx.wake_lane();
-        let pack = self.pack_of(range, pack, asked.run_id).await?;
+        // A claim that was asked of one server process may have run on the next one, where the same number
+        // may have another text: such a claim shares no pack.
+        let run_id = match self.ctx.store.run_id() == asked.run_id {
+            true => asked.run_id,
+            false => baton_protocol::new_name(),
+        };
+        let pack = self.pack_of(range, pack, run_id).await?;
         if let Some(pack) = pack {
             return Ok(Some(HeldClaim {
                 number,

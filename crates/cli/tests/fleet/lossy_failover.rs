@@ -46,14 +46,17 @@ impl Lossy {
         }
     }
 
-    /// The master dies, and one of the replicas takes its place without what it missed.
-    fn fail_over(&mut self) {
+    /// The master dies, and one of the replicas takes its place without what it missed. Returns where the
+    /// log was then.
+    fn fail_over(&mut self) -> usize {
         self.group.servers[self.old].kill9();
+        let mark = self.fleet.mark();
         self.resume_replicas();
         wait_until("another master", || {
             let master = self.group.master();
             master.is_some() && master != Some(self.old)
         });
+        mark
     }
 
     /// What nodes of this fleet said since `mark` that Redis forgot.
@@ -97,8 +100,7 @@ fn what_a_failover_forgot_is_named_and_comes_again_under_its_number_or_is_void()
     wait_for(&lossy.fleet, mark, "more of them", |told| {
         told.is_published() && told.covers(*lost.end())
     });
-    lossy.fail_over();
-    let mark = lossy.fleet.mark();
+    let mark = lossy.fail_over();
     let behind = |told: &Told| told.is_processed() && messages(told).0 > *lost.end();
     wait_for(&lossy.fleet, mark, "an end behind them", behind);
     let forgotten = lossy.regressed(0);
@@ -130,7 +132,7 @@ fn a_number_that_died_with_its_generator_and_the_master_gets_no_other_text() {
     });
     let generator = lossy.fleet.generator().unwrap();
     lossy.fleet.kill9(generator).unwrap();
-    lossy.fail_over();
+    let _ = lossy.fail_over();
     let before = lossy.fleet.told();
     let mark = lossy.fleet.mark();
     let next = wait_for(&lossy.fleet, mark, "a message", Told::is_published);
@@ -161,7 +163,7 @@ fn nothing_that_two_replicas_have_confirmed_is_lost() {
     });
     let told = lossy.fleet.told_since(mark);
     assert_eq!(published(&told), BTreeSet::new());
-    lossy.fail_over();
+    let _ = lossy.fail_over();
     let old = lossy.old;
     lossy.group.servers[old].restart().unwrap();
     let mark = lossy.fleet.mark();

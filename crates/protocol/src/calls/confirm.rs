@@ -333,3 +333,50 @@ fn synced(answers: &[Value], replication_id: &str) -> Result<Confirmed, Error> {
         ),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers to a round: of the writes, of `WAIT`, and who the server is.
+    fn round_of(have: i64, role: &str, id: &str) -> [Value; 4] {
+        let info = format!("role:{role}\r\nmaster_replid:{id}\r\n");
+        [
+            Value::Okay,
+            Value::Int(1),
+            Value::Int(have),
+            Value::BulkString(info.into_bytes()),
+        ]
+    }
+
+    #[test]
+    fn only_the_master_of_this_era_confirms_and_only_with_enough_replicas() {
+        let confirmed = |answers: [Value; 4]| replicated(&answers, 2, "era").unwrap();
+        assert!(matches!(
+            confirmed(round_of(2, "master", "era")),
+            Confirmed::Yes
+        ));
+        assert!(matches!(
+            confirmed(round_of(3, "master", "era")),
+            Confirmed::Yes
+        ));
+        let short = confirmed(round_of(1, "master", "era"));
+        assert!(matches!(short, Confirmed::No(reason) if reason.starts_with("1 of 2")));
+        assert!(matches!(
+            confirmed(round_of(2, "master", "other")),
+            Confirmed::Moved
+        ));
+        assert!(matches!(
+            confirmed(round_of(2, "slave", "era")),
+            Confirmed::Moved
+        ));
+    }
+
+    #[test]
+    fn a_round_without_a_write_confirms_nothing() {
+        let [_, _, wait, info] = round_of(2, "master", "era");
+        let answers = [Value::Nil, Value::Int(0), wait, info];
+        let moved = replicated(&answers, 2, "era").unwrap();
+        assert!(matches!(moved, Confirmed::Moved));
+    }
+}
