@@ -115,16 +115,17 @@ impl Fault for Lossy {
         let new = wait_for_another_master(arena, dead.server)?;
         let replication = Info::read(&mut arena.group()?.connect(new)?, "replication")?;
         let forgotten = dead.offset + 1.0 - replication.number("second_repl_offset")?;
+        let server = Member::Server(dead.server);
+        let how = arena.group()?.restart(server, how)?;
         note.text = match forgotten > 0.0 {
             true => format!(
-                "{} lacks {forgotten} bytes, {} publishes and commits; {} back {how}",
+                "{} lacks {forgotten} bytes, {} publishes and commits; {server} back {how}",
                 Member::Server(new),
                 dead.entries,
-                Member::Server(dead.server),
             ),
             false => "not done: nothing was forgotten".to_owned(),
         };
-        arena.group()?.restart(Member::Server(dead.server), how)
+        Ok(())
     }
 }
 
