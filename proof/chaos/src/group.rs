@@ -175,24 +175,26 @@ impl Group {
         }
     }
 
-    /// Starts a member again that was killed. Does nothing if it runs.
-    pub fn restart(&mut self, member: Member, how: Rejoin) -> Result<()> {
+    /// Starts a member again that was killed. Does nothing if it runs. Returns how it came back: a
+    /// master that no Sentinel has replaced yet comes back as it was.
+    pub fn restart(&mut self, member: Member, how: Rejoin) -> Result<Rejoin> {
         if self.process(member).is_running() {
-            return Ok(());
+            return Ok(Rejoin::AsItWas);
         }
+        let mut came = Rejoin::AsItWas;
         if let (Member::Server(index), Rejoin::AsReplica) = (member, how) {
             let master = self.master()?;
-            // A master that came back before any Sentinel missed it is still the master.
             if master != index {
                 self.append_replicaof(index, master)?;
+                came = Rejoin::AsReplica;
             }
         }
         let process = self.process(member);
         process.restart_unchanged()?;
-        match member {
-            Member::Server(_) => Ok(()),
-            Member::Sentinel(_) => set_periods(process),
+        if let Member::Sentinel(_) = member {
+            set_periods(process)?;
         }
+        Ok(came)
     }
 
     /// Lets a Sentinel replace the living master.

@@ -1,8 +1,8 @@
 //! A failover that forgets: the master acknowledges writes that no replica gets, and dies.
 //!
 //! To pause the replicas is not always enough: what the master sends them waits in their sockets, and a
-//! replica of Valkey reads it when it goes on. So the master's connections to the paused replicas are cut, too, as a broken
-//! network between the machines would do.
+//! replica of Valkey reads it when it goes on. So the master's connections to the paused replicas are
+//! cut, too, as a broken network between the machines would do.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,9 @@ use crate::arena::{Arena, FLEET};
 use crate::group::{Member, Rejoin};
 use crate::rng::Rng;
 
-/// The master takes writes alone for at least this long.
-const ALONE: Duration = Duration::from_millis(400);
+/// The master takes writes alone for at least this long, in ms: at least, and at most. A node's `WAIT`
+/// blocks for 500 ms, so now and then it is answered, by too few replicas.
+const ALONE_MS: (u64, u64) = (400, 1500);
 /// Longest wait for a publish or a commit that only the master has.
 const FIRST_ENTRY: Duration = Duration::from_secs(5);
 
@@ -59,10 +60,11 @@ impl Lossy {
         let mut cut = redis::cmd("CLIENT");
         cut.arg("KILL").arg("TYPE").arg("replica");
         cut.exec(&mut redis)?;
+        let alone = Duration::from_millis(self.rng.between(ALONE_MS.0, ALONE_MS.1));
         let (began, shared) = (Instant::now(), ledger_entries(&mut redis)?);
         loop {
             let entries = ledger_entries(&mut redis)?.saturating_sub(shared);
-            if entries > 0 && began.elapsed() >= ALONE {
+            if entries > 0 && began.elapsed() >= alone {
                 let replication = Info::read(&mut redis, "replication")?;
                 return Ok(Dead {
                     server,
@@ -113,16 +115,17 @@ impl Fault for Lossy {
         let new = wait_for_another_master(arena, dead.server)?;
         let replication = Info::read(&mut arena.group()?.connect(new)?, "replication")?;
         let forgotten = dead.offset + 1.0 - replication.number("second_repl_offset")?;
+        let server = Member::Server(dead.server);
+        let how = arena.group()?.restart(server, how)?;
         note.text = match forgotten > 0.0 {
             true => format!(
-                "{} lacks {forgotten} bytes, {} publishes and commits; {} back {how}",
+                "{} lacks {forgotten} bytes, {} publishes and commits; {server} back {how}",
                 Member::Server(new),
                 dead.entries,
-                Member::Server(dead.server),
             ),
             false => "not done: nothing was forgotten".to_owned(),
         };
-        arena.group()?.restart(Member::Server(dead.server), how)
+        Ok(())
     }
 }
 

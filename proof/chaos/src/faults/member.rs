@@ -78,10 +78,11 @@ impl Fault for Kill {
             true => Rejoin::AsReplica,
             false => Rejoin::AsItWas,
         };
+        let how = arena.group()?.restart(victim, how)?;
         if self.whom == Whom::Master {
             note.text = format!("{victim}, back {how}");
         }
-        arena.group()?.restart(victim, how)
+        Ok(())
     }
 }
 
