@@ -38,6 +38,8 @@ const CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
 const WAIT_MS: u64 = 500;
 /// How often the confirmer looks whether the server still syncs its file.
 const CHECK_FSYNC_EVERY: Duration = Duration::from_secs(1);
+/// How often an idle confirmer asks whether a trouble is over.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// The pause before the confirmer connects again.
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
 /// The tiny key goes away some time after the last node that asks for replicas.
@@ -174,12 +176,23 @@ async fn run(link: Link, key: String, shared: Arc<Shared>) {
 /// Confirms until the server changes or does not answer.
 async fn confirm_era(mut session: Session, link: &Link, shared: &Shared) -> Result<(), Error> {
     let era = shared.begin_era();
+    // Whatever ended the era before is over.
+    shared.set_trouble(None);
     loop {
         let waiting = shared.take(era);
         if waiting.is_empty() {
-            // A server that changes meanwhile is noticed with the next confirmation.
-            shared.wake.notified().await;
-            continue;
+            // A server that changes meanwhile is noticed with the next confirmation. An idle node whose
+            // last call was not confirmed asks by itself whether it would be now.
+            let asks = match shared.trouble.borrow().is_some() {
+                true => PROBE_EVERY,
+                false => Duration::MAX,
+            };
+            if tokio::time::timeout(asks, shared.wake.notified())
+                .await
+                .is_ok()
+            {
+                continue;
+            }
         }
         match session.confirm().await? {
             // The link still leads to the server of this era, so these calls went there.

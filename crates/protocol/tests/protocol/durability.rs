@@ -158,6 +158,28 @@ async fn more_replicas_than_there_are_confirm_nothing_and_the_reason_says_so() {
 }
 
 #[tokio::test]
+async fn an_idle_node_notices_that_a_trouble_is_over() {
+    let (mut master, _, fleet) = replicated(0).await;
+    let store = node(&fleet, "w", "replicas:1").await;
+    let error = store.confirm_all().await.unwrap_err();
+    assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+    // It asks for nothing more.
+    let _replica = follower(&master);
+    eventually("the end of the trouble", async || {
+        trouble(&store).is_empty()
+    })
+    .await;
+
+    master.kill9();
+    assert!(store.confirm_all().await.is_err());
+    master.restart().unwrap();
+    eventually("the end of the trouble", async || {
+        trouble(&store).is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_full_server_confirms_as_ever() {
     let (_master, _replicas, fleet) = replicated(1).await;
     let store = node(&fleet, "g", "replicas:1").await;
