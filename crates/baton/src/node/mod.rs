@@ -97,7 +97,8 @@ impl Node<(), ()> {
                     }
                     return Ok(store);
                 }
-                Err(error) if error.is_transient() => {
+                // A replica may be promoted.
+                Err(error) if error.is_transient() || matches!(error, Error::ReadOnlyReplica) => {
                     let reason = format!("{}: {error}", self.target);
                     if logged.is_new(&reason) {
                         report_link(&self.observe, &self.meter, LinkState::Lost(reason));
