@@ -27,7 +27,8 @@ local node, epoch, born, presence = unpack(ARGV)
 local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'cursor', 'born', 'known')
 local fenced_node, fenced_epoch = fenced[1] or '', checked_count(fence, 'epoch', fenced[2])
 must_be_count(fence, 'last', fenced[3])
-must_be_count(fence, 'known', fenced[6])
+-- A hint: a value that is no number says nothing, and ends no generator.
+local known = parse_count(fenced[6] or '0') and fenced[6] or '0'
 local waiting = redis.call('LLEN', queue)
 must_be(idle, 'zset')
 if fenced_epoch > tonumber(epoch)
@@ -41,4 +42,4 @@ redis.call('HSET', fence, 'node', node, 'epoch', epoch, 'born', fenced[5] or bor
 redis.call('ZREM', idle, node)
 -- The node slept until now and may have taken a token.
 if waiting > 0 then ring(idle, bell, presence) end
-return {'sealed', fenced[3] or '0', fenced[4] or '', fenced[6] or '0'}
+return {'sealed', fenced[3] or '0', fenced[4] or '', known}

@@ -83,6 +83,27 @@ async fn a_seal_is_told_what_the_nodes_know() {
 }
 
 #[tokio::test]
+async fn a_known_number_that_is_none_says_nothing_and_ends_no_generator() {
+    let fleet = Fleet::new().await;
+    let g = fleet.node("g").await;
+    for garbage in ["abc", "-5", "", "1.5", "9007199254740992"] {
+        fleet
+            .write(&["HSET", &fleet.keys.fence, "known", garbage])
+            .await;
+        let sealed = Seal::Sealed {
+            last: 0,
+            cursor: Vec::new(),
+            known: 0,
+        };
+        assert_eq!(g.seal(1).await.unwrap(), sealed, "{garbage}");
+    }
+    // A node that knows better replaces it.
+    assert_eq!(beat_knowing(&g, 3).await.last(), 0);
+    let known: u64 = fleet.raw(&["HGET", &fleet.keys.fence, "known"]).await;
+    assert_eq!(known, 3);
+}
+
+#[tokio::test]
 async fn a_server_that_lost_everything_learns_the_highest_number() {
     let fleet = Fleet::new().await;
     let (a, b) = (fleet.node("a").await, fleet.node("b").await);
