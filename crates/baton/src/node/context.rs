@@ -1,5 +1,6 @@
 //! What the parts of a running node share.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -171,7 +172,16 @@ impl Context {
     /// Says which messages Redis forgot, if its last number is lower than what this node knew before
     /// it asked.
     pub(crate) fn compare_last(&self, known: u64, last: u64) {
-        if let Some(forgotten) = self.witness.compare(known, last) {
+        self.say_forgotten(self.witness.compare(known, last));
+    }
+
+    /// The same, with the answer to a beat.
+    pub(crate) fn compare_beat(&self, known: u64, last: u64) {
+        self.say_forgotten(self.witness.compare_beat(known, last));
+    }
+
+    fn say_forgotten(&self, forgotten: Option<RangeInclusive<u64>>) {
+        if let Some(forgotten) = forgotten {
             let (first, last) = forgotten.into_inner();
             self.emit(Event::Regressed { first, last });
         }

@@ -216,7 +216,7 @@ impl Election {
             Ok(beat) => {
                 let generates = matches!(beat, Beat::Generator { .. });
                 ctx.set_clock(beat.now_ms(), sent, generates);
-                ctx.compare_last(known, beat.last());
+                ctx.compare_beat(known, beat.last());
                 let trusted_until = trusted_until(sent, ctx.config.lease_ttl);
                 if self.fell_back(&beat) {
                     ctx.witness.data_lost();

@@ -336,8 +336,15 @@ async fn watch_durability(ctx: &Context) -> Result<(), Error> {
             asked: ctx.config.durability,
             reason,
         });
-        let _ = trouble.wait_for(Option::is_none).await;
-        ctx.set_durability_trouble(None);
+        // The reason may change meanwhile.
+        while trouble.changed().await.is_ok() {
+            let reason = trouble.borrow().clone();
+            let is_over = reason.is_none();
+            ctx.set_durability_trouble(reason);
+            if is_over {
+                break;
+            }
+        }
     }
 }
 

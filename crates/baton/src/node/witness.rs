@@ -32,6 +32,9 @@ struct Memory {
     known: u64,
     /// Whether Redis lacks numbers that this node knows, and the node has said so.
     is_missing: bool,
+    /// The fleet's last number in the answer to the last beat, unless the node has said since that it is
+    /// lower.
+    beat_last: u64,
     /// The server process of the last beat; empty before the first.
     run_id: String,
     /// When the node found another server process.
@@ -105,7 +108,17 @@ impl Witness {
             return None;
         }
         memory.lost_data();
+        memory.beat_last = memory.beat_last.min(last);
         Some(last + 1..=memory.known.max(known))
+    }
+
+    /// Compares as [`Witness::compare`] does, with the answer to a beat. Beats are answered in order, so a
+    /// last number that fell between two of them is a loss, too, whatever was lost before.
+    pub(crate) fn compare_beat(&self, known: u64, last: u64) -> Option<RangeInclusive<u64>> {
+        let forgotten = self.compare(known, last);
+        let mut memory = self.memory();
+        let before = std::mem::replace(&mut memory.beat_last, last);
+        forgotten.or_else(|| (last < before).then_some(last + 1..=before))
     }
 }
 
@@ -148,6 +161,24 @@ mod tests {
         // They came again, or are void.
         assert_eq!(witness.compare(8, 8), None);
         assert_eq!(witness.compare(8, 7), Some(8..=8), "another loss");
+    }
+
+    #[test]
+    fn a_second_loss_is_noticed_while_redis_still_lacks_numbers_of_the_first() {
+        let witness = Witness::default();
+        witness.remember(&published(100));
+        assert_eq!(witness.compare_beat(100, 100), None);
+        assert_eq!(witness.compare_beat(100, 0), Some(1..=100));
+        // A source fills the numbers again, and Redis forgets again.
+        assert_eq!(witness.compare_beat(100, 40), None);
+        assert_eq!(witness.compare_beat(100, 10), Some(11..=40));
+        assert_eq!(witness.compare_beat(100, 10), None, "it said so");
+        // A gap showed it first.
+        let witness = Witness::default();
+        witness.remember(&published(9));
+        assert_eq!(witness.compare_beat(9, 9), None);
+        assert_eq!(witness.compare(9, 5), Some(6..=9));
+        assert_eq!(witness.compare_beat(9, 5), None);
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &GetErrorsArgs) -> anyhow::
     runtime::block_on(async {
         let inspector = client::inspector(&target, &connection.fleet).await?;
         let inspector = inspector.require(args.durability.durability).await;
+        // A server that cannot give it now would not give it in the end.
+        inspector
+            .confirm()
+            .await
+            .context("no message was taken: the server cannot confirm that it is gone")?;
         let mut printer = Printer {
             drain: inspector.drain(CLAIM_TTL).await?,
             format: &args.format,

@@ -88,6 +88,13 @@ pub(crate) fn run(
         store.reclaim().await?;
         let inspector = Inspector::over(store);
         let inspector = inspector.require(args.durability.durability).await;
+        // A server that cannot give it now would not give it in the end.
+        inspector.confirm().await.with_context(|| {
+            format!(
+                "nothing was {}: the server cannot confirm it",
+                action.past()
+            )
+        })?;
         let chosen = tokio::select! {
             chosen = choose(&inspector, args, action) => chosen?,
             cause = shutdown.requested() => {

@@ -226,3 +226,23 @@ fn what_another_holds_is_counted_by_those_that_do_not_show_it() {
         ended.complains("left out 1 failed message, held by another");
     }
 }
+
+#[test]
+fn a_durability_that_the_server_cannot_give_takes_no_message() {
+    let (server, seed) = with_failures(3);
+    let fsync = "appendonly is off at the server";
+    for (level, reason) in [("replicas:1", "0 of 1 replicas"), ("fsync", fsync)] {
+        for command in [
+            &["getErrors"][..],
+            &["retry", "--all", "--yes"],
+            &["drop", "--all", "--yes"],
+        ] {
+            let args = [command, &["--durability", level]].concat();
+            let ended = on(&server, &args);
+            assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+            ended.complains(reason);
+        }
+        assert_eq!(seed.waiting(), texts(1..=3));
+    }
+    assert_eq!(on(&server, &["getErrors"]).lines().len(), 3);
+}

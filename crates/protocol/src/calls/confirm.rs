@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use super::decode;
 use crate::link::{AbortOnDrop, BlockingConnection, Link};
 use crate::server_info::ServerInfo;
-use crate::{Durability, Error};
+use crate::{Backoff, Durability, Error};
 
 /// How long a caller waits for its confirmation before it repeats its call.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,8 +40,8 @@ const WAIT_MS: u64 = 500;
 const CHECK_FSYNC_EVERY: Duration = Duration::from_secs(1);
 /// How often an idle confirmer asks whether a trouble is over.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// The pause before the confirmer connects again.
-const CONNECT_PAUSE: Duration = Duration::from_millis(20);
+/// Pauses before the confirmer connects again: the first, and the longest.
+const CONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// The tiny key goes away some time after the last node that asks for replicas.
 const KEY_TTL_S: u64 = 3600;
 
@@ -96,7 +96,7 @@ impl Confirmer {
         let begins = async {
             let mut trouble = self.trouble();
             while self.era() == Era(0) && trouble.borrow_and_update().is_none() {
-                let _ = tokio::time::timeout(CONNECT_PAUSE, trouble.changed()).await;
+                let _ = tokio::time::timeout(CONNECT_PAUSE.0, trouble.changed()).await;
             }
         };
         let _ = tokio::time::timeout(CONFIRM_TIMEOUT, begins).await;
@@ -115,12 +115,11 @@ impl Confirmer {
         self.shared.wake.notify_one();
         let why = match tokio::time::timeout(CONFIRM_TIMEOUT, answer).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(_)) => "the server changed before the write was confirmed".to_owned(),
-            Err(_) => {
-                let trouble = self.shared.trouble.borrow().clone();
-                trouble.unwrap_or_else(|| "no confirmation came in time".to_owned())
-            }
+            Ok(Err(_)) => "the server changed before the write was confirmed",
+            Err(_) => "no confirmation came in time",
         };
+        let trouble = self.shared.trouble.borrow().clone();
+        let why = trouble.unwrap_or_else(|| why.to_owned());
         Err(Error::ReplyLost(std::io::Error::other(why).into()))
     }
 
@@ -160,16 +159,19 @@ impl Shared {
 }
 
 async fn run(link: Link, key: String, shared: Arc<Shared>) {
+    let mut backoff = Backoff::new(CONNECT_PAUSE.0, CONNECT_PAUSE.1);
     loop {
         link.wait_up().await;
         match Session::open(&link, &key, shared.level).await {
             Ok(session) => {
-                let ended = confirm_era(session, &link, &shared).await;
-                shared.set_trouble(ended.err().map(|error| error.to_string()));
+                // A server that refuses is not flooded.
+                if confirm_era(session, &link, &shared).await.is_ok() {
+                    backoff.reset();
+                }
             }
             Err(error) => shared.set_trouble(Some(error.to_string())),
         }
-        tokio::time::sleep(CONNECT_PAUSE).await;
+        tokio::time::sleep(backoff.pause()).await;
     }
 }
 
@@ -194,7 +196,11 @@ async fn confirm_era(mut session: Session, link: &Link, shared: &Shared) -> Resu
                 continue;
             }
         }
-        match session.confirm().await? {
+        let confirmed = session.confirm().await.inspect_err(|error| {
+            // The callers hear it.
+            shared.set_trouble(Some(error.to_string()));
+        });
+        match confirmed? {
             // The link still leads to the server of this era, so these calls went there.
             Confirmed::Yes if link.leads_to(&session.server) => {
                 shared.set_trouble(None);
