@@ -26,10 +26,12 @@ use crate::node::context::{Context, Role};
 use crate::node::outbox::{Kept, Outbox, Prepared};
 use crate::node::source_task::SourceTask;
 use crate::node::warning::Warning;
-use crate::{Error, Event, Part, Source};
+use crate::{Durability, Error, Event, Part, Source};
 
 /// Max packs under way at once.
 const WINDOW: usize = 8;
+/// The same, where an answer has to wait for replicas.
+const CONFIRMED_WINDOW: usize = 32;
 /// Shortest time between two warnings of one kind.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 /// How long a source has to release everything when its node stops.
@@ -198,7 +200,8 @@ impl<'a> Reign<'a> {
     fn window(&self) -> usize {
         match self.ctx.pauses.is_paused(Part::Generator) {
             true => 1,
-            false => WINDOW,
+            false if self.ctx.config.durability == Durability::None => WINDOW,
+            false => CONFIRMED_WINDOW,
         }
     }
 
