@@ -1,4 +1,4 @@
-//! How durable a write must be before its caller is told.
+//! How durable a write must be before its caller gets the answer.
 
 use std::fmt;
 use std::num::NonZeroU32;

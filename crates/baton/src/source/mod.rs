@@ -69,7 +69,7 @@ pub trait Source: Send + 'static {
     }
 
     /// Whether this source, opened at a position again, makes the same texts under the same numbers
-    /// again: a file that nobody rewrites, rows in a fixed order. After a server forgot messages, such a
+    /// again: a file that no program rewrites, rows in a fixed order. After a server forgot messages, such a
     /// source fills their numbers with the same texts. Any other source goes on behind these numbers,
     /// which stay void, so no number ever has two texts. It does not replay unless it says so.
     fn replays(&self) -> bool {

@@ -74,7 +74,7 @@ if math.max(epoch, above) + 1 >= MAX_EXACT then
 end
 local fleet_size = redis.call('ZCARD', joined)
 must_be(takeovers, 'list')
--- A number that is none is named by the scripts that count on with it.
+-- Seal and publish refuse a `last` that is no number, and name it. A beat goes on.
 local numbers = redis.call('HMGET', fence, 'last', 'known')
 local last = parse_count(numbers[1] or '0')
 local is_forgotten = last and tonumber(known) > math.max(last, parse_count(numbers[2] or '0') or 0)
