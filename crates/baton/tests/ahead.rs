@@ -1,5 +1,5 @@
 //! A lane with a quick handler has its next messages on the way while it handles: it works with two
-//! slots.
+//! slots, or with more where a commit waits for replicas.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use baton::{
-    Effects, FleetName, Handler, HandlerError, Inspector, Message, Node, NodeBuilder, Source,
-    Target, interval,
+    Durability, Effects, FleetName, Handler, HandlerError, Inspector, Message, Node, NodeBuilder,
+    Source, Target, interval,
 };
 use baton_server::PrivateServer;
 use redis::Commands;
@@ -60,11 +60,16 @@ struct Fleet {
 impl Fleet {
     async fn with_messages(messages: u64) -> Self {
         let server = PrivateServer::builder().start().unwrap();
+        Self::on(server, messages, Durability::None).await
+    }
+
+    async fn on(server: PrivateServer, messages: u64, durability: Durability) -> Self {
         let target = Target::parse(&server.url()).unwrap();
         let name = FleetName::new(FLEET).unwrap();
         let settings = Node::builder(name.clone())
             .messages(messages)
-            .max_pending(messages);
+            .max_pending(messages)
+            .durability(durability);
         let inspector = Inspector::connect(&target, &name).await.unwrap();
         let idle = |_: &Message<'_>| async {};
         let generator = start(&settings, &target, Doing(idle));
@@ -158,8 +163,28 @@ async fn both_slots_of_a_lane_claim_and_one_message_is_handled_at_a_time() {
     }));
     fleet.wait_done().await;
     assert!(!twice.load(Ordering::SeqCst), "two messages at a time");
-    assert_eq!(fleet.parts(), ["0", "0+"]);
+    assert_eq!(fleet.parts(), ["0", "0+1"]);
     fleet.stop(worker).await;
+}
+
+#[tokio::test]
+async fn more_slots_work_where_a_commit_waits_for_replicas() {
+    let server = PrivateServer::builder().start().unwrap();
+    let master = format!("127.0.0.1 {}", server.port().unwrap());
+    let replica = PrivateServer::builder()
+        .config("replicaof", master)
+        .config("repl-diskless-sync-delay", "0")
+        .start()
+        .unwrap();
+    let level = "replicas:1".parse().unwrap();
+    let fleet = Fleet::on(server, 100_000, level).await;
+    let worker = fleet.work(Doing(|_: &Message<'_>| async {}));
+    fleet.wait_done().await;
+    let ahead: Vec<String> = (1..=7).map(|nth| format!("0+{nth}")).collect();
+    let parts = fleet.parts();
+    assert!(parts.ends_with(&ahead), "{parts:?}");
+    fleet.stop(worker).await;
+    drop(replica);
 }
 
 #[tokio::test]
@@ -267,7 +292,7 @@ async fn a_lane_whose_handler_hangs_gives_back_what_it_claimed_ahead() {
     assert_eq!(snapshot.pending, 50_000 - snapshot.done - snapshot.claimed);
     go_on.notify_one();
     fleet.wait_done().await;
-    assert_eq!(fleet.parts(), ["0", "0+"]);
+    assert_eq!(fleet.parts(), ["0", "0+1"]);
     fleet.stop(worker).await;
 }
 

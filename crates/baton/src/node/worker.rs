@@ -4,7 +4,8 @@
 //! longer, it commits what it has handled and gives back the rest, so that no lane idles while
 //! another holds messages that it has not begun. In the steady case the commit and the next claim
 //! share one round trip. While its handler is quick and messages wait, a lane works with two slots:
-//! one has its next messages on the way while the lane handles those of the other.
+//! one has its next messages on the way while the lane handles those of the other. Where a commit has
+//! to wait for replicas, it works with eight.
 //!
 //! `lane` is a lane's loop. `batch` handles what a claim holds, `commit` ends it. Here is how a slot
 //! claims.
@@ -55,7 +56,7 @@ struct LaneSlot {
     slot: Slot,
     numbers: ClaimNumbers,
     batch_size: LaneBatchSize,
-    /// Whether the lane's other slot holds no claim.
+    /// Whether the lane's other slots hold no claim.
     alone: bool,
 }
 
@@ -175,8 +176,8 @@ impl LaneSlot {
         Ok(answered)
     }
 
-    /// Notes how long Redis took to answer a claim. A lane that works with both slots hears the
-    /// answer when it has handled the other batch, so that says nothing about Redis.
+    /// Notes how long Redis took to answer a claim. A lane that works with all slots hears the
+    /// answer when it has handled another batch, so that says nothing about Redis.
     fn measure_answer(&self, asked_at: Instant) {
         if self.alone {
             self.batch_size.get().answered(asked_at.elapsed());

@@ -23,7 +23,7 @@ fn pause_with_two_claims(fleet: &Fleet, server: &PrivateServer) -> usize {
             fleet.resume(worker).unwrap();
             return false;
         }
-        let is_ahead = |slot: &&String| slot.ends_with('+');
+        let is_ahead = |slot: &&String| slot.ends_with("+1");
         assert_eq!((slots.len(), slots.iter().filter(is_ahead).count()), (2, 1));
         true
     });

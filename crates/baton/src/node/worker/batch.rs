@@ -22,8 +22,8 @@ use crate::{Effects, Error, Handler, HandlerError, Message};
 
 /// After how many messages a lane with a quick handler checks whether its batch is over.
 const CHECK_EVERY: u64 = 16;
-/// In how many parts a lane handles a batch while its other slot works. A quick handler never waits,
-/// and between two parts the other slot hears which messages it has claimed and asks for their pack.
+/// In how many parts a lane handles a batch while its other slots work. A quick handler never waits,
+/// and between two parts another slot hears which messages it has claimed and asks for their pack.
 const PARTS_BESIDE: u64 = 4;
 /// Pauses of a lane whose handler cannot work: the first, and the longest.
 const UNAVAILABLE_PAUSE: (Duration, Duration) =
@@ -93,7 +93,7 @@ impl<H: Handler> BatchHandler<H> {
 
     /// Handles the messages of a claim until all are handled or the batch is over. If one of them
     /// takes long, `slot` ends the messages before it and gives back those behind it. If the lane's
-    /// other slot works, too, `beside` lets it go on now and then.
+    /// other slots work, too, `beside` lets them go on now and then.
     pub(super) async fn handle(
         &self,
         slot: &LaneSlot,

@@ -1,4 +1,4 @@
-//! A lane's loop: claim, handle, commit; with one slot, or with both.
+//! A lane's loop: claim, handle, commit; with one slot, or with all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,14 @@ use super::batch::{BatchHandler, Handled};
 use super::claim::{ClaimNumbers, HeldClaim};
 use super::{LaneBatchSize, LaneSlot};
 use crate::node::context::{Context, Role};
-use crate::{Error, Handler};
+use crate::{Durability, Error, Handler};
 
 /// After so many claims in a row that brought messages, a lane takes it that more wait.
 const CLAIMS_OF_A_BACKLOG: u32 = 2;
+/// Slots that claim ahead where an answer comes at once: one has its next messages on the way.
+const AHEAD: usize = 1;
+/// The same, where the answer to a commit has to wait for replicas: the others work meanwhile.
+const CONFIRMED_AHEAD: usize = 7;
 /// How long a slot waits for the handler before it gives its messages back.
 const TURN_TIMEOUT: Duration = Duration::from_millis(40);
 
@@ -25,8 +29,8 @@ pub(crate) struct Lane<H> {
     batch_size: LaneBatchSize,
     /// The slot that is never idle while the lane works. It alone sleeps at the bell.
     first: LaneSlot,
-    /// The slot that claims ahead.
-    ahead: LaneSlot,
+    /// The slots that claim ahead.
+    ahead: Vec<LaneSlot>,
 }
 
 impl<H: Handler> Lane<H> {
@@ -39,9 +43,15 @@ impl<H: Handler> Lane<H> {
             batch_size: batch_size.clone(),
             alone,
         };
+        let ahead = match ctx.config.durability {
+            Durability::Replicas(_) => CONFIRMED_AHEAD,
+            _ => AHEAD,
+        };
         Self {
             first: slot(lane.to_string(), true),
-            ahead: slot(format!("{lane}+"), false),
+            ahead: (1..=ahead)
+                .map(|nth| slot(format!("{lane}+{nth}"), false))
+                .collect(),
             batches: BatchHandler::new(Arc::clone(&ctx), handler, batch_size.clone()),
             ctx,
             batch_size,
@@ -73,7 +83,7 @@ impl<H: Handler> Lane<H> {
                     if claims_in_a_row >= CLAIMS_OF_A_BACKLOG && self.may_claim_ahead(&held) {
                         claims_in_a_row = 0;
                         // Boxed: an idle lane has no memory for it.
-                        Box::pin(self.work_with_both(held)).await?
+                        Box::pin(self.work_with_all(held)).await?
                     } else {
                         // When the lane is interrupted, it gives back what it has not begun.
                         let batch = self.batches.handle(&self.first, &mut held, false).await?;
@@ -114,20 +124,21 @@ impl<H: Handler> Lane<H> {
         }
     }
 
-    /// Whether the other slot may claim while the lane handles this batch. A lane that may die of
+    /// Whether the other slots may claim while the lane handles this batch. A lane that may die of
     /// its messages holds no others.
     fn may_claim_ahead(&self, held: &HeldClaim) -> bool {
         held.range.returns == 0 && self.batch_size.get().is_quick()
     }
 
-    /// Works with both slots, beginning with a claim of the first. Returns when messages run out,
+    /// Works with all slots, beginning with a claim of the first. Returns when messages run out,
     /// the handler is no longer quick, or the lane is interrupted; with the first slot's next claim.
-    async fn work_with_both(&mut self, held: HeldClaim) -> Result<Option<HeldClaim>, Error> {
+    async fn work_with_all(&mut self, held: HeldClaim) -> Result<Option<HeldClaim>, Error> {
         self.first.alone = false;
         let turns = Turns::new(&self.batches);
-        let (next, ()) = tokio::try_join!(
+        let ahead = self.ahead.iter_mut().map(|slot| turns.work_ahead(slot));
+        let (next, _) = tokio::try_join!(
             turns.work_first(&mut self.first, held),
-            turns.work_ahead(&mut self.ahead),
+            futures_util::future::try_join_all(ahead),
         )?;
         let unavailable = turns.unavailable.into_inner();
         self.first.alone = true;
@@ -146,8 +157,8 @@ impl<H: Handler> Lane<H> {
 struct Turns<'a, H> {
     batches: &'a BatchHandler<H>,
     turn: Mutex<()>,
-    /// Whether both slots work.
-    both: AtomicBool,
+    /// Whether all slots work.
+    all: AtomicBool,
     /// Whether the handler cannot work.
     unavailable: AtomicBool,
 }
@@ -157,12 +168,12 @@ impl<'a, H: Handler> Turns<'a, H> {
         Self {
             batches,
             turn: Mutex::new(()),
-            both: AtomicBool::new(true),
+            all: AtomicBool::new(true),
             unavailable: AtomicBool::new(false),
         }
     }
 
-    /// Works with the first slot until the other one is through; returns the slot's next claim.
+    /// Works with the first slot until another one is through; returns the slot's next claim.
     async fn work_first(
         &self,
         slot: &mut LaneSlot,
@@ -178,11 +189,11 @@ impl<'a, H: Handler> Turns<'a, H> {
                 None => self.give_up(slot, held).await?,
             };
         }
-        self.both.store(false, Ordering::Relaxed);
+        self.all.store(false, Ordering::Relaxed);
         Ok(next)
     }
 
-    /// Works with the slot that claims ahead until one of the slots is through.
+    /// Works with a slot that claims ahead until one of the slots is through.
     async fn work_ahead(&self, slot: &mut LaneSlot) -> Result<(), Error> {
         let mut next = slot.claim(None).await?;
         while let Some(mut held) = next {
@@ -194,23 +205,23 @@ impl<'a, H: Handler> Turns<'a, H> {
                 None => self.give_up(slot, held).await?,
             };
         }
-        self.both.store(false, Ordering::Relaxed);
+        self.all.store(false, Ordering::Relaxed);
         Ok(())
     }
 
     fn go_on(&self) -> bool {
-        self.both.load(Ordering::Relaxed) && self.batches.batch_size.get().is_quick()
+        self.all.load(Ordering::Relaxed) && self.batches.batch_size.get().is_quick()
     }
 
-    /// Ends the work with both slots if the handler cannot work.
+    /// Ends the work with all slots if the handler cannot work.
     fn note(&self, unavailable: bool) {
         if unavailable {
-            self.both.store(false, Ordering::Relaxed);
+            self.all.store(false, Ordering::Relaxed);
             self.unavailable.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Handles a claim when it is the slot's turn. None if the other slot's turn takes too long.
+    /// Handles a claim when it is the slot's turn. None if the turn of another slot takes too long.
     async fn handle(
         &self,
         slot: &LaneSlot,
@@ -219,7 +230,7 @@ impl<'a, H: Handler> Turns<'a, H> {
         let Some(_turn) = self.next_turn().await else {
             return Ok(None);
         };
-        // A quick handler never waits: what the other slot has to send must be sent before, so that
+        // A quick handler never waits: what the other slots have to send must be sent before, so that
         // Redis works at the same time.
         tokio::task::yield_now().await;
         self.batches.handle(slot, held, true).await.map(Some)
@@ -232,7 +243,7 @@ impl<'a, H: Handler> Turns<'a, H> {
 
     /// Gives back a claim that the lane would not begin soon.
     async fn give_up(&self, slot: &LaneSlot, held: HeldClaim) -> Result<Option<HeldClaim>, Error> {
-        self.both.store(false, Ordering::Relaxed);
+        self.all.store(false, Ordering::Relaxed);
         slot.drop_claim(held.number).await?;
         Ok(None)
     }
