@@ -11,6 +11,10 @@ pub enum Error {
     /// The caller may repeat it with the same ids, because every call is idempotent.
     #[error("sent, but the answer was lost: {0}")]
     ReplyLost(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Redis answered, and does not say that the write is as durable as asked. The caller may repeat the
+    /// call as after [`Error::ReplyLost`].
+    #[error("Redis did not confirm the write: {0}")]
+    Unconfirmed(String),
     /// Redis certainly did not execute the call; it may do so later.
     #[error("Redis is not available: {0}")]
     Unavailable(String),
@@ -126,7 +130,10 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::ReplyLost(_) | Self::Unavailable(_) | Self::Certificate { .. }
+            Self::ReplyLost(_)
+                | Self::Unconfirmed(_)
+                | Self::Unavailable(_)
+                | Self::Certificate { .. }
         )
     }
 

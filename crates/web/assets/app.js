@@ -144,7 +144,7 @@ function renderBooks(snapshot) {
 /** What was lost. */
 function lostWords(lost) {
   const subject = lost === 1 ? "1 message that Redis acknowledged is" : `${count(lost)} messages that Redis acknowledged are`;
-  return `${subject} lost: a failover or restart forgot ${lost === 1 ? "it" : "them"}`;
+  return `${subject} lost: a failover, restart or flush forgot ${lost === 1 ? "it" : "them"}`;
 }
 
 /** How many messages wait for their next attempts, and when the first is due. */

@@ -346,8 +346,9 @@ impl LaneSlot {
     /// Waits until a call may be repeated. False if the node has been stopping for too long.
     async fn may_retry_after(&self, error: &Error) -> bool {
         tokio::select! {
-            () = self.ctx.pause_after(error) => true,
+            biased;
             () = self.ctx.stopped_for(STOP_GRACE) => false,
+            () = self.ctx.pause_after(error) => true,
         }
     }
 }

@@ -105,11 +105,11 @@ impl Snapshot {
         match self.void {
             0 => None,
             1 => Some(
-                "1 message that Redis acknowledged is lost: a failover or restart forgot it"
+                "1 message that Redis acknowledged is lost: a failover, restart or flush forgot it"
                     .to_owned(),
             ),
             void => Some(format!(
-                "{void} messages that Redis acknowledged are lost: a failover or restart forgot \
+                "{void} messages that Redis acknowledged are lost: a failover, restart or flush forgot \
                  them"
             )),
         }

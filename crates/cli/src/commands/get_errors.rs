@@ -71,7 +71,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &GetErrorsArgs) -> anyhow::
         if taken > 0 {
             inspector.confirm().await.with_context(|| {
                 format!(
-                    "{} printed and removed, but a failover may bring them back",
+                    "{} printed and removed, but they may come back after a failover",
                     count(taken)
                 )
             })?;

@@ -119,7 +119,7 @@ impl Display for Words<'_> {
             }
             Event::Lost { first, last } => write!(
                 f,
-                "lost its claim on {}: another worker takes over",
+                "lost its claim on {}, or the answer to its commit: another worker takes over what has not ended",
                 Numbers(*first, *last)
             ),
             Event::Regressed { first, last } => write!(
@@ -227,7 +227,7 @@ mod tests {
                 r"attempt 2 of #7 failed, next in 2s 100ms: no\nanswer",
                 "lost its lease (epoch 3)",
                 "lost its lease (epoch 3) to k3v9x0a7qm",
-                "lost its claim on #5–#6: another worker takes over",
+                "lost its claim on #5–#6, or the answer to its commit: another worker takes over what has not ended",
                 "warning: Redis has forgotten #7–#9, which it had acknowledged (see `baton status`)",
                 "warning: #8 cannot be had any more: void, no other message gets the number",
                 "took back 1 message of dead worker k3v9x0a7qm",

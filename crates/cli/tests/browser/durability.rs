@@ -24,7 +24,7 @@ fn lost_messages_are_red_in_the_books_and_the_fleet_is_well() {
     );
     assert_eq!(
         tab.text("#lost"),
-        "12 messages that Redis acknowledged are lost: a failover or restart forgot them"
+        "12 messages that Redis acknowledged are lost: a failover, restart or flush forgot them"
     );
     assert_eq!(tab.text("#void"), "12");
     assert_eq!(tab.text("#equals"), "=");

@@ -12,7 +12,7 @@ use crate::shared::pty;
 use crate::support::{baton, on, server};
 
 const LOST: &str =
-    "12 messages that Redis acknowledged are lost: a failover or restart forgot them";
+    "12 messages that Redis acknowledged are lost: a failover, restart or flush forgot them";
 
 #[test]
 fn status_says_how_many_messages_are_lost_and_the_books_balance() {

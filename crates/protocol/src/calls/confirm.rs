@@ -11,7 +11,7 @@
 //! server gave before it was a replica for a while: it may have lost the write meanwhile. So the time is
 //! divided into *eras*: one connection of the confirmer, to the server process of the link, under one
 //! replication id. A caller notes the era before it sends its call. If that era is over before the
-//! confirmation comes, the caller gets [`Error::ReplyLost`], and repeats the call: its answer says
+//! confirmation comes, the caller gets [`Error::Unconfirmed`], and repeats the call: its answer says
 //! whether the write is still there.
 //!
 //! Fewer replicas than asked, or a server that does not sync its file: then no call is confirmed. The
@@ -120,7 +120,7 @@ impl Confirmer {
         };
         let trouble = self.shared.trouble.borrow().clone();
         let why = trouble.unwrap_or_else(|| why.to_owned());
-        Err(Error::ReplyLost(std::io::Error::other(why).into()))
+        Err(Error::Unconfirmed(why))
     }
 
     /// Why nothing is confirmed; none while it is.

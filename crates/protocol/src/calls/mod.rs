@@ -1,7 +1,8 @@
 //! The protocol: one typed function per script, one enum per set of answers.
 //!
-//! Nothing else writes to Redis. Every call is idempotent: after [`Error::ReplyLost`] repeat it
-//! with the same arguments, and its answer says what the first attempt did.
+//! Nothing else writes to Redis. Every call is idempotent: after [`Error::ReplyLost`] or
+//! [`Error::Unconfirmed`] repeat it with the same arguments, and its answer says what the first attempt
+//! did.
 
 pub(crate) mod answer;
 mod bell;

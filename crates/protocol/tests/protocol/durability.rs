@@ -44,7 +44,7 @@ async fn publish(store: &Store, seq: u64) -> (Publish, u64) {
     let mut lost = 0;
     loop {
         match store.publish(publish_call(seq, 1, &pack)).await {
-            Err(Error::ReplyLost(_)) => lost += 1,
+            Err(Error::Unconfirmed(_)) => lost += 1,
             answer => return (answer.unwrap(), lost),
         }
     }
@@ -131,7 +131,7 @@ async fn a_server_that_was_a_replica_in_between_confirms_nothing_of_before() {
         replicas[0].resume().unwrap();
     };
     let (answer, ()) = tokio::join!(answer, promoted_again);
-    assert!(matches!(answer, Err(Error::ReplyLost(_))), "{answer:?}");
+    assert!(matches!(answer, Err(Error::Unconfirmed(_))), "{answer:?}");
     wait_in_step(&fleet, 1).await;
     // The caller asks again: the write is still there.
     let (answer, _) = publish(&store, 1).await;
@@ -146,7 +146,7 @@ async fn more_replicas_than_there_are_confirm_nothing_and_the_reason_says_so() {
     let (pack, begun) = (pack(1, 1), Instant::now());
     let answer = store.publish(publish_call(1, 1, &pack)).await;
     let error = answer.unwrap_err();
-    assert!(matches!(error, Error::ReplyLost(_)), "{error:?}");
+    assert!(matches!(error, Error::Unconfirmed(_)), "{error:?}");
     assert!(
         error
             .to_string()

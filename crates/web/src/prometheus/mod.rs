@@ -116,7 +116,7 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
         ),
         (
             "baton_messages_void_total",
-            "Messages that Redis acknowledged and that a failover or restart forgot.",
+            "Messages that Redis acknowledged and that a failover, restart or flush forgot.",
             snapshot.void,
         ),
         (

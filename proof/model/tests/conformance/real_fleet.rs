@@ -29,7 +29,9 @@ pub(crate) enum SequenceError {
 impl From<Error> for SequenceError {
     fn from(error: Error) -> Self {
         match error {
-            Error::ReplyLost(_) | Error::Unavailable(_) => Self::Stalled(error.to_string()),
+            Error::ReplyLost(_) | Error::Unconfirmed(_) | Error::Unavailable(_) => {
+                Self::Stalled(error.to_string())
+            }
             error => Self::Mismatch(format!("the call ended with an error: {error}")),
         }
     }

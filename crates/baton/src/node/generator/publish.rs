@@ -102,7 +102,7 @@ impl Reign<'_> {
         mut prepared: Prepared,
         answer: Result<Publish, Error>,
     ) -> Option<Refused> {
-        prepared.maybe_there |= matches!(answer, Err(Error::ReplyLost(_)));
+        prepared.maybe_there |= matches!(answer, Err(Error::ReplyLost(_) | Error::Unconfirmed(_)));
         let is_paused = matches!(answer, Ok(Publish::Paused));
         // Other answers do not depend on a pause.
         if is_paused || matches!(answer, Ok(Publish::Ok | Publish::Full { .. })) {
