@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 # chaos-programs is only for the others.
-.PHONY: chaos-programs help setup build demo test lint deny msrv doc package figures bench peers model conform chaos csv points mutants proof fuzz clean
+.PHONY: chaos-programs help setup build demo test lint deny msrv doc package figures bench peers model conform chaos csv upgrade points mutants proof fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,10 @@ chaos: chaos-programs ## Hurt a real fleet for ten minutes; ARGS="--handler exec
 
 csv: chaos-programs ## Import a CSV of a million lines under kill -9 of everything; ARGS="--lines 200000 --kills 2"
 	@$(TARGET)/release/csv --program $(CHAOS) $(ARGS)
+
+upgrade: chaos-programs ## Replace the nodes of a running fleet, built from the commit before, and roll back; FORMER=commit
+	@scripts/former-program $(FORMER)
+	$(TARGET)/release/upgrade --program $(CHAOS) --former $(TARGET)/former/baton $(ARGS)
 
 points: chaos-programs ## Let a copy die at each named point of the program, and a fleet go on
 	BATON_CHAOS_PROGRAM=$(abspath $(CHAOS)) cargo test -p baton-chaos -- --ignored

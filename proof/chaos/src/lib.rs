@@ -35,6 +35,7 @@ pub mod progress;
 pub mod proxy;
 pub mod report;
 pub mod rng;
+pub mod rolling_upgrade;
 pub mod row_check;
 pub mod run;
 pub mod sources;
