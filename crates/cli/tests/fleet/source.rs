@@ -100,9 +100,9 @@ fn wait_gone(pids: &str) {
 }
 
 /// Kills workers and three generators and three sources, whose successors say their numbers, before the
-/// fleet has published all of `messages`. Their lines do not fit into the pipe of a source, so that it
-/// runs whenever it is killed.
-fn kill_in_between(fleet: &mut Fleet, server: &PrivateServer, messages: u64) {
+/// fleet has published all of `messages`. The sources wait with the last of them for the file `gate`,
+/// so that a source runs whenever it is killed, however slow this test is.
+fn kill_in_between(fleet: &mut Fleet, server: &PrivateServer, messages: u64, gate: &Path) {
     for round in 1..=9 {
         wait_status(server, "some to be published", |status| {
             status.published >= round * messages / 12
@@ -129,6 +129,13 @@ fn kill_in_between(fleet: &mut Fleet, server: &PrivateServer, messages: u64) {
             }
         }
     }
+    std::fs::write(gate, "").unwrap();
+}
+
+/// Statements of awk that wait until the file `gate` is there.
+fn wait_for_gate(gate: &Path) -> String {
+    let gate = gate.display();
+    format!("while ((getline line < \"{gate}\") < 0) system(\"sleep 0.05\")")
 }
 
 #[test]
@@ -141,23 +148,28 @@ fn each_line_of_a_file_is_one_message_while_all_are_killed() {
     std::fs::write(folder.path().join("orders.csv"), csv).unwrap();
 
     let server = server();
+    let gate = folder.path().join("gate");
     let source = format!(
-        "echo $$ >&2; cd {}; exec tail -n +\"$BATON_NEXT\" orders.csv",
-        folder.path().display()
+        "echo $$ >&2; cd {}; exec awk -v next_line=\"$BATON_NEXT\" \
+         'NR == {LINES} {{ {} }} NR >= next_line' orders.csv",
+        folder.path().display(),
+        wait_for_gate(&gate)
     );
     let args = format!("{REJECT} --max-pending 500 --work 5ms --concurrency 4");
     let mut fleet = fleet_with(4, &server, &args, "lines", &source);
-    kill_in_between(&mut fleet, &server, LINES);
+    kill_in_between(&mut fleet, &server, LINES, &gate);
     assert_each_once(&fleet, &server, LINES);
     assert!(failed_texts(&server) == numbered(LINES, order));
 }
 
-/// Rows 1 to 5000 in JSON, with a cursor at every seventh and at the last. It reads where it stood.
+/// Rows 1 to 5000 in JSON, with a cursor at every seventh and at the last. It reads where it stood, and
+/// waits with the last row for GATE.
 const ROWS: &str = r#"echo $$ >&2
     read -r hello
     at=$(printf %s "$hello" | sed -n 's/.*"cursor":"\([0-9]*\)".*/\1/p')
     exec awk -v at="${at:-0}" 'BEGIN {
         for (row = at + 1; row <= 5000; row++) {
+            if (row == 5000) { GATE }
             cursor = row % 7 == 0 || row == 5000 ? sprintf(",\"cursor\":\"%d\"", row) : ""
             printf "{\"text\":\"row %0500d\"%s}\n", row, cursor
         }
@@ -167,9 +179,12 @@ const ROWS: &str = r#"echo $$ >&2
 fn a_source_with_cursors_continues_behind_the_last_one_while_all_are_killed() {
     const ROW_COUNT: u64 = 5000;
     let server = server();
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    let rows = ROWS.replace("GATE", &wait_for_gate(&gate));
     let args = format!("{REJECT} --max-pending 300 --work 5ms --concurrency 2");
-    let mut fleet = fleet_with(4, &server, &args, "json", ROWS);
-    kill_in_between(&mut fleet, &server, ROW_COUNT);
+    let mut fleet = fleet_with(4, &server, &args, "json", &rows);
+    kill_in_between(&mut fleet, &server, ROW_COUNT, &gate);
     assert_each_once(&fleet, &server, ROW_COUNT);
     assert_eq!(
         failed_texts(&server),
