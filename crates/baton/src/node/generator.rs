@@ -5,8 +5,9 @@
 //! pack a little longer, so that a server that lost its last writes gets them again.
 //!
 //! Here is a reign: when it begins, what it sends and how it ends. `publish` reads the answers,
-//! `supply` gets messages from the source.
+//! `supply` gets messages from the source, `lead` keeps the generator near its workers.
 
+mod lead;
 mod publish;
 mod supply;
 
@@ -21,6 +22,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use tokio::time::Instant;
 
+use self::lead::Lead;
 use self::supply::Supply;
 use crate::node::context::{Context, Role};
 use crate::node::outbox::{Kept, Outbox, Prepared};
@@ -121,6 +123,7 @@ struct Reign<'a> {
     kept: Option<Kept>,
     outbox: Outbox,
     supply: Supply<'a>,
+    lead: Lead,
     /// When the generator last warned that Redis takes nothing.
     unavailable_warned: Option<Instant>,
     /// When the generator last warned that the queue is full.
@@ -146,6 +149,7 @@ impl<'a> Reign<'a> {
             kept,
             outbox: Outbox::default(),
             supply: Supply::new(ctx, source),
+            lead: Lead::default(),
             unavailable_warned: None,
             full_warned: None,
             full_since: None,
@@ -173,7 +177,9 @@ impl<'a> Reign<'a> {
             }
             let is_idle = under_way.is_empty();
             let may_ask = under_way.len() < window;
+            let yields_until = self.lead.yields_until(Instant::now());
             let until = self.trusted_until();
+            let until = yields_until.map_or(until, |at| at.min(until));
             tokio::select! {
                 biased;
                 Some((prepared, answer)) = under_way.next() => {
@@ -200,6 +206,7 @@ impl<'a> Reign<'a> {
     fn window(&self) -> usize {
         match self.ctx.pauses.is_paused(Part::Generator) {
             true => 1,
+            false if self.lead.yields_until(Instant::now()).is_some() => 0,
             false if self.ctx.config.durability == Durability::None => WINDOW,
             false => CONFIRMED_WINDOW,
         }

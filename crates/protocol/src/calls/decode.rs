@@ -113,7 +113,9 @@ pub fn fence(answer: &Value) -> Result<Fence, Error> {
 /// Decodes the answer to `publish` or `void`.
 pub fn publish(call: &'static str, answer: &Value) -> Result<Publish, Error> {
     match worded(call, answer)? {
-        (b"ok", []) => Ok(Publish::Ok),
+        (b"ok", [waiting]) => Ok(Publish::Ok {
+            waiting: number(call, waiting)?,
+        }),
         (b"already", [last]) => Ok(Publish::Already {
             last: number(call, last)?,
         }),

@@ -69,7 +69,11 @@ pub struct PublishCall<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Publish {
     /// Written.
-    Ok,
+    Ok {
+        /// How many ranges the queue has, that of this pack included: how far the generator is ahead
+        /// of the workers. 0 if the call wrote no pack.
+        waiting: u64,
+    },
     /// Nothing written: the fleet has these sequence numbers. An earlier attempt of this call wrote
     /// them, if there was one and if the fleet's last number is one of the caller's own.
     Already {
@@ -97,6 +101,13 @@ pub enum Publish {
     },
     /// Nothing written: Redis does not have the pack that an earlier attempt staged.
     Missing,
+}
+
+impl Publish {
+    /// Whether this very call wrote.
+    pub fn is_written(&self) -> bool {
+        matches!(self, Self::Ok { .. })
+    }
 }
 
 impl Store {
@@ -136,7 +147,7 @@ impl Store {
 
     /// Waits until a pack that Redis has is as durable as asked.
     async fn confirm_published(&self, era: Option<Era>, answer: Publish) -> Result<Publish, Error> {
-        if matches!(answer, Publish::Ok | Publish::Already { .. }) {
+        if matches!(answer, Publish::Ok { .. } | Publish::Already { .. }) {
             self.confirm(era).await?;
         }
         Ok(answer)

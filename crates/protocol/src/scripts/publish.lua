@@ -22,7 +22,8 @@
 --   9 digest    of the texts, for the ledger; '' if the fleet keeps none
 --   10 presence prefix of the presence channels
 -- Returns
---   {'ok'}                   the pack is written, or the cursor alone
+--   {'ok', waiting}          the pack is written, or the cursor alone. `waiting`: how many ranges the
+--                            queue has with it, for the generator's pace; 0 for a cursor alone
 --   {'already', last}        the fleet has these numbers; of a cursor alone, later ones. This call
 --                            wrote them earlier, if the caller sent it before and knows `last` as
 --                            its own
@@ -53,7 +54,7 @@ if count == '0' then
   if tonumber(last) > fleet_last then return {'gap', fenced[3] or '0'} end
   if fenced[4] then return {'paused'} end
   redis.call('HSET', fence, 'cursor', cursor)
-  return {'ok'}
+  return {'ok', 0}
 end
 if tonumber(last) <= fleet_last then return {'already', fenced[3]} end
 if tonumber(first) ~= fleet_last + 1 then return {'gap', fenced[3] or '0'} end
@@ -82,10 +83,10 @@ if bytes == '' then
 else
   redis.call('SET', pack, bytes)
 end
-redis.call('RPUSH', queue, first .. ' ' .. count .. ' ' .. first .. ' ' .. last .. ' 0')
+local waiting = redis.call('RPUSH', queue, first .. ' ' .. count .. ' ' .. first .. ' ' .. last .. ' 0')
 redis.call('HSET', fence, 'last', last, 'cursor', cursor)
 if idle_nodes > 0 then ring(idle, bell, presence) end
 if digest ~= '' then
   append_entry(ledger, 'p ' .. epoch .. ' ' .. first .. ' ' .. last .. ' ' .. digest, time)
 end
-return {'ok'}
+return {'ok', waiting}

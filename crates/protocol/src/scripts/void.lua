@@ -13,7 +13,7 @@
 --   4 last     the last number
 --   5 audited  '1' if the fleet keeps a ledger, else ''
 -- Returns
---   {'ok'}                   the numbers are void
+--   {'ok', 0}                the numbers are void
 --   {'already', last}        the fleet has these numbers; see publish
 --   {'gap', last}            the fleet's last number is lower than first - 1, or within these
 --   {'fenced', node, epoch}  another generator has sealed
@@ -45,4 +45,4 @@ end
 redis.call('HSET', fence, 'last', last)
 redis.call('HINCRBY', stats, 'void', string.format('%.0f', count))
 if audited == '1' then append_entry(ledger, 'v ' .. first .. ' ' .. last, time) end
-return {'ok'}
+return {'ok', 0}

@@ -67,7 +67,7 @@ async fn an_answer_counts_when_all_replicas_have_the_write() {
     let (_master, mut replicas, fleet) = replicated(2).await;
     let store = node(&fleet, "g", "replicas:2").await;
     let _ = store.seal(1).await.unwrap();
-    assert_eq!(publish(&store, 1).await, (Publish::Ok, 0));
+    assert_eq!(publish(&store, 1).await, (Publish::Ok { waiting: 1 }, 0));
     assert_eq!(trouble(&store), "");
 
     replicas[1].pause().unwrap();
@@ -184,7 +184,7 @@ async fn a_full_server_confirms_as_ever() {
     let (_master, _replicas, fleet) = replicated(1).await;
     let store = node(&fleet, "g", "replicas:1").await;
     let _ = store.seal(1).await.unwrap();
-    assert_eq!(publish(&store, 1).await, (Publish::Ok, 0));
+    assert_eq!(publish(&store, 1).await, (Publish::Ok { waiting: 1 }, 0));
     fleet.write(&["CONFIG", "SET", "maxmemory", "1"]).await;
     // What the server has is confirmed although it takes nothing new.
     let (answer, _) = publish(&store, 1).await;
@@ -198,7 +198,7 @@ async fn fsync_counts_only_while_the_server_syncs_before_it_answers() {
     let fleet = Fleet::on(&server.url()).await;
     let store = node(&fleet, "g", "fsync").await;
     let _ = store.seal(1).await.unwrap();
-    assert_eq!(publish(&store, 1).await, (Publish::Ok, 0));
+    assert_eq!(publish(&store, 1).await, (Publish::Ok { waiting: 1 }, 0));
 
     let set = async |name: &str, value: &str| fleet.write(&["CONFIG", "SET", name, value]).await;
     set("appendfsync", "everysec").await;

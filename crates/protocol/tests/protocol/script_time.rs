@@ -228,7 +228,7 @@ async fn a_void_of_very_many_numbers_is_one_short_step() {
     let g = fleet.generator().await;
     let last = 1 << 52;
     let void = bounded(&fleet, "void", g.void(1, 1, last, true)).await;
-    assert_eq!(void.unwrap(), baton_protocol::Publish::Ok);
+    assert!(void.unwrap().is_written());
     let census = g.census().await.unwrap();
     assert!(census.balanced() && census.void == last, "{census:?}");
 }

@@ -312,7 +312,7 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
 
 fn published(answer: Publish) -> Result<Reply, SequenceError> {
     Ok(match answer {
-        Publish::Ok => Reply::Published,
+        Publish::Ok { .. } => Reply::Published,
         Publish::Already { last } => Reply::AlreadyPublished { last },
         Publish::Gap { last } => Reply::Gap { last },
         Publish::Fenced { node, epoch } => fenced(&node, epoch)?,

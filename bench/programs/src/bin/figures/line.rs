@@ -85,7 +85,7 @@ impl Line {
                 pack: &self.pack,
             };
             let answer = self.store.publish(call).await?;
-            ensure!(answer == Publish::Ok, "{answer:?}");
+            ensure!(answer.is_written(), "{answer:?}");
             self.last += self.count;
         }
         Ok(())

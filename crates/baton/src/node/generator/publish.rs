@@ -44,7 +44,7 @@ impl Trouble {
     /// Reads the answer to a publish. None if Redis has the pack.
     fn of(answer: Result<Publish, Error>, prepared: &Prepared, outbox: &Outbox) -> Option<Self> {
         Some(match answer {
-            Ok(Publish::Ok) => return None,
+            Ok(Publish::Ok { .. }) => return None,
             Ok(Publish::Already { last }) if outbox.is_there(prepared, last) => return None,
             Ok(Publish::Already { last }) => Self::Foreign { last },
             // The last number lies within this pack, whose messages come and go together.
@@ -105,8 +105,11 @@ impl Reign<'_> {
         prepared.maybe_there |= matches!(answer, Err(Error::ReplyLost(_) | Error::Unconfirmed(_)));
         let is_paused = matches!(answer, Ok(Publish::Paused));
         // Other answers do not depend on a pause.
-        if is_paused || matches!(answer, Ok(Publish::Ok | Publish::Full { .. })) {
+        if is_paused || matches!(answer, Ok(Publish::Ok { .. } | Publish::Full { .. })) {
             self.ctx.note_pause(Part::Generator, is_paused);
+        }
+        if let Ok(Publish::Ok { waiting }) = answer {
+            self.lead.note(waiting, Instant::now());
         }
         let stays_staged =
             is_paused || matches!(answer, Ok(Publish::Gap { .. } | Publish::Full { .. }));
@@ -238,7 +241,7 @@ mod tests {
     #[test]
     fn a_pack_is_accepted_when_it_is_written_or_was_before() {
         let (outbox, mut prepared) = sent();
-        assert!(Trouble::of(Ok(Publish::Ok), &prepared, &outbox).is_none());
+        assert!(Trouble::of(Ok(Publish::Ok { waiting: 1 }), &prepared, &outbox).is_none());
         prepared.maybe_there = true;
         let already = Ok(Publish::Already { last: 6 });
         assert!(Trouble::of(already, &prepared, &outbox).is_none());

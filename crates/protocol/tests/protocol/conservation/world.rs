@@ -201,7 +201,7 @@ impl World {
         };
         self.seen
             .insert(match generator.store.publish(call).await.unwrap() {
-                Publish::Ok => {
+                Publish::Ok { .. } => {
                     generator.last = Some(what);
                     generator.next = first + count;
                     "publish ok"
