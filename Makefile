@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 # chaos-programs is only for the others.
-.PHONY: chaos-programs help setup build demo test lint deny msrv doc package figures bench peers model conform chaos csv upgrade points mutants proof fuzz clean
+.PHONY: chaos-programs help setup build demo test lint deny msrv doc package semver figures bench peers model conform chaos csv upgrade points mutants proof fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,11 +42,14 @@ deny: ## Check the dependencies: licenses, duplicates, sources, advisories
 msrv: ## Check that the product compiles with the oldest Rust it promises
 	@scripts/msrv
 
-doc: ## Build the documentation of the libraries, and deny every warning
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib --features baton-fleet/cron,baton-fleet/postgres,baton-fleet/testing,baton-fleet/tracing
+doc: ## Build the documentation of the libraries as docs.rs does, and deny every warning
+	@scripts/doc
 
 package: ## Pack each crate of the product as for a registry, and build it from its package
 	@scripts/package
+
+semver: ## Check that the version fits what changed in the libraries since BASE=HEAD~1
+	@scripts/semver $(or $(BASE),HEAD~1) $(ARGS)
 
 figures: setup build ## Measure again what the documents claim; ARGS=--quick, or ARGS="sizes --text=64"
 	@scripts/setup-servers

@@ -83,6 +83,9 @@
 //! A tokio runtime of the caller's choice, and Redis from 6.2 or Valkey. One thread is enough for a
 //! node; a handler that blocks its thread delays the node's beat, unless [`blocking`] made it.
 
+// docs.rs marks what needs a feature; that takes a nightly compiler.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod closure;
 mod failed;
 #[cfg(any(test, feature = "fuzz"))]

@@ -21,6 +21,7 @@ mod json;
 mod log;
 mod runtime;
 mod shutdown;
+mod small_file;
 mod stdout;
 mod target;
 mod terminal;

@@ -157,6 +157,12 @@ impl ServerInfo {
         if self.read_only_replica {
             warnings
                 .push("this server is a read-only replica: a fleet cannot run on it".to_owned());
+        } else if self.is_replica {
+            warnings.push(
+                "this server is a replica that accepts writes: it forgets them when it \
+                 synchronizes; name its master"
+                    .to_owned(),
+            );
         }
         warnings
     }
@@ -213,6 +219,13 @@ mod tests {
         for word in ["allkeys-lru", "everysec", "2 replicas", "read-only replica"] {
             assert!(warnings.contains(word), "{word} in {warnings}");
         }
+        let writable = INFO.replace("slave_read_only:1", "slave_read_only:0");
+        let warnings = ServerInfo::parse(&writable).warnings(Durability::None);
+        assert!(
+            warnings
+                .join("\n")
+                .contains("a replica that accepts writes")
+        );
         let safe = ServerInfo {
             aof: true,
             appendfsync: Some("always".to_owned()),

@@ -20,8 +20,11 @@ const COLUMNS = [
   { title: "processed", number: true, by: (node) => node.processed, text: (node) => count(node.processed) },
   { title: "failed", number: true, by: (node) => node.failed, text: (node) => count(node.failed) },
   { title: "delayed", number: true, by: (node) => node.delayed, text: (node) => count(node.delayed) },
+  { title: "version", by: (node) => node.version, text: (node) => escaped(node.version) },
   { title: "last seen", number: true, by: (node) => node.seen_ms, text: (node) => ago(node.ago_ms) },
 ];
+
+const VERSION = COLUMNS.findIndex(({ title }) => title === "version");
 
 /** Nodes beat every 2 s at least, so a shorter time says nothing. */
 function ago(ms) {
@@ -108,6 +111,7 @@ export class Nodes {
     cells[1].append(el("span", { class: "swatch", hidden: true }), el("span", {}, ...safeNodes(node)));
     cells[2].className = "place";
     cells[2].append(el("span", {}, el("span", { class: "foreign" }), el("span")));
+    cells[VERSION].className = "foreign version";
     return row;
   }
 

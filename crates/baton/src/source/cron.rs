@@ -1,6 +1,7 @@
 //! A source with the ticks of a crontab.
 
 mod crontab;
+mod fields;
 mod spec;
 #[cfg(test)]
 mod tests;

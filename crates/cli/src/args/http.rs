@@ -1,6 +1,6 @@
 //! Flags of the HTTP server.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use baton_web::PublicUrl;
@@ -24,7 +24,8 @@ pub(crate) struct WebArgs {
         long,
         value_name = "NAME",
         env = "BATON_ALLOW_HOST",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = host_name
     )]
     pub(crate) allow_host: Vec<String>,
     /// Address of the page behind a proxy, such as https://baton.example; may be repeated
@@ -51,6 +52,27 @@ pub(crate) fn http_addr(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// A name under which the page answers. A wrong one would never be equal to that of a request, and
+/// nothing would say so.
+fn host_name(text: &str) -> Result<String, String> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let is_address = bare.unwrap_or(text).parse::<IpAddr>().is_ok();
+    let is_label = |label: &str| {
+        let is_sign = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        !label.is_empty() && label.chars().all(is_sign)
+    };
+    match is_address || text.split('.').all(is_label) {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "write a host name or an address, such as baton.example, without scheme, port and path; \
+             it counts for every port"
+                .to_owned(),
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +92,35 @@ mod tests {
             "localhost:x",
         ] {
             assert!(http_addr(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_allowed_host_is_a_name_or_an_address() {
+        for good in [
+            "baton",
+            "Baton.example",
+            "10.1.2.3",
+            "fe80::1",
+            "[fe80::1]",
+            "my_host-2.local",
+        ] {
+            assert!(host_name(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            " ",
+            ".",
+            "a..b",
+            "https://baton.example",
+            "baton.example/",
+            "baton.example:443",
+            "*.example",
+            "[baton]",
+            "me@baton",
+            "zwei Wörter",
+        ] {
+            assert!(host_name(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,17 +1,13 @@
 //! Flags of `baton run` that post messages to a URL.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use baton_push::Push;
 
 use super::handler::{OWN_WORK, PRETENDED};
+use crate::small_file;
 use crate::usage_error::UsageError;
-
-/// Max bytes of a file that a flag names.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Where messages are posted to, and how.
 #[derive(clap::Args, Debug)]
@@ -63,16 +59,5 @@ impl PushArgs {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let opened = File::open(file).and_then(|file| {
-        let mut start = file.take(MAX_FILE_BYTES + 1);
-        start.read_to_end(&mut bytes)
-    });
-    match opened {
-        Ok(length) if length as u64 > MAX_FILE_BYTES => {
-            Err(format!("it has more than {MAX_FILE_BYTES} bytes"))
-        }
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(format!("cannot read it: {error}")),
-    }
+    small_file::read(file).map_err(|error| format!("cannot read it: {error}"))
 }

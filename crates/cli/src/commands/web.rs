@@ -1,6 +1,5 @@
 //! `baton web`: the fleet on a page, with metrics and health beside it.
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,7 +9,7 @@ use baton_web::{Listener, Options};
 use crate::args::{ConnectionArgs, WebArgs};
 use crate::shutdown::Shutdown;
 use crate::usage_error::UsageError;
-use crate::{runtime, stdout, target, watch};
+use crate::{runtime, small_file, stdout, target, watch};
 
 /// Min characters of a token. An attacker can guess a shorter one.
 const MIN_TOKEN_CHARS: usize = 16;
@@ -66,7 +65,7 @@ fn token(args: &WebArgs) -> anyhow::Result<Option<String>> {
 }
 
 fn read_token(file: &Path) -> anyhow::Result<String> {
-    let text = fs::read_to_string(file)
+    let text = small_file::read_text(file)
         .with_context(|| format!("cannot read the token file {}", file.display()))?;
     let token = text.trim_end_matches(['\r', '\n']);
     let plain = token.chars().all(|c| c.is_ascii_graphic());

@@ -1,13 +1,13 @@
 //! The password of a server: from its URL, from the embedded server's folder, or as given.
 
 use std::env::VarError;
-use std::fs;
 
 use anyhow::{Context, bail};
 use baton::{Target, TlsFiles};
 
 use super::local;
 use crate::args::ConnectionArgs;
+use crate::small_file;
 
 /// The target with the database and the password that it needs. The password of its URL comes
 /// first, then that of the embedded server, then the one that the user gave.
@@ -74,7 +74,7 @@ fn given_password(args: &ConnectionArgs) -> anyhow::Result<Option<String>> {
             Err(VarError::NotUnicode(_)) => bail!("REDIS_PASSWORD is not valid UTF-8"),
         };
     };
-    let text = fs::read_to_string(file)
+    let text = small_file::read_text(file)
         .with_context(|| format!("cannot read the password file {}", file.display()))?;
     match text.trim_end_matches(['\r', '\n']) {
         "" => bail!("the password file {} is empty", file.display()),

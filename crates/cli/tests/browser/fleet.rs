@@ -48,6 +48,12 @@ fn the_page_shows_the_fleet_without_an_error() {
     let rows =
         "[...document.querySelectorAll('#nodes tr[data-node]')].map((row) => row.dataset.node)";
     assert_eq!(tab.eval(&format!("{rows}.sort()")), json!(names));
+    let versions =
+        "[...document.querySelectorAll('#nodes td.version')].map((cell) => cell.textContent)";
+    assert_eq!(
+        tab.eval(versions),
+        json!(vec![env!("CARGO_PKG_VERSION"); 3])
+    );
     // This server keeps nothing on disk, which the page has to say.
     assert!(!books.warnings.is_empty());
     assert_eq!(

@@ -115,11 +115,10 @@ fn a_read_only_replica_is_refused_and_its_primary_untouched() {
     assert_waits(node, &["read-only replica"], || connections(&replica));
     // Commands that only read work, and print a warning.
     assert_eq!(on(&replica, &["errors"]).lines().len(), 3);
-    assert!(
-        on(&replica, &["status"])
-            .stdout
-            .contains("warning: this server is a read-only replica")
-    );
+    let status = on(&replica, &["status"]);
+    status.says("server     a read-only replica, on which");
+    status.says("warning: this server is a read-only replica");
+    on(&primary, &["status"]).says("; 1 replica\n");
     assert_eq!(seed.waiting(), texts(1..=3));
 }
 

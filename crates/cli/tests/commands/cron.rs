@@ -29,7 +29,15 @@ fn a_wrong_entry_is_refused_with_the_reason() {
             "a=* * *",
             "'* * *' is no cron expression: write minute, hour",
         ),
-        ("a=60 * * * *", "'60 * * * *' is no cron expression"),
+        (
+            "a=60 * * * *",
+            "'60' in the field of the minute: it goes from 0 to 59",
+        ),
+        (
+            "a=*/70 * * * *",
+            "'*/70' in the field of the minute: a step of 70 leaves only 0",
+        ),
+        ("a=0 22-2 * * *", "; write 22-23,0-2"),
         ("a=@reboot", "write one of @hourly, @daily"),
         ("a=0 0 30 2 *", "'0 0 30 2 *' never fires"),
         (
@@ -70,6 +78,18 @@ fn the_next_ticks_are_printed_in_utc_and_in_their_zone() {
         })
         .collect();
     assert_eq!(years, [years[0], years[0] + 1, years[0] + 2]);
+}
+
+#[test]
+fn midnight_is_another_word_for_daily() {
+    let printed =
+        |word: &str| run(baton(&["cron", "next", "2", &format!("{word} Asia/Tokyo")])).stdout;
+    let midnight = printed("@Midnight");
+    assert!(
+        midnight.contains("T00:00:00+09:00  Asia/Tokyo"),
+        "{midnight}"
+    );
+    assert_eq!(midnight, printed("@daily"));
 }
 
 #[test]

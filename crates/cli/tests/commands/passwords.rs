@@ -34,6 +34,27 @@ fn a_password_comes_from_the_url_a_file_or_the_environment() {
 }
 
 #[test]
+fn a_file_that_never_ends_is_refused() {
+    let server = PrivateServer::builder().start().unwrap();
+    let url = server.url();
+    let tls = url.replace("redis://", "rediss://");
+    let token = ["web", "--redis", &url, "--token-file", "/dev/zero"];
+    for args in [
+        &["status", "--redis", &url, "--password-file", "/dev/zero"][..],
+        &["status", "--redis", &tls, "--tls-ca", "/dev/zero"],
+        &token,
+    ] {
+        let ended = run(baton(args));
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (Some(1), ""),
+            "{args:?}"
+        );
+        ended.complains("/dev/zero: it has more than 1048576 bytes");
+    }
+}
+
+#[test]
 fn no_command_shows_a_password_when_it_fails() {
     let server = PrivateServer::builder().password("right").start().unwrap();
     let port = server.port().unwrap();

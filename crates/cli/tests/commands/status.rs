@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::seeder::{Seeder, texts, with_failures};
 use crate::shared::redis;
-use crate::support::{TIMEOUT, baton, end, on, send, server, signal};
+use crate::shared::replicated::PlantedNode;
+use crate::support::{TIMEOUT, baton, end, on, send, server, signal, wait_until};
 
 #[test]
 fn status_says_where_every_message_is() {
@@ -146,6 +147,42 @@ fn status_warns_of_a_handler_that_cannot_work() {
         signal(&node, Signal::TERM);
         assert_eq!(end(node).code, Some(0));
     }
+}
+
+#[test]
+fn status_counts_the_versions_of_a_mixed_fleet_and_says_nothing_of_a_uniform_one() {
+    let server = server();
+    let version = env!("CARGO_PKG_VERSION");
+    let plant = |name, version| {
+        let about = json!({"host": "planted", "pid": 1, "version": version});
+        PlantedNode::saying(&server, name, &about)
+    };
+    let _same = plant("a", version);
+    let url = server.url();
+    let node = baton(&["run", "--redis", &url]).spawn().unwrap();
+    wait_until("the real node to be there", || {
+        on(&server, &["status", "--json"])
+            .stdout
+            .contains(r#""role":"generator""#)
+    });
+    let status = on(&server, &["status"]).stdout;
+    assert!(!status.contains("\nversions "), "{status}");
+
+    let former = plant("b", "0.1.9");
+    on(&server, &["status"]).says(&format!(
+        "\nversions   {version} (2 nodes), 0.1.9 (1 node)\n"
+    ));
+    signal(&node, Signal::TERM);
+    assert_eq!(end(node).code, Some(0));
+    // A node that is gone mixes nothing.
+    wait_until("the real node to be gone", || {
+        let status = on(&server, &["status"]).stdout;
+        status.contains("\nversions   ") && status.contains("(1 node), ")
+    });
+    drop(former);
+    wait_until("the fleet to be uniform", || {
+        !on(&server, &["status"]).stdout.contains("\nversions   ")
+    });
 }
 
 #[test]

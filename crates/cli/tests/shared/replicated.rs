@@ -57,6 +57,11 @@ impl PlantedNode {
     ) -> Self {
         let about = json!({"host": "planted", "pid": 1, "durability": durability,
             "durability_trouble": trouble});
+        Self::saying(server, name, &about)
+    }
+
+    /// A node that says this of itself.
+    pub(crate) fn saying(server: &PrivateServer, name: &str, about: &serde_json::Value) -> Self {
         let mut connection = redis(server);
         let (s, _us): (u64, u64) = redis::cmd("TIME").query(&mut connection).unwrap();
         redis::pipe()

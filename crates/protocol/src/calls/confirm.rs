@@ -324,6 +324,9 @@ fn replicated(answers: &[Value], count: u32, replication_id: &str) -> Result<Con
     let wait = wait.clone().extract_error();
     match wait.map_err(crate::error::classify)? {
         Value::Int(have) if have >= i64::from(count) => Ok(Confirmed::Yes),
+        Value::Int(_) if count == 1 => {
+            Ok(Confirmed::No("no replica has the last writes".to_owned()))
+        }
         Value::Int(have) => Ok(Confirmed::No(format!(
             "{have} of {count} replicas have the last writes"
         ))),

@@ -33,6 +33,9 @@ impl ServerInfo {
                 "a failover loses nothing confirmed if it promotes one of the {needed} of \
                  {replicas} replicas that confirmed it"
             ),
+            _ if online < needed && needed == 1 => {
+                "no replica follows, so nothing is confirmed until one does".to_owned()
+            }
             _ if online < needed => format!(
                 "{online} of {needed} replicas follow, so nothing is confirmed until the others \
                  do"
@@ -138,11 +141,7 @@ mod tests {
             replicas(2),
             "1 of 2 replicas follow, so nothing",
         );
-        says(
-            &server(0, 0),
-            replicas(1),
-            "0 of 1 replicas follow, so nothing",
-        );
+        says(&server(0, 0), replicas(1), "no replica follows, so nothing");
         says(&server(2, 0), replicas(1), "one of the 1 of 2 replicas");
         let mut server = ServerInfo::default();
         says(&server, Durability::Fsync, "so nothing is confirmed until");

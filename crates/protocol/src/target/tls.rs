@@ -1,5 +1,7 @@
 //! The certificates of a connection with TLS.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use redis::{ClientTlsConfig, TlsCertificates};
@@ -9,6 +11,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 use crate::{Error, Setting};
+
+/// Max bytes of a file of certificates. One that never ends is not the one that was meant.
+const MAX_PEM_BYTES: u64 = 1 << 20;
 
 /// Files of certificates in PEM form. Without any, a connection trusts the authorities that the machine
 /// trusts, and shows no certificate of its own.
@@ -74,7 +79,13 @@ impl Content {
 
 fn read(file: &Path, wanted: Content) -> Result<Vec<u8>, Error> {
     let wrong = |why: &str| problem(format!("cannot use {}: {why}", file.display()));
-    let pem = std::fs::read(file).map_err(|error| wrong(&error.to_string()))?;
+    let mut pem = Vec::new();
+    let opened = File::open(file);
+    let length = opened.and_then(|file| file.take(MAX_PEM_BYTES + 1).read_to_end(&mut pem));
+    length.map_err(|error| wrong(&error.to_string()))?;
+    if pem.len() as u64 > MAX_PEM_BYTES {
+        return Err(wrong(&format!("it has more than {MAX_PEM_BYTES} bytes")));
+    }
     if wanted.is_in(&pem) {
         return Ok(pem);
     }

@@ -74,7 +74,8 @@ impl Group {
         let online = online.count();
         ensure!(
             online == EACH - 1,
-            "the master has {online} replicas in step"
+            "{online} of {} replicas are in step with the master",
+            EACH - 1
         );
         info.number("master_repl_offset")
     }

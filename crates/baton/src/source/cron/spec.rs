@@ -7,15 +7,21 @@ use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
 
+use super::fields;
+
 /// Words that stand for an expression.
-const NICKNAMES: [&str; 6] = [
+const NICKNAMES: [&str; 7] = [
     "@hourly",
     "@daily",
+    MIDNIGHT,
     "@weekly",
     "@monthly",
     "@yearly",
     "@annually",
 ];
+
+/// Another word for `@daily`, which the parser does not know.
+const MIDNIGHT: &str = "@midnight";
 
 /// The ticks of a cron expression in a time zone.
 ///
@@ -41,8 +47,8 @@ impl std::error::Error for CronError {}
 
 impl CronSpec {
     /// Reads an expression: minute, hour, day of the month, month and weekday, with seconds in front if
-    /// there are six fields; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. The zone is a name
-    /// such as `Europe/Vienna`, or `UTC`.
+    /// there are six fields; or `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`. The
+    /// zone is a name such as `Europe/Vienna`, or `UTC`.
     ///
     /// # Errors
     ///
@@ -61,11 +67,18 @@ impl CronSpec {
             }
             _ => {}
         }
+        if let Some(why) = fields::complaint(spec) {
+            return Err(bad(&why));
+        }
+        let pattern = match spec.trim().eq_ignore_ascii_case(MIDNIGHT) {
+            true => "@daily",
+            false => spec,
+        };
         let parser = CronParser::builder()
             .seconds(Seconds::Optional)
             .year(Year::Disallowed)
             .build();
-        let cron = parser.parse(spec).map_err(|error| bad(&words(error)))?;
+        let cron = parser.parse(pattern).map_err(|error| bad(&words(error)))?;
         let zone = TimeZoneDatabase::bundled()
             .get(zone)
             .map_err(|_| CronError(format!("there is no time zone '{zone}'")))?;

@@ -336,7 +336,7 @@ fn a_wrong_entry_is_refused_with_the_reason() {
             "a",
             "61 * * * *",
             "UTC",
-            "'61 * * * *' is no cron expression: Number out",
+            "'61 * * * *' is no cron expression: '61' in the field of the minute",
         ),
         ("a", "*/0 * * * *", "UTC", "Step cannot be zero"),
         ("a", "x * * * *", "UTC", "illegal character 'X'"),

@@ -22,10 +22,18 @@ pub(super) fn server(snapshot: &Snapshot) -> String {
         0 => "no maxmemory".to_owned(),
         bytes => format!("maxmemory {bytes}"),
     };
+    let role = match server.read_only_replica {
+        // Only the server to which a node is connected knows that it is there.
+        true => "a read-only replica, on which the nodes of its master look absent; ",
+        false => "",
+    };
+    let replicas = match server.replicas {
+        1 => "1 replica".to_owned(),
+        replicas => format!("{replicas} replicas"),
+    };
     format!(
-        "{aof}; {memory}, {}; {} replicas",
+        "{role}{aof}; {memory}, {}; {replicas}",
         escaped(&server.maxmemory_policy),
-        server.replicas
     )
 }
 

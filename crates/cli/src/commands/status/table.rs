@@ -1,16 +1,21 @@
 //! The table that `baton status` prints for people.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use baton::Part;
-use baton::inspect::{NodeStatus, Snapshot, TakeoverCause};
+use baton::inspect::{NodeRole, NodeStatus, Snapshot, TakeoverCause};
 use baton_protocol::text::{self, Escaped, Shortened};
 
 use super::durability;
 
 /// Max characters of a text in the table of nodes.
 const CELL_CHARS: usize = 64;
+
+/// Max versions that the table lists.
+const MAX_VERSIONS: usize = 4;
 
 /// The columns of the table of nodes.
 const COLUMNS: [&str; 9] = [
@@ -87,12 +92,43 @@ fn rows(snapshot: &Snapshot, target: &str, colours: bool) -> String {
     rows.extend(durable.map(|words| ("durability", words)));
     let replicas = durability::replicas(snapshot);
     rows.extend(replicas.map(|words| ("replicas", words)));
+    rows.extend(versions(&snapshot.nodes).map(|words| ("versions", words)));
     if snapshot.nodes.is_empty() {
         rows.push(("nodes", "none".to_owned()));
     }
     rows.iter()
         .map(|(name, text)| format!("{name:<11}{text}\n"))
         .collect()
+}
+
+/// The versions of the living nodes, most frequent first; none unless they differ.
+fn versions(nodes: &[NodeStatus]) -> Option<String> {
+    let mut counts = BTreeMap::<&str, u64>::new();
+    for node in nodes.iter().filter(|node| node.role != NodeRole::Dead) {
+        *counts.entry(&node.version).or_default() += 1;
+    }
+    if counts.len() < 2 {
+        return None;
+    }
+    let mut counts: Vec<(&str, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, nodes)| Reverse(*nodes));
+    let listed = counts.iter().take(MAX_VERSIONS).map(|(version, nodes)| {
+        let version = match *version {
+            "" => "unknown".to_owned(),
+            version => cell(version),
+        };
+        format!(
+            "{version} ({nodes} {})",
+            if *nodes == 1 { "node" } else { "nodes" }
+        )
+    });
+    let mut words = listed.collect::<Vec<_>>().join(", ");
+    let others = counts.len().saturating_sub(MAX_VERSIONS);
+    if others > 0 {
+        // Writing to a string cannot fail.
+        let _ = write!(words, ", and {others} more");
+    }
+    Some(words)
 }
 
 /// What is paused, and since when; none if nothing is.
