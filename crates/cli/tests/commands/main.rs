@@ -13,6 +13,8 @@ mod cluster;
 mod cron;
 mod doctor;
 mod doctor_places;
+mod document_reference;
+mod document_runs;
 mod documents;
 mod durability;
 mod embedded;
