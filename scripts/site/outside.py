@@ -43,6 +43,9 @@ def rewritten(match, origin, page, documents):
         raise SystemExit(f"site: {origin} links to {path}, which is not there")
     if target in documents:
         return f"]({relative(chapter(target), page)}{anchor})"
+    if target.endswith(".md"):
+        raise SystemExit(f"site: {origin} links to {path}, which is not in docs/SUMMARY.md")
+    # mdBook copies pictures and the like.
     if target.startswith(DOCS + "/"):
         return f"]({relative(target[len(DOCS) + 1 :], page)})"
     if title:
