@@ -97,7 +97,10 @@ fn arguments(words: &[String]) -> Option<&[String]> {
     };
     let prefix = words.iter().take_while(is_prefix).count();
     let (program, arguments) = words[prefix..].split_first()?;
-    (program == "baton" || program.ends_with("/baton")).then_some(arguments)
+    // `baton = …` is a line of a Cargo.toml.
+    let is_toml = arguments.first().is_some_and(|first| first == "=");
+    let is_ours = program == "baton" || program.ends_with("/baton");
+    (is_ours && !is_toml).then_some(arguments)
 }
 
 /// The command lines of a document, each with the number of its line.
@@ -162,6 +165,7 @@ fn lines_of_shell_are_split_as_a_shell_does() {
         ),
         ("for n in 1; do baton > node$n.log & done", vec![vec![]]),
         ("baton: no Redis", vec![]),
+        ("baton = { version = 1 }", vec![]),
         ("echo baton", vec![]),
     ] {
         assert_eq!(words(line), expected, "{line}");
