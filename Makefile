@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 # chaos-programs is only for the others.
-.PHONY: chaos-programs help setup build demo test lint deny msrv doc package semver figures bench peers model conform chaos csv upgrade points mutants proof fuzz clean
+.PHONY: chaos-programs help setup build dist reproducible deb image deploy demo test lint deny msrv doc site reference package semver figures bench peers model conform chaos csv upgrade points mutants proof fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,15 @@ msrv: ## Check that the product compiles with the oldest Rust it promises
 
 doc: ## Build the documentation of the libraries as docs.rs does, and deny every warning
 	@scripts/doc
+
+# The tests of the documents: links on a code host, commands, and the reference.
+DOCUMENTS := cargo test -p baton-cli -p baton-web --lib --test commands --test prometheus
+site: setup ## Build the site of docs/ into target/site, check its links, run its commands
+	@scripts/site/build $(TARGET)/site
+	$(DOCUMENTS) document
+
+reference: setup ## Write docs/reference anew, from the program itself
+	BATON_WRITE_REFERENCE=1 $(DOCUMENTS) reference
 
 package: ## Pack each crate of the product as for a registry, and build it from its package
 	@scripts/package

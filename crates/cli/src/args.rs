@@ -4,6 +4,8 @@ mod acl;
 mod connection;
 mod cron;
 mod doctor;
+#[cfg(test)]
+mod documented;
 mod durability;
 mod failed;
 pub(crate) mod handler;

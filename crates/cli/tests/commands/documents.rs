@@ -4,27 +4,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders with documents, from the root of the source.
-const FOLDERS: [&str; 3] = ["", "docs", "bench/peers"];
+use crate::shared::markdown::{self, root};
+
 /// A word in backticks is a path if it begins with one of these.
 const PARTS: [&str; 6] = [
     "bench/", "contrib/", "crates/", "docs/", "proof/", "scripts/",
 ];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn documents() -> Vec<PathBuf> {
-    let entries = FOLDERS.map(|folder| fs::read_dir(root().join(folder)).unwrap());
-    let paths = entries
-        .into_iter()
-        .flatten()
-        .map(|entry| entry.unwrap().path());
-    let documents: Vec<_> = paths
-        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .collect();
-    assert!(documents.len() > 8, "{documents:?}");
+    let folders = [("", false), ("docs", true), ("bench/peers", false)];
+    let documents = folders.map(|(folder, deep)| markdown::documents(folder, deep));
+    let documents = documents.concat();
+    assert!(documents.len() > 30, "{documents:?}");
     documents
 }
 
@@ -75,6 +66,24 @@ fn every_link_leads_to_a_file_and_a_heading() {
         }
     }
     assert!(links > 40, "{links}");
+}
+
+#[test]
+fn every_document_is_in_the_table_of_contents_of_the_site() {
+    let docs = root().join("docs");
+    let contents = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let listed: BTreeSet<PathBuf> = between(&contents, "](", ')')
+        .map(|link| docs.join(link).canonicalize().unwrap())
+        .collect();
+    for document in documents() {
+        let is_it = document.ends_with("SUMMARY.md");
+        let document = document.canonicalize().unwrap();
+        assert!(
+            is_it || listed.contains(&document),
+            "{} is not in docs/SUMMARY.md",
+            document.display()
+        );
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub(crate) mod fake_clock;
+pub(crate) mod markdown;
 pub(crate) mod nginx;
 pub(crate) mod page;
 pub(crate) mod pty;

@@ -35,19 +35,19 @@ fn exposition_at(now: Instant, view: &View, own: Option<(&str, &Counters)>) -> S
     let up = snapshot.is_some() && view.trouble.is_none();
     out.gauge(
         "baton_up",
-        "Whether the latest attempt to read the fleet from Redis went well.",
+        "1 if the latest attempt to read the fleet from Redis succeeded.",
         [(&fleet, u8::from(up))],
     );
     if let Some(age) = age {
         out.gauge(
             "baton_snapshot_age_seconds",
-            "Age of the latest reading that went well.",
+            "Age of the latest successful reading.",
             [(&fleet, age.as_secs_f64())],
         );
     }
     out.gauge(
         "baton_healthy",
-        "Whether all is well: the fleet can be read, somebody generates, the backlog moves.",
+        "1 if /healthz says healthy.",
         [(&fleet, u8::from(view.health.is_well()))],
     );
     if let Some(snapshot) = snapshot {
@@ -62,12 +62,12 @@ fn exposition_at(now: Instant, view: &View, own: Option<(&str, &Counters)>) -> S
             nodes::write(&mut out, &[node]);
             out.counter(
                 "baton_node_lost_total",
-                "Messages whose claim ran out before their commit: another worker has them.",
+                "Messages whose claim expired before their commit; only from the node itself (--http).",
                 [(&labels, counters.lost)],
             );
             out.histogram(
                 "baton_handler_duration_seconds",
-                "How long the handler took per message.",
+                "Time that the handler took per message, a mean over each batch; only from the node itself.",
                 [(labels.as_str(), &counters.handling)],
             );
         }
@@ -76,7 +76,7 @@ fn exposition_at(now: Instant, view: &View, own: Option<(&str, &Counters)>) -> S
                 let listed = nodes::listed(snapshot);
                 out.gauge(
                     "baton_nodes_omitted",
-                    "Nodes that this page says nothing more about: there are too many.",
+                    "Nodes left out here: those beyond 1,000, the dead first, and those with invalid names.",
                     [(&fleet, snapshot.nodes.len() - listed.len())],
                 );
                 nodes::write(&mut out, &listed);
@@ -96,12 +96,12 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
         ),
         (
             "baton_messages_retried_total",
-            "Failed messages that somebody gave to the workers again.",
+            "Failed messages that were given to the workers again.",
             snapshot.retried,
         ),
         (
             "baton_messages_done_total",
-            "Messages that ended well.",
+            "Messages that ended as done.",
             snapshot.done,
         ),
         (
@@ -116,12 +116,12 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
         ),
         (
             "baton_messages_void_total",
-            "Messages that Redis acknowledged and that a failover, restart or flush forgot.",
+            "Messages that Redis acknowledged, then forgot, and that no node could send again.",
             snapshot.void,
         ),
         (
             "baton_foreign_entries_total",
-            "Entries found in the queue that were no messages of this fleet.",
+            "Entries of the queue that are not messages of this fleet.",
             snapshot.foreign,
         ),
     ] {
@@ -135,7 +135,7 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
         ),
         (
             "baton_messages_claimed",
-            "Messages in workers' hands.",
+            "Messages claimed by workers.",
             snapshot.claimed,
         ),
         (
@@ -150,12 +150,12 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
         ),
         (
             "baton_books_balanced",
-            "Whether published + retried = done + failed + pending + claimed + delayed + void.",
+            "1 if published + retried = done + failed + pending + claimed + delayed + void.",
             u64::from(snapshot.balanced),
         ),
         (
             "baton_durability_warnings",
-            "What can lose messages: settings of the server and of the nodes.",
+            "What can lose messages: settings of the server, and the durability of the nodes on it.",
             snapshot.warnings.len() as u64,
         ),
         (
@@ -172,14 +172,14 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
     });
     out.gauge(
         "baton_paused",
-        "Whether an operator has paused the generator, or the workers.",
+        "1 if an operator has paused this part of the fleet.",
         paused,
     );
     if let Some(due_ms) = snapshot.next_due_ms {
         let until_due_s = (due_ms as f64 - snapshot.now_ms as f64) / 1000.0;
         out.gauge(
             "baton_next_due_seconds",
-            "Time until the first delayed message is due; negative if it is late.",
+            "Time until the first delayed message is due; negative if it is late, absent if there is none.",
             [(fleet, until_due_s)],
         );
     }
@@ -190,12 +190,12 @@ fn generator(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
     let generator = &snapshot.generator;
     out.gauge(
         "baton_generator_present",
-        "Whether a living node holds the lease.",
+        "1 if a living node holds the lease.",
         [(fleet, u8::from(generator.node.is_some()))],
     );
     out.gauge(
         "baton_generator_epoch",
-        "Fencing number of the lease; grows by one with every takeover.",
+        "The lease's fencing number: each takeover makes it larger.",
         [(fleet, generator.epoch)],
     );
     let generating_s = generator

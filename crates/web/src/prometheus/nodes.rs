@@ -136,14 +136,14 @@ pub(super) fn write(out: &mut Exposition, nodes: &[NodeSamples]) {
     }
     out.gauge(
         "baton_node_handler_trouble",
-        "Whether a node's handler cannot work, whatever the message.",
+        "1 if the node's handler cannot work, whatever the message: it gives messages back.",
         nodes
             .iter()
             .map(|node| (&node.labels, u8::from(node.has_handler_trouble))),
     );
     out.histogram(
         "baton_message_latency_seconds",
-        "From publish to commit, of the messages that a node has processed.",
+        "Time from publish to commit of the messages that a node has processed.",
         nodes
             .iter()
             .map(|node| (node.labels.as_str(), &node.latency)),
@@ -158,12 +158,12 @@ pub(super) fn write(out: &mut Exposition, nodes: &[NodeSamples]) {
     }
     out.gauge(
         "baton_node_claimed",
-        "Messages in a node's hands.",
+        "Messages that a node has claimed.",
         beats().map(|(node, beat)| (&node.labels, beat.claimed)),
     );
     out.gauge(
         "baton_node_durability_trouble",
-        "Whether a node's writes are not confirmed.",
+        "1 if the node's writes are not confirmed at its durability.",
         beats().map(|(node, beat)| (&node.labels, u8::from(beat.has_durability_trouble))),
     );
     out.gauge(
@@ -173,7 +173,7 @@ pub(super) fn write(out: &mut Exposition, nodes: &[NodeSamples]) {
     );
     out.gauge(
         "baton_node_info",
-        "Always 1; the labels tell what a node says about itself.",
+        "Always 1; the labels are what a node says about itself.",
         beats().map(|(_, beat)| (&beat.info, 1)),
     );
 }

@@ -23,14 +23,14 @@ pub(super) fn write(out: &mut Exposition, snapshot: &Snapshot) {
     }
     out.gauge(
         "baton_replica_online",
-        "Whether a replica follows; 0 while it copies the data for the first time.",
+        "1 if the replica follows, 0 while it copies the data for the first time.",
         replicas
             .iter()
             .map(|(labels, replica)| (labels, u8::from(replica.is_online()))),
     );
     out.gauge(
         "baton_replica_behind_bytes",
-        "Bytes of the server's writes that a replica has not acknowledged.",
+        "Bytes of the server's writes that the replica has not acknowledged; each does every second.",
         replicas
             .iter()
             .map(|(labels, replica)| (labels, replica.behind_bytes)),
@@ -42,7 +42,7 @@ pub(super) fn write(out: &mut Exposition, snapshot: &Snapshot) {
     if heard.peek().is_some() {
         out.gauge(
             "baton_replica_lag_seconds",
-            "Time since a replica last acknowledged.",
+            "Time since the replica last acknowledged; absent while it does not follow.",
             heard,
         );
     }
