@@ -33,6 +33,7 @@ mod pause;
 mod push;
 mod seeder;
 mod sentinel;
+mod service_manager;
 mod settle;
 mod source;
 mod sources_document;
