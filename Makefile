@@ -8,13 +8,23 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 .PHONY: chaos-programs help setup build dist reproducible deb image deploy demo test lint deny msrv doc site reference package semver figures bench peers model conform chaos csv upgrade points mutants proof fuzz clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Make sure that a Redis-compatible server program is there
 	@scripts/setup
 
 build: ## Build the release binary
 	cargo build --release -p baton-cli
+
+dist: ## Build the tarball that people install, its bill of materials and checksums: target/dist
+	@scripts/dist
+
+reproducible: ## Build the tarball of this commit twice, in two folders, and compare the bytes
+	@scripts/reproducible
+
+deb: setup ## Build the Debian package, and install, run, remove and purge it in a root folder
+	@scripts/deb
+	@scripts/deb-test
 
 demo: setup build ## Build, then watch a fleet at work; Ctrl-C ends it
 	@# Ctrl-C reaches make and this shell too; the trap leaves the ending to the demo.

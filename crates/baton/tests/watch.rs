@@ -256,3 +256,28 @@ async fn a_dropped_watch_ends_its_views() {
         .await
         .unwrap();
 }
+
+#[tokio::test]
+async fn a_node_says_when_it_has_joined_and_by_when_its_loop_turns_again() {
+    let mut server = PrivateServer::builder().start().unwrap();
+    let fleet = Fleet::new(&server.url());
+    let copy = fleet.start(Usual);
+    copy.meter.joined().await;
+    // Its loop turns while Redis answers, and while it does not.
+    for is_up in [true, false] {
+        if !is_up {
+            server.kill9();
+        }
+        let mut before = copy.meter.next_turn_due().unwrap();
+        for _ in 0..3 {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while copy.meter.next_turn_due().unwrap() == before {
+                assert!(Instant::now() < deadline, "no turn, Redis up: {is_up}");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            before = copy.meter.next_turn_due().unwrap();
+            assert!(before > Instant::now());
+        }
+    }
+    copy.stop().await;
+}

@@ -20,6 +20,7 @@ mod hints;
 mod json;
 mod log;
 mod runtime;
+mod service_manager;
 mod shutdown;
 mod small_file;
 mod stdout;

@@ -86,6 +86,9 @@ impl SupervisorProcess {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         // A group of its own, so that Ctrl-C in the node's terminal does not reach it.
         command.process_group(0);
+        for variable in variables::SERVICE_MANAGER {
+            command.env_remove(variable);
+        }
         command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
         command.stdout(Stdio::null());
         let child = command.spawn()?;

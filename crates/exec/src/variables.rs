@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use baton::Message;
 
-/// The variables of every command that handles a message. Its other variables are those of its node.
+/// The variables of every command that handles a message. Its other variables are those of its node, but
+/// for those of a service manager.
 pub const VARIABLES: [&str; 5] = [
     "BATON_SEQ",
     "BATON_KEY",
@@ -20,6 +21,10 @@ pub(crate) const EFFECTS: &str = "BATON_EFFECTS";
 pub(crate) const NEXT: &str = "BATON_NEXT";
 /// The variable with a name for this run of a source.
 pub(crate) const RUN: &str = "BATON_RUN";
+
+/// The variables by which a service manager talks with the node. They are not for its commands: a
+/// command that said that it is ready would say so for the node.
+pub(crate) const SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 /// The variables of a command that handles this message within this time, but for the effects file.
 pub(crate) fn of(message: Message<'_>, timeout: Duration) -> Vec<(String, String)> {

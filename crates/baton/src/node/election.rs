@@ -76,6 +76,7 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
     while !ctx.stopping() {
         let run_id = ctx.store.run_id();
         let pause = election.beat(ctx, &describe(&mut about, ctx)).await?;
+        ctx.meter.turns_again_after(pause);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = ctx.beat_now.notified() => {}
@@ -214,6 +215,7 @@ impl Election {
         let next_due = report(ctx, reclaimed)?;
         match beat {
             Ok(beat) => {
+                ctx.meter.has_joined();
                 let generates = matches!(beat, Beat::Generator { .. });
                 ctx.set_clock(beat.now_ms(), sent, generates);
                 ctx.compare_beat(known, beat.last());

@@ -2,9 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+/// How long the calls of one turn of a node's loop may take: names that no server resolves, servers that
+/// do not answer.
+const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Upper bounds of the buckets of a [`Histogram`], in seconds; the last bucket has none.
 pub const BOUNDS: [f64; 15] = [
@@ -127,6 +132,8 @@ pub struct Meter {
     handling: Clocked,
     redis_trouble: Mutex<Option<String>>,
     handler_trouble: Mutex<Option<String>>,
+    has_joined: watch::Sender<bool>,
+    next_turn_due: Mutex<Option<Instant>>,
 }
 
 /// What a [`Meter`] shows at one moment.
@@ -189,6 +196,31 @@ impl Meter {
         let mut trouble = trouble.unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *trouble, reason);
         before.is_some() != trouble.is_some()
+    }
+
+    /// Waits until the node has joined its fleet: Redis has answered its first beat.
+    pub async fn joined(&self) {
+        // An error would mean that the sender is gone, but `self` keeps it alive.
+        let _ = self.has_joined.subscribe().wait_for(|joined| *joined).await;
+    }
+
+    pub(crate) fn has_joined(&self) {
+        self.has_joined
+            .send_if_modified(|joined| !std::mem::replace(joined, true));
+    }
+
+    /// The time before which the node's loop turns again, whether Redis answers or not: a node that is
+    /// late hangs. None before its first turn.
+    pub fn next_turn_due(&self) -> Option<Instant> {
+        let due = self.next_turn_due.lock();
+        *due.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The loop turns, and turns again after this pause.
+    pub(crate) fn turns_again_after(&self, pause: Duration) {
+        let due = Instant::now().checked_add(pause.saturating_add(TURN_TIMEOUT));
+        let next = self.next_turn_due.lock();
+        *next.unwrap_or_else(PoisonError::into_inner) = due;
     }
 
     /// Messages it has published.

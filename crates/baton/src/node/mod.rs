@@ -82,6 +82,7 @@ impl Node<(), ()> {
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
         let mut logged = LoggedReasons::default();
         loop {
+            self.meter.turns_again_after(BACKOFF.1);
             let (observe, meter) = (Arc::clone(&self.observe), Arc::clone(&self.meter));
             let observe = move |state| report_link(&observe, &meter, state);
             let joined = async {

@@ -12,7 +12,9 @@ use baton_print::{errln, errln_within};
 use baton_web::{Listener, OwnNode};
 
 use crate::args::{ConnectionArgs, RunArgs};
+use crate::error_line::error_line;
 use crate::log::Log;
+use crate::service_manager::ServiceManager;
 use crate::shutdown::Shutdown;
 use crate::usage_error::UsageError;
 use crate::workload::{NodeHandler, NodeSource, RandomText};
@@ -28,6 +30,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let push = args.handler.push.handler(args.handler.timeout)?;
     let target = target::for_node(connection)?;
     let place = format!("fleet {} on {target}", connection.fleet);
+    let manager = service_manager(connection);
     let limits = Limits::new(args.lease_ttl, args.claim_ttl);
 
     let shutdown = Shutdown::on_signals()?;
@@ -41,7 +44,13 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
     let texts = args.texts(move |text| texts.append(text));
     let source = NodeSource::new(args, texts, cron, &log);
     let events = Arc::clone(&log);
-    let observe = move |event: &Event| events.tell(event);
+    let told_manager = manager.clone();
+    let observe = move |event: &Event| {
+        events.tell(event);
+        if let Some(manager) = &told_manager {
+            manager.note(event);
+        }
+    };
     let handler = NodeHandler::new(args, push, &log);
     let node = settings
         .on_event(observe)
@@ -59,17 +68,35 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &RunArgs) -> anyhow::Result
             // The node runs on without it.
             std::future::pending::<()>().await
         };
-        let asked = async move {
+        let meter = node.meter();
+        let inform = async {
+            match &manager {
+                Some(manager) => manager.inform(&meter).await,
+                None => std::future::pending().await,
+            }
+        };
+        let asked = async {
             shutdown.requested().await;
+            if let Some(manager) = &manager {
+                manager.stopping();
+            }
         };
         tokio::select! {
             ended = node.run(asked) => ended.context(place),
             () = serve => Ok(()),
+            () = inform => Ok(()),
         }
     });
     // Before the error, which is then the last line on a terminal.
     log.close();
     ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// The service manager that started this node, if one did. The node runs without one that it cannot reach.
+fn service_manager(connection: &ConnectionArgs) -> Option<Arc<ServiceManager>> {
+    let manager = ServiceManager::from_environment(&connection.fleet);
+    let manager = manager.inspect_err(|error| errln!("baton: {}", error_line(error)));
+    manager.ok().flatten().map(Arc::new)
 }
 
 /// The settings of the node.

@@ -37,6 +37,7 @@ mod pause;
 mod push;
 mod seeder;
 mod sentinel;
+mod service_manager;
 mod settle;
 mod source;
 mod sources_document;
