@@ -70,6 +70,17 @@ package: ## Pack each crate of the product as for a registry, and build it from 
 semver: ## Check that the version fits what changed in the libraries since BASE=HEAD~1
 	@scripts/semver $(or $(BASE),HEAD~1) $(ARGS)
 
+image: setup ## Build the container image with the dist build, and try it, also with Compose; PROGRAM=path for another program
+	@scripts/setup-image
+	@scripts/image $(PROGRAM)
+	@scripts/image-check
+	@scripts/setup-deploy
+	@scripts/compose-check
+
+deploy: setup build ## Check the files for Compose and Kubernetes, and run what they describe; ARGS=compose for one
+	@scripts/setup-deploy
+	@scripts/deploy-check $(TARGET)/release/baton $(ARGS)
+
 figures: setup build ## Measure again what the documents claim; ARGS=--quick, or ARGS="sizes --text=64"
 	@scripts/setup-servers
 	cargo run --release -p baton-figures --bin figures -- $(ARGS)

@@ -9,6 +9,7 @@ mod documented;
 mod durability;
 mod failed;
 pub(crate) mod handler;
+mod health;
 mod help;
 mod http;
 pub(crate) mod old_spellings;
@@ -32,6 +33,7 @@ pub(crate) use cron::CronCommand;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use durability::DurabilityArgs;
 pub(crate) use failed::{ErrorsArgs, FilterArgs, GetErrorsArgs, GroupBy, SettleArgs, Since};
+pub(crate) use health::HealthArgs;
 pub(crate) use http::WebArgs;
 pub(crate) use pause::{DrainArgs, PauseArgs};
 pub(crate) use run::{LogFormat, RunArgs, concurrency, work};
@@ -100,6 +102,12 @@ pub(crate) enum Command {
     /// Serve a web page about the fleet, with metrics and health for programs
     #[command(after_help = help::WEB)]
     Web(WebArgs),
+    /// Say by the exit code whether the fleet is healthy: for probes and health checks
+    ///
+    /// Asks the node or the page that --http names, or else Redis. Prints one line: why not, if the
+    /// exit code is 1.
+    #[command(after_help = help::HEALTH)]
+    Health(HealthArgs),
     /// Pause the generator, the workers or both, until `baton resume`
     ///
     /// Redis accepts no message of a paused generator, and hands out none to paused workers. What

@@ -10,6 +10,7 @@ mod doctor;
 mod drain;
 mod errors;
 mod get_errors;
+mod health;
 mod man;
 mod pause;
 pub(crate) mod run;
@@ -37,6 +38,7 @@ pub(crate) fn execute(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::run(connection, args),
         Command::Top => top::run(connection),
         Command::Web(args) => web::run(connection, args),
+        Command::Health(args) => health::run(connection, args),
         Command::Pause(args) => pause::run(connection, args, pause::Action::Pause),
         Command::Resume(args) => pause::run(connection, args, pause::Action::Resume),
         Command::Drain(args) => drain::run(connection, args),

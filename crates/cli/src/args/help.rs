@@ -10,6 +10,7 @@ Examples:
   baton top                      the same, live in the terminal
   baton web                      the same on a web page
   baton pause; baton resume      stop for a while; see also drain
+  baton health                   exit code 0 if the fleet is healthy, for probes
   baton doctor                   check a server before a fleet lives there
 
 Try `baton --help` for more, and `baton run --help` for the flags of a node.";
@@ -58,8 +59,8 @@ Environment:
 Exit codes:
   0    the command succeeded; a node was asked to stop and did
   1    the command failed and says why on stderr; also: `status` found books
-       that do not balance, `doctor` found a fault, `server status` found no
-       server, `getErrors` could not print everything
+       that do not balance, `health` heard no yes, `doctor` found a fault,
+       `server status` found no server, `getErrors` could not print everything
   2    the command line is wrong
   130  SIGINT ended it, 143 SIGTERM did: a node ends at once by the second
        signal, `getErrors` by the first, after it has removed what it printed,
@@ -147,6 +148,25 @@ both fields of days name is due by either.
 Where clocks change: one time a day that does not exist is due at the end of the
 gap, and one that exists twice is due the first time. Of several times a day,
 those that do not exist are left out, and those that exist twice are due twice.";
+
+/// Below `baton health --help`.
+pub(crate) const HEALTH: &str = "\
+Examples:
+  baton health --http 127.0.0.1:9464
+      Is the fleet healthy, as a node sees it that was started with the same --http?
+  baton health --http 127.0.0.1:9464 --ready
+      Can this node use Redis and its handler?
+  baton health --redis redis://db.example --fleet orders
+      Does Redis answer, and does a node generate?
+  HEALTHCHECK CMD [\"baton\", \"health\", \"--ready\"]
+      In a container, whose variables BATON_HTTP or REDIS_URL say whom to ask.
+
+A node that listens on every address (0.0.0.0 or [::]) is asked on loopback. A node has watched its
+fleet for a while, so it also knows whether messages wait and none ends. Without --http the command
+looks at Redis until it sees a generator, or has seen none for as long as a lease lives; with --ready
+it only has to read the fleet. A healthy fleet may be paused.
+
+Exit codes: 0 yes; 1 no, or there was no answer in time; 2 the command line is wrong.";
 
 /// Below `baton pause --help`.
 pub(crate) const PAUSE: &str = "\

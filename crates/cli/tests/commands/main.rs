@@ -27,6 +27,7 @@ mod flags;
 mod get_errors;
 mod get_errors_output;
 mod handlers_document;
+mod health;
 mod log;
 mod lost_messages;
 mod node;
