@@ -7,8 +7,8 @@ use anyhow::{Result, bail, ensure};
 use baton::{Effects, FleetName, Target};
 use baton_processes::redis_cpu_us;
 use baton_protocol::{
-    Claim, ClaimCall, ClaimedPack, Commit, CommitCall, PackBuilder, Publish, PublishCall, Seal,
-    Slot, Store, new_name,
+    Claim, ClaimCall, ClaimedPack, Commit, CommitCall, PackBuilder, PublishCall, Seal, Slot, Store,
+    new_name,
 };
 use baton_server::PrivateServer;
 

@@ -8,8 +8,7 @@ use baton::{Effects, FleetName, Target};
 use baton_figures::{TIMEOUT, runtime, server_programs};
 use baton_processes::{Info, redis_cpu_us};
 use baton_protocol::{
-    Claim, ClaimCall, Commit, CommitCall, PackBuilder, Publish, PublishCall, Seal, Slot, Store,
-    new_name,
+    Claim, ClaimCall, Commit, CommitCall, PackBuilder, PublishCall, Seal, Slot, Store, new_name,
 };
 use baton_server::PrivateServer;
 use tokio::sync::mpsc;

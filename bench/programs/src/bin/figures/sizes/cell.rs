@@ -105,6 +105,13 @@ pub(crate) struct Measured {
     pub(crate) aof_bytes: Option<f64>,
 }
 
+impl Measured {
+    /// Of the messages alone: from the word *go* to the end of the last one.
+    fn queue_seconds(&self) -> f64 {
+        self.seconds - self.audit_seconds
+    }
+}
+
 impl Cell {
     /// Measures on a fresh server. Fails if an audit finds anything.
     pub(crate) fn measure(program: &Path, conditions: &Conditions) -> Result<Self> {
@@ -144,15 +151,21 @@ impl Cell {
         })
     }
 
-    /// Ours divided by the unsafe queue, run by run.
+    /// Ours divided by the unsafe queue, run by run, each up to the end of the last message.
     pub(crate) fn ratio(&self) -> Spread {
+        self.each(|run| Some(run.floor.queue_seconds() / run.ours.queue_seconds()))
+            .unwrap_or_default()
+    }
+
+    /// The same with the time of our audit. The unsafe queue has none.
+    pub(crate) fn audited_ratio(&self) -> Spread {
         self.each(|run| Some(run.floor.seconds / run.ours.seconds))
             .unwrap_or_default()
     }
 
     /// Messages per second: ours, the unsafe queue's.
     pub(crate) fn rates(&self) -> [f64; 2] {
-        self.both(|measured| Some(self.messages as f64 / measured.seconds))
+        self.both(|measured| Some(self.messages as f64 / measured.queue_seconds()))
             .map(Option::unwrap_or_default)
     }
 
