@@ -16,8 +16,10 @@ setup: ## Make sure that a Redis-compatible server program is there
 build: ## Build the release binary
 	cargo build --release -p baton-cli
 
-dist: ## Build the tarball that people install, its bill of materials and checksums: target/dist
+dist: setup ## Build the tarballs that people install, their bills of materials and checksums: target/dist
 	@scripts/dist
+	@scripts/idle-memory
+	@scripts/dist-static
 
 reproducible: ## Build the tarball of this commit twice, in two folders, and compare the bytes
 	@scripts/reproducible
