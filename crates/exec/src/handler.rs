@@ -11,7 +11,7 @@ use baton::{Effects, Handler, HandlerError, Message, Rejected};
 
 use crate::effects_file::{NO_FOLDER, Unreadable};
 use crate::invocation::{Invocation, Went};
-use crate::leash::{Cause, Ended, Request};
+use crate::leash::{Cause, Ended, Request, is_exhausted};
 use crate::plan::Plan;
 use crate::supervisor_process::Supervisor;
 use crate::suspects::Suspects;
@@ -32,7 +32,7 @@ const NOT_FOUND: i32 = 127;
 /// |---|---|
 /// | with code 0 | is done |
 /// | with code 65 | is rejected for good |
-/// | with code 126 or 127, or it does not start | goes back, and no attempt counts |
+/// | with code 126 or 127, or it does not start | goes back, and no attempt counts; unless it was refused before, and commands of others ran since. For want of open files, processes or memory, never |
 /// | with any other code, by a signal, or after its timeout | is tried again later |
 ///
 /// The reason is the end of its stderr.
@@ -140,10 +140,15 @@ impl Handler for ExecHandler {
         effects: &mut Effects,
     ) -> Result<(), HandlerError> {
         let invoked = self.invoke(message).await;
-        let (invocation, went) =
-            invoked.map_err(|error| self.exec.cannot_start(&error.to_string()))?;
+        let (invocation, went) = invoked.map_err(|error| {
+            self.exec
+                .cannot_start(&error.to_string(), is_exhausted(&error))
+        })?;
         match went {
-            Went::NotStarted(reason) => return Err(self.exec.cannot_start(&reason)),
+            Went::NotStarted {
+                reason,
+                is_exhausted,
+            } => return Err(self.exec.cannot_start(&reason, is_exhausted)),
             Went::Unsupervised(reason) => return Err(self.unsupervised(message, reason)),
             Went::Ended(ended, stderr) => self.exec.judge(ended, &stderr)?,
         }
@@ -158,9 +163,13 @@ impl Handler for ExecHandler {
 }
 
 impl Exec {
-    fn cannot_start(&self, reason: &str) -> HandlerError {
+    fn cannot_start(&self, reason: &str, is_exhausted: bool) -> HandlerError {
         let program = self.words.first().cloned().unwrap_or_default();
-        HandlerError::unavailable(format!("cannot start {}: {reason}", program.display()))
+        let reason = format!("cannot start {}: {reason}", program.display());
+        match is_exhausted {
+            true => HandlerError::exhausted(reason),
+            false => HandlerError::unavailable(reason),
+        }
     }
 
     /// What the end of a command means for its message.

@@ -26,8 +26,8 @@ pub(crate) struct Invocation(RunningCommand);
 
 /// How a command went.
 pub(crate) enum Went {
-    /// It did not start, for this reason.
-    NotStarted(String),
+    /// It did not start, for this reason; if it `is_exhausted`, because the machine lacks something.
+    NotStarted { reason: String, is_exhausted: bool },
     /// The supervisor died, or was killed because it did not answer. This is the reason.
     Unsupervised(&'static str),
     /// It ended, and this is the end of its stderr.
@@ -115,7 +115,13 @@ async fn end_of(leash: &mut Leash, mut limit: Duration) -> io::Result<Went> {
             return Ok(Went::Unsupervised(UNANSWERED));
         };
         return Ok(match report? {
-            Some(Report::Failed { reason }) => Went::NotStarted(reason),
+            Some(Report::Failed {
+                reason,
+                is_exhausted,
+            }) => Went::NotStarted {
+                reason,
+                is_exhausted,
+            },
             Some(Report::Ended(ended)) => Went::Ended(ended, String::new()),
             Some(Report::Killed) => {
                 // The supervisor can do no more. A process that reads from a dead disk ends late.

@@ -6,6 +6,7 @@
 
 use std::{fmt, io};
 
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use signal_hook::low_level::signal_name;
@@ -29,8 +30,8 @@ pub(crate) struct Request {
 /// What the supervisor reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// The command did not start.
-    Failed { reason: String },
+    /// The command did not start; if it `is_exhausted`, because this machine lacks something just now.
+    Failed { reason: String, is_exhausted: bool },
     /// Its time is over, and its group got SIGKILL. The system may still take its time.
     Killed,
     /// Its first process has ended.
@@ -64,6 +65,12 @@ impl fmt::Display for Cause {
             },
         }
     }
+}
+
+/// Whether the system lacks something just now: open files, processes or memory.
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    let lacking = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| lacking.contains(&errno))
 }
 
 /// A value as a line.

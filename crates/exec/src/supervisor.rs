@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::descriptors;
 use crate::exit_watch::ExitWatch;
-use crate::leash::{Ended, Leash, Report, Request};
+use crate::leash::{Ended, Leash, Report, Request, is_exhausted};
 use crate::plan::Plan;
 
 /// How often and at which pace the supervisor tries to remove its folder: a dying process may still
@@ -119,8 +119,10 @@ async fn run(plan: &Plan, request: &Request, file: &Path, descriptors: [OwnedFd;
     let mut group = match Group::start(plan, request, file, descriptors) {
         Ok(group) => group,
         Err(error) => {
-            let reason = error.to_string();
-            return leash.tell(&Report::Failed { reason });
+            return leash.tell(&Report::Failed {
+                reason: error.to_string(),
+                is_exhausted: is_exhausted(&error),
+            });
         }
     };
     tokio::select! {

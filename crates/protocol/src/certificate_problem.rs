@@ -25,6 +25,12 @@ pub enum CertificateProblem {
     /// The server's certificate is not valid now.
     #[error("the server's certificate has expired or is not valid yet: renew it, or set the clock")]
     OutOfDate,
+    /// The server shows the certificate of an authority, as `openssl req -x509` makes it.
+    #[error(
+        "the server's certificate is that of an authority, which no server may show: make one with \
+         basicConstraints=CA:FALSE, or let the authority sign one"
+    )]
+    Authority,
     /// The server wants a certificate, and the client has none.
     #[error("the server wants a certificate from this client: give the client one, and its key")]
     ClientHasNone,
@@ -59,6 +65,11 @@ impl CertificateProblem {
             | CertificateError::ExpiredContext { .. }
             | CertificateError::NotValidYet
             | CertificateError::NotValidYetContext { .. } => Some(Self::OutOfDate),
+            CertificateError::Other(other)
+                if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
+            {
+                Some(Self::Authority)
+            }
             _ => None,
         }
     }
@@ -74,5 +85,21 @@ impl CertificateProblem {
             | AlertDescription::UnsupportedCertificate => Some(Self::ClientRefused),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::OtherError;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_of_an_authority_is_told_from_other_faults() {
+        let other = |fault| CertificateError::Other(OtherError(Arc::new(fault)));
+        let problem = |fault| CertificateProblem::of_server(&other(fault));
+        let authority = Some(CertificateProblem::Authority);
+        assert_eq!(problem(webpki::Error::CaUsedAsEndEntity), authority);
+        assert_eq!(problem(webpki::Error::BadDer), None);
     }
 }

@@ -36,8 +36,9 @@ pub(crate) enum Remedy {
     Retry { after: Option<Duration> },
     /// It goes to the errors store.
     Reject,
-    /// It goes back to the queue and no attempt counts. The lane pauses.
-    GiveBack,
+    /// It goes back to the queue and no attempt counts. The lane pauses. If the handler `may_blame` the
+    /// message, and works for others, an attempt counts after all.
+    GiveBack { may_blame: bool },
 }
 
 impl HandlerError {
@@ -55,7 +56,17 @@ impl HandlerError {
     /// worker is unhealthy and pauses before it claims again.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self {
-            remedy: Remedy::GiveBack,
+            remedy: Remedy::GiveBack { may_blame: true },
+            reason: reason.into(),
+        }
+    }
+
+    /// This machine lacks what the handler needs just now, such as open files or memory. As with
+    /// [`HandlerError::unavailable`] the message goes back; and it is never to blame, even if the handler
+    /// works for others.
+    pub fn exhausted(reason: impl Into<String>) -> Self {
+        Self {
+            remedy: Remedy::GiveBack { may_blame: false },
             reason: reason.into(),
         }
     }
@@ -71,7 +82,7 @@ impl HandlerError {
         match self.remedy {
             Remedy::Retry { .. } => "retry",
             Remedy::Reject => "rejected",
-            Remedy::GiveBack => "given back",
+            Remedy::GiveBack { .. } => "given back",
         }
     }
 
@@ -82,7 +93,7 @@ impl HandlerError {
 
     /// Whether no message is to blame, see [`HandlerError::unavailable`].
     pub fn is_unavailable(&self) -> bool {
-        self.remedy == Remedy::GiveBack
+        matches!(self.remedy, Remedy::GiveBack { .. })
     }
 }
 

@@ -153,7 +153,7 @@ those that do not exist are left out, and those that exist twice are due twice."
 pub(crate) const HEALTH: &str = "\
 Examples:
   baton health --http 127.0.0.1:9464
-      Is the fleet healthy, as a node sees it that was started with the same --http?
+      Is the fleet healthy, as the node with this --http sees it?
   baton health --http 127.0.0.1:9464 --ready
       Can this node use Redis and its handler?
   baton health --redis redis://db.example --fleet orders
@@ -161,12 +161,13 @@ Examples:
   HEALTHCHECK CMD [\"baton\", \"health\", \"--ready\"]
       In a container, whose variables BATON_HTTP or REDIS_URL say whom to ask.
 
-A node that listens on every address (0.0.0.0 or [::]) is asked on loopback. A node has watched its
-fleet for a while, so it also knows whether messages wait and none ends. Without --http the command
-looks at Redis until it sees a generator, or has seen none for as long as a lease lives; with --ready
-it only has to read the fleet. A healthy fleet may be paused.
+A node that listens on every address (0.0.0.0 or [::]) is asked on loopback. A
+node has watched its fleet for a while, so it also knows whether messages wait
+and none ends. Without --http the command looks at Redis until it sees a
+generator, or has seen none for as long as a lease lives; with --ready it only
+has to read the fleet. A healthy fleet may be paused.
 
-Exit codes: 0 yes; 1 no, or there was no answer in time; 2 the command line is wrong.";
+Exit codes: 0 yes; 1 no, or no answer in time; 2 the command line is wrong.";
 
 /// Below `baton pause --help`.
 pub(crate) const PAUSE: &str = "\

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::thread;
 
 use baton::inspect::Snapshot;
-use baton_processes::{Fleet, Own};
+use baton_log::LogEvent;
+use baton_processes::{Fleet, Own, Told};
 use baton_server::PrivateServer;
 use redis::Commands;
 use rustix::net;
@@ -212,4 +213,30 @@ fn a_certificate_that_is_not_trusted_burns_no_message() {
     wait_warning(&fleet, &words);
     wait_readiness(&address, &["503", &words]);
     assert_all_wait(&status(&server));
+}
+
+#[test]
+fn a_node_short_of_open_files_blames_no_message() {
+    const MESSAGES: u64 = 60;
+    let server = server();
+    let url = server.url();
+    let limited = "ulimit -n 24; exec \"$0\" \"$@\"";
+    let node = format!(
+        "run --redis {url} --interval 0 --messages {MESSAGES} --generator-works alone \
+         --concurrency 20 --attempts 2 --backoff 100ms..200ms --log json --exec"
+    );
+    let args = ["-c", limited, env!("CARGO_BIN_EXE_baton")].into_iter();
+    let args = args.chain(node.split(' ')).chain(["sleep 0.2"]);
+    let args = args.map(str::to_owned);
+    let mut fleet = Fleet::of("/bin/sh", args.collect());
+    fleet.start_many(1, TIMEOUT).unwrap();
+    wait_warning(&fleet, "cannot start /bin/sh: Too many open files");
+    wait_status(&server, "all messages", |status| {
+        status.done + status.failed == MESSAGES
+    });
+    assert_eq!(status(&server).failed, 0);
+    let delays = fleet.told_since(0);
+    let is_delay = |told: &&Told| matches!(told.event(), LogEvent::Delayed { .. });
+    let delays = delays.iter().filter(is_delay);
+    assert_eq!(delays.count(), 0, "an attempt counted");
 }

@@ -125,7 +125,7 @@ impl Child {
             }
             // A source has no timeout. Its end follows.
             Some(Report::Killed) => Ok(()),
-            Some(Report::Failed { reason }) => {
+            Some(Report::Failed { reason, .. }) => {
                 Err(SourceError::Retry(format!("cannot start: {reason}")))
             }
             None => {

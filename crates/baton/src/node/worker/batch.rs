@@ -80,10 +80,17 @@ impl<H: Handler> BatchHandler<H> {
         }
     }
 
-    /// Whether the handler cannot work for this message, but for others.
-    fn is_to_blame(&self, message: &Message<'_>) -> bool {
-        let (key, handled) = (message.key().to_string(), self.ctx.meter.processed());
-        self.ctx.refused.is_to_blame(key, handled)
+    /// Whether the message goes back and no attempt counts: the handler cannot work, and not just for this
+    /// message.
+    fn gives_back(&self, error: &HandlerError, message: &Message<'_>) -> bool {
+        match error.remedy {
+            Remedy::GiveBack { may_blame: true } => {
+                let (key, handled) = (message.key().to_string(), self.ctx.meter.processed());
+                !self.ctx.refused.is_to_blame(key, handled)
+            }
+            Remedy::GiveBack { may_blame: false } => true,
+            Remedy::Retry { .. } | Remedy::Reject => false,
+        }
     }
 
     /// The handler has worked for some lane of the node, or this lane works no more.
@@ -197,7 +204,7 @@ impl<H: Handler> BatchHandler<H> {
             span.record(&ended);
             match ended {
                 Ok(()) => batch.outcomes.done(effects),
-                Err(error) if error.remedy == Remedy::GiveBack && !self.is_to_blame(&message) => {
+                Err(error) if self.gives_back(&error, &message) => {
                     self.set_trouble(error.reason);
                     batch.unavailable = true;
                     break;
@@ -316,7 +323,7 @@ impl<H: Handler> BatchHandler<H> {
         let first_reason = tried_before.map(|note| note.first_reason);
         let after = match error.remedy {
             Remedy::Retry { after } if attempt < self.ctx.config.attempts => after,
-            Remedy::GiveBack if attempt < self.ctx.config.attempts => None,
+            Remedy::GiveBack { .. } if attempt < self.ctx.config.attempts => None,
             _ => {
                 let first_reason = first_reason.unwrap_or_default();
                 let now_ms = self.ctx.clock.now_ms();
