@@ -40,9 +40,9 @@ impl Narrator {
     pub(super) fn run(mut self) -> Result<()> {
         outln!("Baton: one generator, any number of workers, every message exactly once.\n");
         self.start()?;
-        self.print_messages(Duration::from_millis(4000))?;
+        self.print_messages(Duration::from_millis(1500))?;
         self.kill_generator()?;
-        self.print_messages(Duration::from_millis(3000))?;
+        self.print_messages(Duration::from_millis(5500))?;
         self.kill_worker()?;
         self.print_messages(Duration::from_millis(3000))?;
         self.pause_generator()?;
