@@ -125,18 +125,19 @@ upgrade: chaos-programs ## Replace the nodes of a running fleet, built from the 
 points: chaos-programs ## Let a copy die at each named point of the program, and a fleet go on
 	BATON_CHAOS_PROGRAM=$(abspath $(CHAOS)) cargo test -p baton-chaos -- --ignored
 
-mutants: chaos-programs ## Break the source in 164 ways, one by one; each must be noticed (an hour); ARGS=name
+mutants: chaos-programs ## Break the source in 183 ways, one by one; each must be noticed (an hour); ARGS=name
 	@scripts/setup-servers
 	cargo run --release -p baton-mutants --bin mutants -- $(ARGS)
 
 proof: ## Run all the proofs, one after the other (more than an hour)
-	cargo test -p baton-model --test explore -- --nocapture
+	cargo test -p baton-model --test explore --test partitions -- --nocapture
 	$(MAKE) conform CALLS=100000
 	$(MAKE) chaos
 	$(MAKE) chaos ARGS="--handler exec --seconds 600"
 	$(MAKE) chaos ARGS="--handler push --seconds 600"
 	$(MAKE) chaos ARGS="--source rows --seconds 600"
 	$(MAKE) chaos ARGS="--topology sentinel --seconds 600"
+	$(MAKE) chaos ARGS="--topology cluster --seconds 600"
 	$(MAKE) chaos ARGS="--lossy 100 --level replicas:2"
 	$(MAKE) csv
 	$(MAKE) bench ARGS="--kill 20"

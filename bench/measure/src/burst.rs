@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use baton_processes::Info;
-use baton_protocol::{Entry, Keys, Ledger};
+use baton_protocol::{Entry, Ledger};
 
 use crate::run::{Cleared, audit, fleet};
-use crate::{Plan, ServerProbe, floor};
+use crate::{FleetProbe, Plan, ServerProbe, floor};
 
 /// Longest wait for copies to be ready, and for a burst to end.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -18,25 +18,23 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A burst of the plan's messages at an idle fleet that has handled none before.
 pub fn burst(plan: &Plan) -> Result<Duration> {
     let name = crate::fresh_fleet()?;
-    let mut probe = ServerProbe::open(&plan.target)?;
-    let cleared = Cleared {
-        plan,
-        keys: Keys::new(&name),
-    };
+    let mut probe = FleetProbe::open(&plan.target)?;
+    let _cleared = Cleared { plan, name: &name };
     let mut fleet = fleet(plan, &name, plan.messages);
     fleet.start_many(plan.workers + 1, TIMEOUT)?;
     let generator = fleet.wait_generator(TIMEOUT)?;
-    wait_idle(plan, &mut probe)?;
+    wait_idle(plan, probe.only()?)?;
+    let shards = probe.shards(&name)?;
     fleet.say(generator, "go")?;
     wait("the burst to end", || {
-        let (_, ended) = probe.counts(&cleared.keys)?;
+        let (_, ended) = probe.sums(&shards)?;
         Ok(ended == plan.messages)
     })?;
-    let (ledger, audit) = audit(plan, &name)?;
+    let (ledgers, audit) = audit(plan, &name)?;
     if let Some(finding) = audit.findings.first() {
         bail!("a burst of {}: {finding}", plan.messages);
     }
-    duration(&ledger)
+    duration(&ledgers)
 }
 
 /// The same burst through the unsafe queue.
@@ -89,12 +87,13 @@ fn wait(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
     Ok(())
 }
 
-/// From the first publish of a ledger to its last commit.
-fn duration(ledger: &Ledger) -> Result<Duration> {
+/// From the first publish of all ledgers to their last commit.
+fn duration(ledgers: &[Ledger]) -> Result<Duration> {
     let is_publish = |entry: &&Entry| matches!(entry, Entry::Published { .. });
     let is_end = |entry: &&Entry| matches!(entry, Entry::Ended { .. });
-    let began = ledger.entries.iter().filter(is_publish).map(Entry::at_us);
-    let ended = ledger.entries.iter().filter(is_end).map(Entry::at_us);
+    let entries = || ledgers.iter().flat_map(|ledger| &ledger.entries);
+    let began = entries().filter(is_publish).map(Entry::at_us);
+    let ended = entries().filter(is_end).map(Entry::at_us);
     between(began.min(), ended.max())
 }
 

@@ -1,5 +1,6 @@
 //! The floor: the same messages through an unsafe queue, with variadic RPUSH and LPOP with a
-//! count. Nothing is fenced, and the messages of a dead worker are lost.
+//! count. Nothing is fenced, and the messages of a dead worker are lost. Its list is on one server, so there
+//! is no floor for a cluster of several masters.
 //!
 //! [`set_and_get`] is the floor below: the server only stores and returns the bytes.
 
@@ -15,7 +16,7 @@ pub use copies::{consume, produce};
 pub use set_and_get::set_and_get;
 
 use crate::timed_fleet::{Progress, TimedFleet, Usage};
-use crate::{Plan, ServerProbe};
+use crate::{FleetProbe, Plan, ServerProbe};
 
 /// The keys of an unsafe queue.
 pub struct Queue {
@@ -123,12 +124,12 @@ pub fn run(
     mut report: impl FnMut(Progress) -> Result<()>,
 ) -> Result<(f64, Usage)> {
     let (queue, fleet) = fleet(plan, messages, batch, false);
-    let mut probe = ServerProbe::open(&plan.target)?;
+    let mut probe = FleetProbe::open(&plan.target)?;
     let role = |copy| if copy == 0 { "produce" } else { "consume" };
     let mut timed = TimedFleet::start(fleet, plan.workers + 1, role, &mut probe)?;
     let watched = timed.watch(
         |probe| {
-            let (waiting, ended) = queue.counts(probe)?;
+            let (waiting, ended) = queue.counts(probe.only()?)?;
             Ok(Progress {
                 messages,
                 published: ended + waiting,
@@ -139,7 +140,7 @@ pub fn run(
     );
     let measured = (timed.elapsed().as_secs_f64(), timed.usage()?);
     drop(timed);
-    queue.remove(&mut probe)?;
+    queue.remove(probe.only()?)?;
     watched.map(|()| measured)
 }
 

@@ -1,10 +1,11 @@
 //! A million messages, timed and audited: what `baton bench` measures.
 //!
 //! [`run`] times one run of a fleet of real processes, and [`floor`] times the same messages
-//! through an unsafe queue. [`ServerProbe`] reads what the server used. [`Timeline`] has a run's
-//! latency and pace, which it reads from the ledger. [`burst()`] times messages that arrive at once.
+//! through an unsafe queue. [`FleetProbe`] reads what the servers of a fleet used, [`ServerProbe`] what one
+//! server used. [`Timeline`] has a run's latency and pace, which it reads from the ledgers. [`burst()`] times messages that arrive at once.
 
 mod burst;
+mod fleet_probe;
 pub mod floor;
 mod run;
 mod server_probe;
@@ -12,6 +13,7 @@ mod timed_fleet;
 mod timeline;
 
 pub use burst::{burst, floor_burst};
+pub use fleet_probe::{FleetProbe, Shards};
 pub use run::{Kill, Run, bytes_per_pending, run};
 pub use server_probe::{Memory, ServerProbe};
 pub use timed_fleet::{Progress, Usage};
@@ -26,9 +28,9 @@ use baton::{FleetName, Target};
 pub struct Plan {
     /// The `baton` program.
     pub program: PathBuf,
-    /// The server.
+    /// The server, or the servers of a cluster.
     pub target: Target,
-    /// Environment variables with which copies of the program find the server.
+    /// Environment variables with which copies of the program find it.
     pub env: Vec<(String, String)>,
     /// How many messages.
     pub messages: u64,

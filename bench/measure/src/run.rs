@@ -6,10 +6,10 @@ use anyhow::{Context, Result, bail};
 use baton::FleetName;
 use baton::inspect::Audit;
 use baton_processes::Fleet;
-use baton_protocol::{Keys, Ledger, Store};
+use baton_protocol::{Ledger, Partitions};
 
 use crate::timed_fleet::{Progress, TimedFleet, Usage};
-use crate::{Plan, ServerProbe};
+use crate::{FleetProbe, Plan};
 
 /// How long the fleet may rest before messages that have not ended count as lost.
 const REST: Duration = Duration::from_secs(2);
@@ -32,33 +32,33 @@ pub struct Run {
     pub seconds: f64,
     /// The time of the audit, which is part of it.
     pub audit_seconds: f64,
-    /// When it began, in µs on the server's clock.
+    /// When it began, in µs on the clock of the server that has the fleet's control keys.
     pub began_us: u64,
     /// What the run used, audit included.
     pub usage: Usage,
-    /// Processor time of the server's main thread for the audit, which is part of it, in µs.
+    /// Processor time of the servers' main threads for the audit, which is part of it, in µs.
     pub audit_cpu_us: f64,
-    /// The peak memory of the server, in MB.
+    /// The peak memory of all servers, in MB.
     pub server_mb: f64,
     /// The copies that were killed.
     pub kills: Vec<Kill>,
-    /// What was published and what ended.
-    pub ledger: Ledger,
-    /// What the audit of the ledger found.
+    /// What was published and what ended, in each partition.
+    pub ledgers: Vec<Ledger>,
+    /// What the audit of the ledgers found.
     pub audit: Audit,
 }
 
-/// The keys of a fleet. Dropping this removes them from the server.
+/// The keys of a fleet. Dropping this removes them from all servers.
 pub(crate) struct Cleared<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) keys: Keys,
+    pub(crate) name: &'a FleetName,
 }
 
 impl Drop for Cleared<'_> {
     fn drop(&mut self) {
-        // If the server is gone, so are the keys.
-        if let Ok(mut probe) = ServerProbe::open(&self.plan.target) {
-            let _ = probe.remove(&self.keys);
+        // If a server is gone, so are the keys.
+        if let Ok(mut probe) = FleetProbe::open(&self.plan.target) {
+            let _ = probe.remove(self.name);
         }
     }
 }
@@ -66,19 +66,18 @@ impl Drop for Cleared<'_> {
 /// Runs a fleet once. `report` hears how far the run has come, and may end it with an error.
 pub fn run(plan: &Plan, mut report: impl FnMut(Progress) -> Result<()>) -> Result<Run> {
     let name = crate::fresh_fleet()?;
-    let mut probe = ServerProbe::open(&plan.target)?;
-    let cleared = Cleared {
-        plan,
-        keys: Keys::new(&name),
-    };
-    let keys = &cleared.keys;
+    let mut probe = FleetProbe::open(&plan.target)?;
+    let _cleared = Cleared { plan, name: &name };
     let fleet = fleet(plan, &name, plan.messages);
     let mut timed = TimedFleet::start(fleet, plan.workers + 1, |_| "go", &mut probe)?;
+    let now_us = timed.probe.now_us(&name)?;
+    let began_us = now_us.saturating_sub(timed.elapsed().as_micros() as u64);
+    let shards = &timed.probe.shards(&name)?;
     let mut kills = Vec::new();
     let mut resting = None;
     let lost = timed.watch(
         |probe| {
-            let (published, ended) = probe.counts(keys)?;
+            let (published, ended) = probe.sums(shards)?;
             let messages = plan.messages;
             Ok(Progress {
                 messages,
@@ -90,7 +89,7 @@ pub fn run(plan: &Plan, mut report: impl FnMut(Progress) -> Result<()>) -> Resul
             report(now)?;
             kill_if_due(plan, timed, now, &mut kills)?;
             // A fleet at rest with messages that have not ended has lost them.
-            let rests = now.published == plan.messages && timed.probe.at_rest(keys)?;
+            let rests = now.published == plan.messages && timed.probe.at_rest(shards)?;
             let since = rests.then(|| resting.unwrap_or(timed.elapsed()));
             resting = since;
             match since {
@@ -105,18 +104,18 @@ pub fn run(plan: &Plan, mut report: impl FnMut(Progress) -> Result<()>) -> Resul
     }
     let ended = timed.elapsed().as_secs_f64();
     let cpu_us = timed.probe.cpu_us()?;
-    let (ledger, audit) = audit(plan, &name)?;
+    let (ledgers, audit) = audit(plan, &name)?;
     let seconds = timed.elapsed().as_secs_f64();
     let audit_cpu_us = timed.probe.cpu_us()? - cpu_us;
     Ok(Run {
         seconds,
         audit_seconds: seconds - ended,
-        began_us: timed.began_us,
+        began_us,
         usage: timed.usage()?,
         audit_cpu_us,
         server_mb: timed.probe.memory()?.peak as f64 / 1e6,
         kills,
-        ledger,
+        ledgers,
         audit,
     })
 }
@@ -170,34 +169,33 @@ fn kill_if_due(
     Ok(())
 }
 
-pub(crate) fn audit(plan: &Plan, name: &FleetName) -> Result<(Ledger, Audit)> {
+pub(crate) fn audit(plan: &Plan, name: &FleetName) -> Result<(Vec<Ledger>, Audit)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let store = Store::open(&plan.target, name, &baton_protocol::new_name(), |_| {}).await?;
-        let ledger = Ledger::read(&store).await?;
-        let audit = baton_protocol::audit::audit(&store, &ledger).await?;
-        Ok((ledger, audit))
+        let node = baton_protocol::new_name();
+        let (partitions, _) = Partitions::open(&plan.target, name, &node, None, |_| {}).await?;
+        let ledgers = Ledger::read_all(&partitions).await?;
+        let audit = baton_protocol::audit::audit_all(&partitions, &ledgers).await?;
+        Ok((ledgers, audit))
     })
 }
 
-/// How many bytes of the server's memory a message takes while it waits.
+/// How many bytes of the servers' memory a message takes while it waits.
 pub fn bytes_per_pending(plan: &Plan) -> Result<f64> {
     let name = crate::fresh_fleet()?;
-    let mut probe = ServerProbe::open(&plan.target)?;
-    let cleared = Cleared {
-        plan,
-        keys: Keys::new(&name),
-    };
+    let mut probe = FleetProbe::open(&plan.target)?;
+    let _cleared = Cleared { plan, name: &name };
     let messages = plan.messages.min(PENDING);
     let before = probe.memory()?.used;
     // A copy alone is the generator, so no message ends.
     let mut timed = TimedFleet::start(fleet(plan, &name, messages), 1, |_| "go", &mut probe)?;
+    let shards = &timed.probe.shards(&name)?;
     timed
         .watch(
             |probe| {
-                let (published, _) = probe.counts(&cleared.keys)?;
+                let (published, _) = probe.sums(shards)?;
                 Ok(Progress {
                     messages,
                     published,

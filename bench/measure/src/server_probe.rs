@@ -25,12 +25,15 @@ pub struct Memory {
 }
 
 impl ServerProbe {
-    /// Connects.
+    /// Connects to the server that a target names.
     pub fn open(target: &Target) -> Result<Self> {
         let client = baton_protocol::redis_client(target)?;
-        let redis = client
-            .get_connection_with_timeout(TIMEOUT)
-            .with_context(|| format!("cannot use {target}"))?;
+        Self::connect(&client).with_context(|| format!("cannot use {target}"))
+    }
+
+    /// Connects to the server of a client.
+    pub(crate) fn connect(client: &redis::Client) -> Result<Self> {
+        let redis = client.get_connection_with_timeout(TIMEOUT)?;
         redis.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self { redis })
     }
@@ -80,18 +83,20 @@ impl ServerProbe {
 
     /// How many messages of a fleet were published, and how many ended.
     pub fn counts(&mut self, keys: &Keys) -> Result<(u64, u64)> {
-        type Counts = (Option<u64>, (Option<u64>, Option<u64>));
-        let (published, (done, failed)): Counts = redis::pipe()
-            .cmd("HGET")
-            .arg(&keys.fence)
-            .arg("last")
-            .cmd("HMGET")
-            .arg(&keys.stats)
-            .arg("done")
-            .arg("failed")
-            .query(&mut self.redis)?;
-        let ended = done.unwrap_or_default() + failed.unwrap_or_default();
-        Ok((published.unwrap_or_default(), ended))
+        self.sums(std::slice::from_ref(keys))
+    }
+
+    /// How many messages of these partitions were published, and how many ended, in one round trip.
+    pub(crate) fn sums(&mut self, partitions: &[Keys]) -> Result<(u64, u64)> {
+        let mut pipe = redis::pipe();
+        for keys in partitions {
+            pipe.cmd("HGET").arg(&keys.fence).arg("last");
+            pipe.cmd("HGET").arg(&keys.stats).arg("done");
+            pipe.cmd("HGET").arg(&keys.stats).arg("failed");
+        }
+        let counts: Vec<Option<u64>> = pipe.query(&mut self.redis)?;
+        let sum = |field| counts.iter().skip(field).step_by(3).flatten().sum::<u64>();
+        Ok((sum(0), sum(1) + sum(2)))
     }
 
     /// Whether no message of a fleet waits and no worker holds one.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use baton_processes::{Fleet, peak_rss_mb, process_cpu_us};
 
-use crate::server_probe::ServerProbe;
+use crate::fleet_probe::FleetProbe;
 
 /// Longest wait for copies to be ready, and for any progress.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ pub struct Progress {
 /// What a run used.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
-    /// Processor time of the server's main thread, in µs.
+    /// Processor time of the main threads of all servers, in µs.
     pub redis_cpu_us: f64,
     /// Processor time of all copies, in µs. `None` if the system does not measure it.
     pub client_cpu_us: Option<f64>,
@@ -40,10 +40,8 @@ pub struct Usage {
 /// A fleet under way.
 pub(super) struct TimedFleet<'a> {
     pub(super) fleet: Fleet,
-    pub(super) probe: &'a mut ServerProbe,
+    pub(super) probe: &'a mut FleetProbe,
     began: Instant,
-    /// When the run began, on the server's clock.
-    pub(super) began_us: u64,
     redis_cpu_us: f64,
     /// Processor time that each copy had used before the run.
     before: Vec<f64>,
@@ -57,13 +55,12 @@ impl<'a> TimedFleet<'a> {
         mut fleet: Fleet,
         copies: usize,
         word: impl Fn(usize) -> &'static str,
-        probe: &'a mut ServerProbe,
+        probe: &'a mut FleetProbe,
     ) -> Result<Self> {
         fleet.start_many(copies, TIMEOUT)?;
         let cpu = |copy| process_cpu_us(fleet.pid(copy)).unwrap_or_default();
         let before = (0..copies).map(cpu).collect();
         let redis_cpu_us = probe.cpu_us()?;
-        let began_us = probe.now_us()?;
         let began = Instant::now();
         for copy in 0..copies {
             fleet.say(copy, word(copy))?;
@@ -72,7 +69,6 @@ impl<'a> TimedFleet<'a> {
             fleet,
             probe,
             began,
-            began_us,
             redis_cpu_us,
             before,
             gone: Usage::default(),
@@ -96,7 +92,7 @@ impl<'a> TimedFleet<'a> {
     /// `react` may act on it.
     pub(super) fn watch(
         &mut self,
-        mut progress: impl FnMut(&mut ServerProbe) -> Result<Progress>,
+        mut progress: impl FnMut(&mut FleetProbe) -> Result<Progress>,
         mut react: impl FnMut(&mut Self, Progress) -> Result<()>,
     ) -> Result<()> {
         let mut moved = (Instant::now(), 0);

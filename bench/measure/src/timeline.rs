@@ -1,4 +1,4 @@
-//! The timeline of a run, read from its ledger: latency, pace, and who generated when.
+//! The timeline of a run, read from its ledgers: latency, pace, and who generated when.
 
 use std::collections::BTreeMap;
 
@@ -57,38 +57,45 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Reads a ledger, in slices of `step` seconds since the start.
-    pub fn new(ledger: &Ledger, began_us: u64, step: f64) -> Self {
+    /// Reads the ledger of each partition, in slices of `step` seconds since the start.
+    pub fn new(ledgers: &[Ledger], began_us: u64, step: f64) -> Self {
         let mut timeline = Self {
             latency: Latency::default(),
             step,
             slices: Vec::new(),
             reigns: Vec::new(),
         };
+        for ledger in ledgers {
+            timeline.add(ledger, began_us);
+        }
+        timeline.latency.times.sort_unstable();
+        timeline.reigns.sort_by_key(|reign| reign.epoch);
+        timeline
+    }
+
+    fn add(&mut self, ledger: &Ledger, began_us: u64) {
         let mut published = BTreeMap::new();
         for entry in &ledger.entries {
             let at = entry.at_us().saturating_sub(began_us) as f64 / 1e6;
             let count = entry.last() - entry.first() + 1;
-            let slice = timeline.slice(at);
+            let slice = self.slice(at);
             match entry {
                 Entry::Published { epoch, .. } => {
                     slice.published += count;
-                    timeline.reign(*epoch, at);
+                    self.reign(*epoch, at);
                     published.insert(entry.first(), entry.at_us());
                 }
                 Entry::Ended { .. } => {
                     slice.ended += count;
                     if let Some((_, since)) = published.range(..=entry.first()).next_back() {
                         let took = entry.at_us().saturating_sub(*since);
-                        timeline.latency.times.push((took, count));
+                        self.latency.times.push((took, count));
                     }
                 }
                 // A message that is tried again is not new: it ends in a slice like any other.
                 Entry::Retried { .. } | Entry::Delayed { .. } | Entry::Void { .. } => {}
             }
         }
-        timeline.latency.times.sort_unstable();
-        timeline
     }
 
     fn slice(&mut self, at: f64) -> &mut Slice {
@@ -100,9 +107,12 @@ impl Timeline {
     }
 
     fn reign(&mut self, epoch: u64, at: f64) {
-        match self.reigns.last_mut() {
-            Some(reign) if reign.epoch == epoch => reign.to = at,
-            _ => self.reigns.push(Reign {
+        match self.reigns.iter_mut().find(|reign| reign.epoch == epoch) {
+            Some(reign) => {
+                reign.from = reign.from.min(at);
+                reign.to = reign.to.max(at);
+            }
+            None => self.reigns.push(Reign {
                 epoch,
                 from: at,
                 to: at,
@@ -149,7 +159,9 @@ mod tests {
             ended(11, 15, 2_700_000),
             ended(21, 30, 2_605_000),
         ];
-        let timeline = Timeline::new(&Ledger { entries }, 1_000_000, 1.0);
+        let other = vec![published(2, 1, 5, 2_500_000), ended(1, 5, 2_502_000)];
+        let ledgers = [entries, other].map(|entries| Ledger { entries });
+        let timeline = Timeline::new(&ledgers[..1], 1_000_000, 1.0);
         let slice = |published, ended| Slice { published, ended };
         assert_eq!(timeline.slices, [slice(20, 10), slice(10, 20)]);
         let reign = |epoch, from, to| Reign { epoch, from, to };
@@ -158,5 +170,10 @@ mod tests {
         assert_eq!(quantile(0.3), 5.0);
         assert_eq!(quantile(0.5), 200.0);
         assert_eq!(quantile(1.0), 1600.0);
+        // Another partition has numbers of its own.
+        let timeline = Timeline::new(&ledgers, 1_000_000, 1.0);
+        assert_eq!(timeline.slices, [slice(20, 10), slice(15, 25)]);
+        assert_eq!(timeline.reigns, [reign(1, 0.0, 0.1), reign(2, 1.5, 1.6)]);
+        assert_eq!(timeline.latency.quantile_ms(0.1), 2.0);
     }
 }

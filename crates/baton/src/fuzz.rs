@@ -97,7 +97,7 @@ fn read_all(answer: &Value) {
     let Ok(fleet) = FleetName::new("hostile") else {
         return;
     };
-    if let Some(beat) = known(decode::beat(&fleet, answer)) {
+    if let Some(beat) = known(decode::beat(&fleet, 1, answer)) {
         let (Beat::Generator {
             epoch,
             next,
@@ -121,6 +121,7 @@ fn read_all(answer: &Value) {
         last,
         cursor,
         known,
+        ..
     }) = known(decode::seal(answer))
     {
         assert!(last.max(known) <= MAX_EXACT);
@@ -202,10 +203,11 @@ fn whole(fleet: &FleetName, answers: &[Value]) {
         let open = u128::from(census.published) + u128::from(census.retried);
         assert_eq!(census.balanced(), open == sum);
     }
+    known(decode::partition_state(3, answers));
     known(decode::roster(PRESENCE, answers));
-    if let Some(reading) = known(decode::fleet_state(fleet, PRESENCE, 3, answers)) {
+    if let Some(reading) = known(decode::fleet_state(fleet, 1, PRESENCE, 3, answers)) {
         let listed = reading.roster.nodes.len();
-        let snapshot = Snapshot::of(fleet, reading, ServerInfo::default());
+        let snapshot = Snapshot::of(fleet, reading, None, ServerInfo::default());
         assert!(snapshot.nodes.len() <= listed);
         assert!(snapshot.nodes.is_sorted_by_key(|node| &node.node));
     }
@@ -229,7 +231,12 @@ fn known<T>(read: Result<T, Error>) -> Option<T> {
             assert!(!words.chars().any(char::is_control), "{words:?}");
             None
         }
-        Err(Error::Refused(_) | Error::ForeignKey { .. } | Error::Protocol { .. }) => None,
+        Err(
+            Error::Refused(_)
+            | Error::ForeignKey { .. }
+            | Error::Protocol { .. }
+            | Error::Partitions { .. },
+        ) => None,
         Err(error) => panic!("no answer is {error:?}"),
     }
 }

@@ -137,6 +137,7 @@ pub mod inspect {
     pub use crate::node::meter::{BOUNDS, Counters, Histogram, Meter};
     pub use crate::observe::durability::DurabilityStatus;
     pub use crate::observe::health::{Health, Limits};
+    pub use crate::observe::partitions::PartitionSnapshot;
     pub use crate::observe::snapshot::{GeneratorStatus, NodeRole, NodeStatus, Snapshot};
     pub use crate::observe::trend::{Point, Trend};
     pub use crate::observe::watch::{View, Views, Watch};

@@ -22,6 +22,8 @@ pub trait Payload: Sized + Send + 'static {
 pub struct OwnedMessage {
     /// Its sequence number: unique in the fleet for as long as Redis keeps its data.
     pub seq: u64,
+    /// Its partition, see [`Message::partition`].
+    pub partition: u32,
     /// When it was made, in ms on Redis's clock.
     pub at_ms: u64,
     /// 1, or more when it was handled before.
@@ -41,6 +43,7 @@ impl OwnedMessage {
     pub fn as_message(&self) -> Message<'_> {
         Message {
             seq: self.seq,
+            partition: self.partition,
             at_ms: self.at_ms,
             attempt: self.attempt,
             text: &self.text,
@@ -53,6 +56,7 @@ impl From<Message<'_>> for OwnedMessage {
     fn from(message: Message<'_>) -> Self {
         Self {
             seq: message.seq,
+            partition: message.partition,
             at_ms: message.at_ms,
             attempt: message.attempt,
             text: message.text.to_owned(),

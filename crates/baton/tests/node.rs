@@ -301,3 +301,23 @@ async fn staged_packs_that_expire_are_sent_again_with_their_own_texts() {
     let packs: Vec<String> = redis.keys("baton:{library:0}:pack:*").unwrap();
     assert_eq!(packs, [""; 0]);
 }
+
+/// With packs as large as the queue, the workers would wait for each of them.
+#[tokio::test]
+async fn a_small_queue_has_room_for_several_packs() {
+    let server = PrivateServer::builder().start().unwrap();
+    let small = |settings: NodeBuilder| settings.max_pending(8).audit(true);
+    let _ = run_fleet_with(&server, 400, Matching, small).await;
+    let mut redis = redis::Client::open(server.url())
+        .unwrap()
+        .get_connection()
+        .unwrap();
+    let ledger: Vec<String> = redis.lrange("baton:{library:0}:ledger", 0, -1).unwrap();
+    let packs = ledger.iter().filter_map(|entry| {
+        let mut words = entry.strip_prefix("p ")?.split(' ').skip(1);
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (first, last) = (number()?, number()?);
+        Some(last - first + 1)
+    });
+    assert_eq!(packs.max(), Some(2), "a quarter of the queue");
+}

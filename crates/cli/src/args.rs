@@ -32,7 +32,7 @@ pub(crate) use connection::ConnectionArgs;
 pub(crate) use cron::CronCommand;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use durability::DurabilityArgs;
-pub(crate) use failed::{ErrorsArgs, FilterArgs, GetErrorsArgs, GroupBy, SettleArgs, Since};
+pub(crate) use failed::{ErrorsArgs, FilterArgs, GetErrorsArgs, GroupBy, Seqs, SettleArgs, Since};
 pub(crate) use health::HealthArgs;
 pub(crate) use http::WebArgs;
 pub(crate) use pause::{DrainArgs, PauseArgs};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use baton::{Error, FleetName, Inspector, Target};
 use baton_print::errln;
-use baton_protocol::{Store, new_name};
+use baton_protocol::{Partitions, Store, new_name};
 
 /// How long a command waits for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(4500);
@@ -25,13 +25,20 @@ pub(crate) async fn reader(target: &Target, fleet: &FleetName) -> anyhow::Result
 }
 
 /// Connects to read and to act by calls that the [`Inspector`] does not have.
-pub(crate) async fn store(target: &Target, fleet: &FleetName) -> anyhow::Result<Store> {
+pub(crate) async fn partitions(target: &Target, fleet: &FleetName) -> anyhow::Result<Partitions> {
+    let name = new_name();
+    let opened = Partitions::open(target, fleet, &name, None, |_| {});
+    Ok(in_time(target, opened).await?.0)
+}
+
+/// Connects to where the lease of a fleet is, without asking whether there is a fleet.
+pub(crate) async fn control(target: &Target, fleet: &FleetName) -> anyhow::Result<Store> {
     let name = new_name();
     in_time(target, Store::open(target, fleet, &name, |_| {})).await
 }
 
-/// Connects to read by calls that the [`Inspector`] does not have.
-pub(crate) async fn viewer(target: &Target, fleet: &FleetName) -> anyhow::Result<Store> {
+/// The same, to read.
+pub(crate) async fn control_viewer(target: &Target, fleet: &FleetName) -> anyhow::Result<Store> {
     in_time(target, Store::view(target, fleet)).await
 }
 

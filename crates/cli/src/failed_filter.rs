@@ -1,10 +1,8 @@
 //! Which failed messages a command is about.
 
-use std::ops::RangeInclusive;
-
 use baton::{FailedMessage, Inspector};
 
-use crate::args::{FilterArgs, Since};
+use crate::args::{FilterArgs, Seqs, Since};
 
 /// The conditions of the command line, with moments on Redis's clock.
 #[derive(Debug, Default)]
@@ -12,7 +10,7 @@ pub(crate) struct FailedFilter {
     reason: Option<String>,
     node: Option<String>,
     since_ms: Option<u64>,
-    seqs: Option<RangeInclusive<u64>>,
+    seqs: Option<Seqs>,
 }
 
 impl FailedFilter {
@@ -50,7 +48,11 @@ impl FailedFilter {
             .is_none_or(|text| failed.reason.contains(text))
             && node.as_ref().is_none_or(|node| failed.node == *node)
             && since_ms.is_none_or(|since| failed.at_ms > 0 && failed.at_ms >= since)
-            && seqs.as_ref().is_none_or(|seqs| seqs.contains(&failed.seq))
+            && seqs.as_ref().is_none_or(|seqs| {
+                let partition = u64::from(failed.partition.unwrap_or(0));
+                let is_there = seqs.partition.is_none_or(|wanted| wanted == partition);
+                is_there && seqs.numbers.contains(&failed.seq)
+            })
     }
 }
 
@@ -60,6 +62,10 @@ mod tests {
 
     use super::*;
 
+    fn seqs(partition: Option<u64>, numbers: std::ops::RangeInclusive<u64>) -> Option<Seqs> {
+        Some(Seqs { partition, numbers })
+    }
+
     #[test]
     fn conditions_combine() {
         let failed = record::failed_once(17, 1000, "n1", "no such customer", "text");
@@ -67,10 +73,17 @@ mod tests {
             reason: Some("such".to_owned()),
             node: Some("n1".to_owned()),
             since_ms: Some(1000),
-            seqs: Some(10..=17),
+            seqs: seqs(None, 10..=17),
         };
         assert!(FailedFilter::default().matches(&failed));
         assert!(filter().matches(&failed));
+        let mut in_second = failed.clone();
+        in_second.partition = Some(2);
+        let of_second = FailedFilter {
+            seqs: seqs(Some(2), 10..=17),
+            ..filter()
+        };
+        assert!(of_second.matches(&in_second) && filter().matches(&in_second));
         for misses in [
             FailedFilter {
                 reason: Some("Such".to_owned()),
@@ -85,7 +98,11 @@ mod tests {
                 ..filter()
             },
             FailedFilter {
-                seqs: Some(18..=u64::MAX),
+                seqs: seqs(None, 18..=u64::MAX),
+                ..filter()
+            },
+            FailedFilter {
+                seqs: seqs(Some(2), 10..=17),
                 ..filter()
             },
         ] {

@@ -18,13 +18,14 @@ pub(crate) fn line(failed: &FailedMessage, format: &FormatArgs) -> anyhow::Resul
     Ok(line)
 }
 
-/// Time, sequence number, node, reason and text, separated by tabs. Tabs and line breaks inside
+/// Time, sequence number (with the partition, if there are several), node, reason and text, separated by
+/// tabs. Tabs and line breaks inside
 /// a field are escaped. A dash stands for an unknown value.
 fn text(line: &mut Vec<u8>, failed: &FailedMessage) -> std::io::Result<()> {
     let at = text::moment(failed.at_ms).unwrap_or_else(|| "-".to_owned());
     let seq = match failed.seq {
         0 => "-".to_owned(),
-        seq => format!("#{seq}"),
+        seq => format!("#{}", text::number(failed.partition, seq)),
     };
     let node = match failed.node.as_str() {
         "" => "-",
@@ -63,6 +64,9 @@ mod tests {
             "2023-11-14T22:13:20.123Z\t#17\tk3v9x0a7qm\tno\\tsuch \\x1b[1mcustomer\t\
              a\\tb\\nc\\xff\\\\\n"
         );
+        let mut elsewhere = failed(b"a");
+        elsewhere.partition = Some(3);
+        assert!(printed(&elsewhere, false).contains("\t#3.17\tk3v9x0a7qm\t"));
         let foreign = record::decode(b"garbage");
         assert_eq!(
             printed(&foreign, false),
@@ -81,6 +85,9 @@ mod tests {
                 "\n"
             )
         );
+        let mut elsewhere = failed(b"valid");
+        elsewhere.partition = Some(3);
+        assert!(printed(&elsewhere, true).starts_with(r#"{"partition":3,"seq":17,"at":"#));
         let line: serde_json::Value =
             serde_json::from_str(&printed(&failed(b"\xff\x00a"), true)).unwrap();
         assert_eq!(line["text"], "\u{fffd}\u{0}a");

@@ -6,18 +6,46 @@ use baton::{Error, Inspector};
 /// Max failed messages in one page.
 const PAGE_RECORDS: u64 = 500;
 
-/// Walks through the failed messages that were in the store when it began, oldest first. It leaves
-/// out those that fail later: with them, a walk might never end.
-pub(crate) struct FailedWalk<'a> {
-    inspector: &'a Inspector,
+/// Walks through the failed messages that were in the store when it began, partition by partition,
+/// oldest first. It leaves out those that fail later: with them, a walk might never end.
+pub(crate) struct FailedWalk {
+    /// The last one is at work.
+    partitions: Vec<PartitionWalk>,
+}
+
+impl FailedWalk {
+    /// Begins a walk.
+    pub(crate) async fn start(inspector: &Inspector) -> Result<Self, Error> {
+        let mut partitions = Vec::new();
+        for partition in inspector.each_partition() {
+            partitions.push(PartitionWalk::start(partition).await?);
+        }
+        partitions.reverse();
+        Ok(Self { partitions })
+    }
+
+    /// The next messages; none at the end.
+    pub(crate) async fn next_page(&mut self) -> Result<Option<Vec<Failed>>, Error> {
+        while let Some(walk) = self.partitions.last_mut() {
+            match walk.next_page().await? {
+                Some(page) => return Ok(Some(page)),
+                None => self.partitions.pop(),
+            };
+        }
+        Ok(None)
+    }
+}
+
+/// The walk through one partition.
+struct PartitionWalk {
+    inspector: Inspector,
     /// The number of the newest message when the walk began.
     last: u64,
     next: Option<FailedCursor>,
 }
 
-impl<'a> FailedWalk<'a> {
-    /// Begins a walk.
-    pub(crate) async fn start(inspector: &'a Inspector) -> Result<Self, Error> {
+impl PartitionWalk {
+    async fn start(inspector: Inspector) -> Result<Self, Error> {
         let newest = inspector.failed_messages(FailedCursor::NEWEST, 1).await?;
         let last = newest.messages.first().map(|failed| failed.id.number());
         Ok(Self {
@@ -27,8 +55,7 @@ impl<'a> FailedWalk<'a> {
         })
     }
 
-    /// The next messages; none at the end.
-    pub(crate) async fn next_page(&mut self) -> Result<Option<Vec<Failed>>, Error> {
+    async fn next_page(&mut self) -> Result<Option<Vec<Failed>>, Error> {
         let Some(cursor) = self.next else {
             return Ok(None);
         };

@@ -31,14 +31,17 @@ mod watch;
 mod workload;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use args::{Args, Command};
 use baton_print::{errln, errln_within};
 use error_line::error_line;
+use signal_hook::consts::SIGXFSZ;
 use usage_error::UsageError;
 
 /// Runs the whole program, from its command line to its exit code.
 pub fn main() -> ExitCode {
+    survive_full_files();
     // Before the command line and the environment are read: they are its node's.
     if std::env::args_os()
         .nth(1)
@@ -51,6 +54,14 @@ pub fn main() -> ExitCode {
         Err(code) => return code,
     };
     commands::execute(&args).unwrap_or_else(|error| fail(&args, &error))
+}
+
+/// From now on a write beyond the limit on the size of files (`ulimit -f`) fails, as one to a full disk
+/// does. Else its signal would kill the program. It is caught and not ignored, because commands of the
+/// user would inherit that it is ignored.
+fn survive_full_files() {
+    // If it cannot be caught, the program runs as any other does.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Runs the supervisor of a node's commands in this process.

@@ -184,6 +184,7 @@ mod tests {
                 by: Some(node()),
             },
             Event::Lost { first: 5, last: 6 },
+            Event::Unconfirmed { first: 5, last: 6 },
             Event::Regressed { first: 7, last: 9 },
             Event::Void { first: 8, last: 8 },
             Event::Reclaimed {
@@ -209,6 +210,7 @@ mod tests {
                 up: true,
                 reason: None,
             },
+            Event::Confirmed,
             Event::Warning(baton::Warning::CannotPublish {
                 reason: "OOM command not allowed".to_owned(),
             }),

@@ -4,7 +4,7 @@ use std::process::{self, ExitCode};
 use std::thread;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::sync::watch;
 
@@ -32,21 +32,28 @@ impl Cause {
 pub(crate) struct Shutdown(watch::Sender<Option<Cause>>);
 
 impl Shutdown {
-    /// From now on the first SIGTERM or SIGINT is a request to end, and the second ends the
-    /// process at once. A thread of its own waits for signals, so it sees the second one even
+    /// From now on the first SIGTERM, SIGINT or SIGHUP is a request to end, and the second ends the
+    /// process at once. A program that was started with SIGHUP ignored, as by `nohup`, runs on when its
+    /// terminal closes. A thread of its own waits for signals, so it sees the second one even
     /// while the command blocks.
     pub(crate) fn on_signals() -> anyhow::Result<Self> {
         let shutdown = Self(watch::Sender::new(None));
         let requests = shutdown.clone();
-        let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot listen for signals")?;
+        let mut listened = vec![SIGTERM, SIGINT];
+        listened.extend(hangup_counts().then_some(SIGHUP));
+        let mut signals = Signals::new(listened).context("cannot listen for signals")?;
         let wait = move || {
-            let mut first = true;
+            let mut first = None;
             for signal in signals.forever() {
-                if !first {
-                    process::exit(i32::from(signal_code(signal)));
+                match first {
+                    None => {
+                        first = Some(signal);
+                        requests.request(Cause::Signal(signal));
+                    }
+                    // One closing terminal sends several: the shell's, and that of the system.
+                    Some(SIGHUP) if signal == SIGHUP => {}
+                    Some(_) => process::exit(i32::from(signal_code(signal))),
                 }
-                first = false;
-                requests.request(Cause::Signal(signal));
             }
         };
         thread::Builder::new()
@@ -87,6 +94,23 @@ impl Shutdown {
     }
 }
 
+/// Whether SIGHUP is to end this program: not if its caller has it ignored. Where the system does not say,
+/// the signal does what it does to any other program.
+fn hangup_counts() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status");
+    status.is_ok_and(|status| ignores(&status, SIGHUP) == Some(false))
+}
+
+/// Whether a process ignores a signal, as its `/proc/PID/status` says.
+fn ignores(status: &str, signal: i32) -> Option<bool> {
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))?;
+    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    let bit = u32::try_from(signal).ok()?.checked_sub(1)?;
+    Some(mask.checked_shr(bit)? & 1 == 1)
+}
+
 /// The exit code that shells give to a process that a signal ended.
 fn signal_code(signal: i32) -> u8 {
     u8::try_from(signal).unwrap_or(0).saturating_add(128)
@@ -106,6 +130,17 @@ mod tests {
 
     #[test]
     fn signals_have_the_exit_codes_that_shells_give_them() {
-        assert_eq!((signal_code(SIGINT), signal_code(SIGTERM)), (130, 143));
+        assert_eq!([SIGHUP, SIGINT, SIGTERM].map(signal_code), [129, 130, 143]);
+    }
+
+    #[test]
+    fn the_system_says_which_signals_a_process_ignores() {
+        let status = "Name:\tbaton\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\n";
+        let ignored = [SIGHUP, SIGINT, 13].map(|signal| ignores(status, signal));
+        assert_eq!(ignored, [Some(true), Some(false), Some(true)]);
+        for text in ["", "SigIgn:\tx", "SigIgn:"] {
+            assert_eq!(ignores(text, SIGHUP), None, "{text}");
+        }
+        assert_eq!(ignores(status, 65), None);
     }
 }

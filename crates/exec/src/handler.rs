@@ -24,7 +24,7 @@ const NOT_FOUND: i32 = 127;
 
 /// A command that handles messages, one process per message.
 ///
-/// Its stdin is the message's text. Its environment has `BATON_SEQ`, `BATON_KEY`, `BATON_ATTEMPT`,
+/// Its stdin is the message's text. Its environment has `BATON_SEQ`, `BATON_PARTITION`, `BATON_KEY`, `BATON_ATTEMPT`,
 /// `BATON_DEADLINE_MS` (when its time is over, in ms since 1970) and `BATON_EFFECTS` (a file for JSON
 /// lines such as `["INCRBY","counted",1]`, which take effect if it exits with 0).
 ///

@@ -6,8 +6,9 @@ use baton::Message;
 
 /// The variables of every command that handles a message. Its other variables are those of its node, but
 /// for those of a service manager.
-pub const VARIABLES: [&str; 5] = [
+pub const VARIABLES: [&str; 6] = [
     "BATON_SEQ",
+    "BATON_PARTITION",
     "BATON_KEY",
     "BATON_ATTEMPT",
     "BATON_DEADLINE_MS",
@@ -32,6 +33,7 @@ pub(crate) fn of(message: Message<'_>, timeout: Duration) -> Vec<(String, String
     let deadline = now.unwrap_or_default().saturating_add(timeout);
     let values = [
         message.seq.to_string(),
+        message.partition.to_string(),
         message.key().to_string(),
         message.attempt.to_string(),
         deadline.as_millis().to_string(),

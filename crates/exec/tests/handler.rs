@@ -39,12 +39,13 @@ async fn a_command_gets_the_exact_bytes_and_then_the_end() {
 #[tokio::test]
 async fn a_command_knows_its_message() {
     let heard = Heard::default();
-    let script = "echo $BATON_SEQ $BATON_KEY $BATON_ATTEMPT; echo $BATON_DEADLINE_MS";
+    let script =
+        "echo $BATON_SEQ $BATON_PARTITION $BATON_KEY $BATON_ATTEMPT; echo $BATON_DEADLINE_MS";
     let exec = Exec::shell(script).timeout(Duration::from_secs(30));
     let handler = heard.handler(exec);
     assert_eq!(handle(&handler, b"x").await, Outcome::Done);
     let lines = heard.lines();
-    assert_eq!(lines[0], format!("7: 7 {} 1", message(b"x").key()));
+    assert_eq!(lines[0], format!("7: 7 3 {} 1", message(b"x").key()));
     let deadline_ms: u128 = lines[1].strip_prefix("7: ").unwrap().parse().unwrap();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let left_ms = deadline_ms - now.unwrap().as_millis();

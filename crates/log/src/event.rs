@@ -71,6 +71,13 @@ pub enum LogEvent<'a> {
         /// The last message.
         last: u64,
     },
+    /// The node committed messages and stopped before Redis confirmed that at the node's durability.
+    Unconfirmed {
+        /// The first message.
+        first: u64,
+        /// The last message.
+        last: u64,
+    },
     /// Redis no longer has messages that it had acknowledged to the node.
     Regressed {
         /// The first message.
@@ -114,6 +121,8 @@ pub enum LogEvent<'a> {
         /// Why the node lost Redis.
         reason: Option<Cow<'a, str>>,
     },
+    /// Writes of the node are confirmed again, after a warning that nothing counts as written.
+    Confirmed,
     /// A handler's command printed a line.
     HandlerOutput {
         /// The message that it handles.
@@ -191,6 +200,7 @@ impl LogEvent<'_> {
             Self::Delayed { .. } => "delayed",
             Self::Fenced { .. } => "fenced",
             Self::Lost { .. } => "lost",
+            Self::Unconfirmed { .. } => "unconfirmed",
             Self::Regressed { .. } => "regressed",
             Self::Void { .. } => "void",
             Self::Reclaimed { .. } => "reclaimed",
@@ -198,6 +208,7 @@ impl LogEvent<'_> {
             Self::Paused { .. } => "paused",
             Self::Resumed { .. } => "resumed",
             Self::Redis { .. } => "redis",
+            Self::Confirmed => "confirmed",
             Self::HandlerOutput { .. } => "handler_output",
             Self::SourceOutput { .. } => "source_output",
             Self::Warning { .. } => "warning",
@@ -274,6 +285,7 @@ impl LogEvent<'_> {
                 line.serialize_entry("by", by)
             }
             Self::Lost { first, last }
+            | Self::Unconfirmed { first, last }
             | Self::Regressed { first, last }
             | Self::Void { first, last } => {
                 line.serialize_entry("first", first)?;
@@ -314,7 +326,7 @@ impl LogEvent<'_> {
                 line.serialize_entry("errors", errors)
             }
             Self::LogGap { lines } => line.serialize_entry("lines", lines),
-            Self::Stopped | Self::Other => Ok(()),
+            Self::Confirmed | Self::Stopped | Self::Other => Ok(()),
         }
     }
 }

@@ -35,6 +35,10 @@ pub struct Line<'a> {
     pub at: SystemTime,
     /// The name of the node.
     pub node: Cow<'a, str>,
+    /// The partition whose messages the event is about; none in a fleet of one partition, and for an event
+    /// about the node.
+    #[serde(default)]
+    pub partition: Option<u32>,
     /// What happened.
     #[serde(flatten)]
     pub event: LogEvent<'a>,
@@ -47,6 +51,9 @@ impl Serialize for Line<'_> {
         line.serialize_entry("at", &time::Rfc3339(self.at))?;
         line.serialize_entry("event", self.event.name())?;
         line.serialize_entry("node", &self.node)?;
+        if let Some(partition) = &self.partition {
+            line.serialize_entry("partition", partition)?;
+        }
         self.event.serialize_fields(&mut line)?;
         line.end()
     }

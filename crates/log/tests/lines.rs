@@ -17,6 +17,7 @@ fn line(event: LogEvent<'static>) -> Line<'static> {
     Line {
         at: UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
         node: "n0de".into(),
+        partition: None,
         event,
     }
 }
@@ -129,6 +130,11 @@ fn events() -> Vec<(LogEvent<'static>, &'static str)> {
             },
             r#"redis","node":"n0de","state":"regained"}"#,
         ),
+        (
+            LogEvent::Unconfirmed { first: 5, last: 6 },
+            r#"unconfirmed","node":"n0de","first":5,"last":6}"#,
+        ),
+        (LogEvent::Confirmed, r#"confirmed","node":"n0de"}"#),
         (
             LogEvent::Warning {
                 text: "the errors store is full".into(),

@@ -112,6 +112,7 @@ mod tests {
             line: Line {
                 at: std::time::SystemTime::UNIX_EPOCH,
                 node: "n".into(),
+                partition: None,
                 event,
             },
         }

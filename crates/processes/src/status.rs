@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use baton::inspect::Snapshot;
 use baton::{FleetName, Inspector, Target};
-use baton_protocol::{Store, new_name};
 
 /// Reads a snapshot of a fleet.
 pub fn status(url: &str, fleet: &str) -> Result<Snapshot> {
@@ -14,8 +13,8 @@ pub fn status(url: &str, fleet: &str) -> Result<Snapshot> {
         .build()?;
     runtime.block_on(async {
         let (target, fleet) = (Target::parse(url)?, FleetName::new(fleet)?);
-        let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
-        Ok(Inspector::over(store.clone()).snapshot().await?)
+        let inspector = Inspector::connect(&target, &fleet).await?;
+        Ok(inspector.snapshot().await?)
     })
 }
 

@@ -12,6 +12,11 @@ pub const MAX_TTL_MS: u64 = 3_600_000;
 /// Messages of the largest pack. A range of a larger one is none of ours.
 pub const MAX_PACK_MESSAGES: u64 = 1000;
 
+/// Most partitions of a fleet.
+pub const MAX_PARTITIONS: u32 = 1024;
+/// Partitions of a new fleet in a cluster, unless its first node asks for another number.
+pub const CLUSTER_PARTITIONS: u32 = 16;
+
 /// Bytes of the longest cursor of a source.
 pub const MAX_CURSOR_BYTES: usize = 64 << 10;
 
@@ -21,6 +26,9 @@ pub const MAX_KEY_BYTES: usize = 256;
 /// Bytes of the largest pack that passes through the scripts. The generator and the workers send and
 /// read larger ones with plain commands: a script copies every text, but needs no round trip more.
 pub const SMALL_PACK_BYTES: usize = 1024;
+/// Bytes of the largest pack that comes along with the claim of a lane that slept and takes all of
+/// it. Such a server is not busy: to copy so much takes it less time than a round trip.
+pub const WAKING_PACK_BYTES: usize = 16 << 10;
 /// How long a staged pack waits for its publish before it expires.
 pub(crate) const STAGED_TTL_S: u64 = 60;
 
@@ -44,11 +52,12 @@ pub const LINE_END_MS: u64 = 100_000_000_000_000;
 pub const REUNION_MS: u64 = 200;
 
 /// All of them, by the names that the scripts use.
-pub(crate) const NAMED: [(&str, u64); 11] = [
+pub(crate) const NAMED: [(&str, u64); 12] = [
     ("MAX_EXACT", MAX_EXACT),
     ("MAX_TTL_MS", MAX_TTL_MS),
     ("MAX_PACK_MESSAGES", MAX_PACK_MESSAGES),
     ("SMALL_PACK_BYTES", SMALL_PACK_BYTES as u64),
+    ("WAKING_PACK_BYTES", WAKING_PACK_BYTES as u64),
     ("MAX_RANGE_BYTES", MAX_RANGE_BYTES as u64),
     ("MAX_RANGE_NUMBER_BYTES", MAX_RANGE_NUMBER_BYTES as u64),
     ("MAX_BEAT_MS", MAX_BEAT_MS),

@@ -67,6 +67,20 @@ pub enum Error {
         /// The version of this program.
         ours: &'static str,
     },
+    /// The fleet has another number of partitions.
+    #[error(
+        "fleet {fleet} has {theirs} partition{}, and this node asks for {ours}: a fleet keeps the \
+         number that its first node gave it; leave the number out, or use another fleet name",
+        if *theirs == 1 { "" } else { "s" }
+    )]
+    Partitions {
+        /// Name of the fleet.
+        fleet: String,
+        /// The number found in Redis.
+        theirs: u32,
+        /// The number of this node.
+        ours: u32,
+    },
     /// A setting cannot work.
     #[error("{problem}")]
     Setting {
@@ -99,6 +113,8 @@ pub enum Setting {
     Target,
     /// The name of the fleet.
     Fleet,
+    /// How many partitions the fleet has.
+    Partitions,
     /// How many messages the fleet publishes in all.
     Messages,
     /// How many messages a generator publishes in a time.

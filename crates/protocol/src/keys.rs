@@ -1,10 +1,13 @@
 //! Every key name of the protocol is built here and nowhere else.
 //!
 //! All keys of one slot share a hash tag, so that each script touches a single slot of a
-//! Redis Cluster: the control keys `{fleet}`, the keys of partition p `{fleet:p}`. No key
-//! has a time to live, because an expiring queue is a lost queue. The exceptions are a staged pack,
-//! which is not part of the queue yet, and a bell.
+//! Redis Cluster. A fleet of one partition has the tag `{fleet:0}`. A fleet of several has its control
+//! keys under that tag, and the keys of each partition under a tag of its own, see [`Keys::of_partition`].
+//! No key has a time to live, because an expiring queue is a lost queue. The exceptions are a staged
+//! pack, which is not part of the queue yet, and a bell.
 
+use crate::encoding::effects::local_key;
+use crate::slot::{SLOTS, slot};
 use crate::{Error, Setting};
 
 /// Max length of a fleet's name.
@@ -73,6 +76,8 @@ pub struct Keys {
     pub pack: String,
     /// Prefix of the keys of staged packs, each a STRING; a node and its number of the pack follow.
     pub staged: String,
+    /// HASH of packs that are for other partitions, which could not be reached.
+    pub parked: String,
     /// HASH: first sequence number of a split pack → how many of its messages have not ended.
     pub left: String,
     /// ZSET: node with an idle lane → since when (ms).
@@ -110,11 +115,45 @@ pub struct Keys {
     pub(crate) calls: String,
 }
 
+/// The hash tag of a fleet's control keys, and of its only partition if it has one.
+fn control_tag(fleet: &FleetName) -> String {
+    format!("{fleet}:0")
+}
+
+/// The hash tag of partition `index` of `count`: `fleet:index.k`, with the smallest k whose slot lies
+/// near the middle of the partition's share of all slots. The servers of a cluster have one stretch of
+/// slots each, so each of them gets as many partitions as any other, or one more.
+fn partition_tag(fleet: &FleetName, index: u32, count: u32) -> String {
+    if count == 1 {
+        return control_tag(fleet);
+    }
+    let tag = |k: u32| format!("{fleet}:{index}.{k}");
+    // In eighths of a share: the fourth and the fifth are the middle.
+    let eighth = |k: u32| u32::from(slot(tag(k).as_bytes())) * count * 8 / SLOTS;
+    let is_in_the_middle = |k: &u32| [3, 4].contains(&eighth(*k).wrapping_sub(index * 8));
+    tag((0..).find(is_in_the_middle).unwrap_or_default())
+}
+
 impl Keys {
-    /// The names for a fleet.
+    /// The names for a fleet of one partition, and the control keys of any fleet.
     pub fn new(fleet: &FleetName) -> Self {
-        // One hash tag, so that a cluster keeps all of them on one server.
-        let key = |name: &str| format!("baton:{{{fleet}:0}}:{name}");
+        Self::tagged(&control_tag(fleet))
+    }
+
+    /// The names of partition `index` of `count`. The channels are those of the fleet: a node is present
+    /// at a server for all partitions there.
+    pub fn of_partition(fleet: &FleetName, index: u32, count: u32) -> Self {
+        let control = Self::new(fleet);
+        Self {
+            presence: control.presence,
+            calls: control.calls,
+            ..Self::tagged(&partition_tag(fleet, index, count))
+        }
+    }
+
+    /// One hash tag, so that a cluster keeps all of them on one server.
+    fn tagged(tag: &str) -> Self {
+        let key = |name: &str| format!("baton:{{{tag}}}:{name}");
         Self {
             generator: key("generator"),
             nodes: key("nodes"),
@@ -126,6 +165,7 @@ impl Keys {
             queue: key("queue"),
             pack: key("pack:"),
             staged: key("staged:"),
+            parked: key("parked"),
             left: key("left"),
             idle: key("idle"),
             bell: key("bell:"),
@@ -146,9 +186,22 @@ impl Keys {
         }
     }
 
+    /// The key that a name means in this partition, see [`Effects::local`](crate::Effects::local).
+    pub fn local(&self, name: &str) -> String {
+        let key = local_key(name.as_bytes(), self.tag());
+        String::from_utf8_lossy(&key).into_owned()
+    }
+
     /// LIST with at most one token, on which the idle lanes of a node block.
     pub fn bell_key(&self, node: &str) -> String {
         format!("{}{node}", self.bell)
+    }
+
+    /// The hash tag: what stands between the braces of every key.
+    pub fn tag(&self) -> &str {
+        let tag = self.fence.strip_prefix("baton:{");
+        tag.and_then(|rest| rest.strip_suffix("}:fence"))
+            .unwrap_or_default()
     }
 
     /// The key of the pack that begins with message `first`.
@@ -158,13 +211,12 @@ impl Keys {
 
     /// A pattern, in the words of an ACL, for all keys of the fleet and no others. A fleet's name has
     /// no character that is special in a pattern.
-    pub(crate) fn pattern(&self) -> String {
-        let prefix = self.fence.strip_suffix("fence").unwrap_or_default();
-        format!("{prefix}*")
+    pub(crate) fn pattern(fleet: &FleetName) -> String {
+        format!("baton:{{{fleet}:*")
     }
 
     /// Every single key that may exist, with the type it must have. Packs and bells are not among them.
-    pub fn typed(&self) -> [(&str, &'static str); 20] {
+    pub fn typed(&self) -> [(&str, &'static str); 21] {
         [
             (&self.generator, "hash"),
             (&self.nodes, "hash"),
@@ -174,6 +226,7 @@ impl Keys {
             (&self.takeovers, "list"),
             (&self.fence, "hash"),
             (&self.queue, "list"),
+            (&self.parked, "hash"),
             (&self.left, "hash"),
             (&self.idle, "zset"),
             (&self.claims, "hash"),
@@ -200,6 +253,37 @@ mod tests {
             assert!(FleetName::new(bad).is_err(), "{bad:?}");
         }
         assert!(FleetName::new("orders.v2_test-1").is_ok());
+    }
+
+    #[test]
+    fn the_partitions_of_every_fleet_lie_evenly_over_the_masters_of_a_cluster() {
+        let partitions = 16;
+        for masters in [3, 6, 8] {
+            for name in 0..64 {
+                let fleet = FleetName::new(&format!("fleet-{name}")).unwrap();
+                let mut shares = vec![0_u32; masters];
+                for index in 0..partitions {
+                    let keys = Keys::of_partition(&fleet, index, partitions);
+                    let slot = usize::from(slot(keys.tag().as_bytes()));
+                    // Each master has a stretch of slots, as clusters are made by default.
+                    shares[slot * masters / SLOTS as usize] += 1;
+                }
+                let fair = f64::from(partitions) / masters as f64;
+                let fullest = f64::from(*shares.iter().max().unwrap());
+                assert!(fullest / fair <= 1.15, "{masters} masters: {shares:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_partition_has_keys_of_its_own_and_the_channels_of_its_fleet() {
+        let fleet = FleetName::new("a").unwrap();
+        let [one, two] = [0, 1].map(|index| Keys::of_partition(&fleet, index, 2));
+        let control = Keys::new(&fleet);
+        assert!(one.fence != two.fence && one.fence != control.fence);
+        assert!(one.presence == control.presence && two.calls == control.calls);
+        assert_eq!(Keys::of_partition(&fleet, 0, 1).fence, control.fence);
+        assert_eq!(control.tag(), "a:0");
     }
 
     #[test]

@@ -22,14 +22,16 @@ mod node_name;
 mod rights;
 pub mod scripts;
 mod server_info;
+mod slot;
 mod target;
 pub mod text;
 
 pub use calls::{
     Beat, BeatCall, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay,
-    ErrorsClaim, ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Lease, Outcomes,
-    PROTOCOL, Page, Part, Paused, Publish, PublishCall, Reclaimed, Roster, RosterEntry, RoundTrip,
-    Seal, Settle, Settled, Slot, Store, Wanted, ask_sentinels, decode, exact,
+    ErrorsClaim, ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Handed, Lease,
+    Outcomes, PROTOCOL, Page, Park, Part, PartitionState, Partitions, Paused, Progress, Publish,
+    PublishCall, Reclaimed, Ring, Rings, Roster, RosterEntry, RoundTrip, Seal, Settle, Settled,
+    Slot, Store, Wanted, ask_sentinels, check_partitions, decode, exact,
 };
 pub use certificate_problem::CertificateProblem;
 pub use durability::Durability;
@@ -39,11 +41,12 @@ pub use encoding::key::{Key, OwnedKey};
 pub use encoding::ledger::{Digest, Entry, Ledger};
 pub use encoding::note::Note;
 pub use encoding::pack::{OwnedPack, Pack, PackBuilder, PackKeys, Range};
+pub use encoding::parcel::Parcel;
 pub use encoding::record::{self, FailedMessage, FailedPreview};
 pub use encoding::takeover::{Takeover, TakeoverCause};
 pub use error::{Error, Setting};
 pub use keys::{FleetName, Keys};
-pub use link::{Backoff, LinkState, LoggedReasons, SentinelReport, SentinelView};
+pub use link::{Backoff, LinkState, LoggedReasons, Master, SentinelReport, SentinelView, masters};
 pub use node_name::new_name;
 pub use rights::{RedisUser, Rule, RuleServer};
 pub use server_info::{Replica, ServerInfo};

@@ -113,7 +113,7 @@ const VIEWER_READS: [&str; 12] = [
 ];
 /// Commands of the scripts that claim, extend and commit failed messages, and that put back what the
 /// dead had claimed.
-const GET_ERRORS_SCRIPTS: [&str; 24] = [
+const GET_ERRORS_SCRIPTS: [&str; 25] = [
     "time",
     "expire",
     "hget",
@@ -137,6 +137,7 @@ const GET_ERRORS_SCRIPTS: [&str; 24] = [
     "zrandmember",
     "zrem",
     "zpopmin",
+    "publish",
     "pubsub|numsub",
 ];
 /// With what a client of a cluster finds the server of its fleet.
@@ -168,7 +169,7 @@ impl Rule {
     /// What this user needs for this fleet on such a server.
     pub fn new(user: RedisUser, fleet: &FleetName, server: RuleServer) -> Self {
         let names = Keys::new(fleet);
-        let keys = names.pattern();
+        let keys = Keys::pattern(fleet);
         let keys = match user {
             RedisUser::Sentinel => Vec::new(),
             RedisUser::Viewer if server.release >= READ_ONLY_KEYS => vec![format!("%R~{keys}")],
@@ -275,7 +276,7 @@ mod tests {
             assert!(!old.contains('%') && !old.contains("eval_ro"), "{old}");
         }
         let viewer = rule(RedisUser::Viewer, (7, 0));
-        assert!(viewer.contains(" %R~baton:{f:0}:* "), "{viewer}");
+        assert!(viewer.contains(" %R~baton:{f:* "), "{viewer}");
         assert!(!viewer.contains("+eval "), "{viewer}");
     }
 }

@@ -7,6 +7,14 @@ use std::time::{Duration, UNIX_EPOCH};
 /// The first millisecond that RFC 3339 cannot express.
 const YEAR_10000_MS: u64 = 253_402_300_800_000;
 
+/// A message's sequence number; behind that of its partition and a dot if the fleet has several.
+pub fn number(partition: Option<u32>, seq: u64) -> String {
+    match partition {
+        Some(partition) => format!("{partition}.{seq}"),
+        None => seq.to_string(),
+    }
+}
+
 /// Bytes as printable text. Whatever could move a cursor, change a colour, break a line or reverse
 /// its direction is escaped: `\n`, `\t`, `\r`, `\xNN` for a byte, `\u{NN}` for a character.
 /// Backslashes are escaped too, so that the result tells the bytes.

@@ -18,6 +18,7 @@ use crate::{PushError, body, header_lines, response, roots};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const SEQ: HeaderName = HeaderName::from_static("baton-seq");
+const PARTITION: HeaderName = HeaderName::from_static("baton-partition");
 const ATTEMPT: HeaderName = HeaderName::from_static("baton-attempt");
 const DEADLINE_MS: HeaderName = HeaderName::from_static("baton-deadline-ms");
 
@@ -29,7 +30,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
 ///
 /// **The request** has the exact bytes of the message as its body, and the headers
 /// `Idempotency-Key` (the message's key, the same in every attempt), `Baton-Seq` (its number),
-/// `Baton-Attempt` (from 1 on) and `Baton-Deadline-Ms` (when the attempt ends, in ms since 1970).
+/// `Baton-Partition` (in which it has that number), `Baton-Attempt` (from 1 on) and `Baton-Deadline-Ms` (when the attempt ends, in ms since 1970).
 ///
 /// **The answer** decides: 2xx is done. 408, 425, 429 and everything from 500 on: try again later,
 /// no earlier than `Retry-After` says, which counts up to an hour. Every other status is a rejection;
@@ -135,6 +136,7 @@ impl Push {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
         headers.insert(SEQ, message.seq.into());
+        headers.insert(PARTITION, message.partition.into());
         headers.insert(ATTEMPT, message.attempt.into());
         headers.insert(DEADLINE_MS, deadline_ms.into());
         *request.headers_mut() = headers;

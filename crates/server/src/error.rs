@@ -100,12 +100,24 @@ pub enum Error {
         seconds: u64,
     },
 
+    /// The servers of a cluster do not agree yet, or one of them is missing.
+    #[error("the cluster is not complete: {why}")]
+    IncompleteCluster {
+        /// What is missing.
+        why: String,
+    },
+
     /// The call needs a running server, and it is down.
     #[error("the private server is not running")]
     NotRunning,
 }
 
 impl Error {
+    pub(crate) fn incomplete(why: impl Into<String>) -> Error {
+        let why = why.into();
+        Error::IncompleteCluster { why }
+    }
+
     pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let action = action.into();
         move |source| Error::Io { action, source }

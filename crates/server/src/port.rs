@@ -14,6 +14,9 @@ use crate::Error;
 /// connects to. The client then meets itself and holds the port.
 const RANGE: Range<u16> = 10_000..32_000;
 
+/// A server in cluster mode also listens this far above its port, for the other servers.
+const BUS_OFFSET: u16 = 10_000;
+
 /// How many ports are tried.
 const ATTEMPTS: usize = 200;
 
@@ -26,18 +29,34 @@ const ATTEMPTS: usize = 200;
 ///
 /// [`Error::NoFreePort`] if 200 random ports were taken.
 pub fn free_port() -> Result<u16, Error> {
+    find(RANGE, is_free)
+}
+
+/// Chooses a port as [`free_port`] does, for a server in cluster mode. Its second port is free, too, and
+/// below the outgoing range as well: the other servers try to connect to it while it is down.
+pub(crate) fn free_cluster_port() -> Result<u16, Error> {
+    find(RANGE.start..RANGE.end - BUS_OFFSET, |port| {
+        is_free(port) && is_free(port + BUS_OFFSET)
+    })
+}
+
+fn find(range: Range<u16>, fits: impl Fn(u16) -> bool) -> Result<u16, Error> {
     (0..ATTEMPTS)
-        .map(|_| random_port())
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .map(|_| random_port(&range))
+        .find(|port| fits(*port))
         .ok_or(Error::NoFreePort)
 }
 
-fn random_port() -> u16 {
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+fn random_port(range: &Range<u16>) -> u16 {
     // The standard library's only randomness: the keys of a new hasher. It is enough for two
     // processes that start together to choose differently.
     let random = RandomState::new().hash_one(std::process::id());
-    let offset = random % u64::from(RANGE.end - RANGE.start);
-    RANGE.start + u16::try_from(offset).unwrap_or_default()
+    let offset = random % u64::from(range.end - range.start);
+    range.start + u16::try_from(offset).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -49,5 +68,8 @@ mod tests {
         let port = free_port().unwrap();
         assert!(RANGE.contains(&port));
         TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let port = free_cluster_port().unwrap();
+        assert!(RANGE.contains(&(port + BUS_OFFSET)));
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port + BUS_OFFSET)).unwrap();
     }
 }

@@ -13,8 +13,9 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::error::{Error, log_tail};
-use crate::probe::{Address, Answer};
+use crate::probe::{self, Address, Answer};
 use crate::process;
+use crate::reply::Reply;
 use crate::watchdog::Watchdog;
 
 pub(crate) use builder::quote;
@@ -98,9 +99,17 @@ impl PrivateServer {
     }
 
     /// A section of what the server says about itself.
-    pub(crate) fn info(&self, section: &str) -> std::io::Result<String> {
+    pub(crate) fn info(&self, section: &str) -> Result<String, Error> {
+        self.command(&["INFO", section], probe::TIMEOUT)
+            .map(Reply::text)
+    }
+
+    /// Sends one command, and waits this long for its answer.
+    pub(crate) fn command(&self, words: &[&str], timeout: Duration) -> Result<Reply, Error> {
         let login = self.settings.credentials();
-        self.plain_address().info(login.as_ref(), section)
+        let answer = self.plain_address().command(login.as_ref(), words, timeout);
+        let named = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");
+        answer.map_err(Error::io(format!("send {named} to a server")))
     }
 
     /// Where the server speaks no TLS.

@@ -6,8 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::reply::Reply;
+
 /// A healthy server on the same machine answers within a millisecond; a busy machine takes longer.
-const TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Max bytes of a reply that are read.
 const MAX_REPLY_BYTES: u64 = 64 * 1024;
@@ -80,7 +82,7 @@ pub fn probe_port(port: u16) -> PortUse {
 impl Address {
     /// Asks for a sign of life and for the server's identity.
     pub(crate) fn probe(&self, login: Option<&Login>) -> Answer {
-        self.connect()
+        self.connect(TIMEOUT)
             .and_then(|stream| ask(stream, login))
             .unwrap_or_else(|error| match error.kind() {
                 ErrorKind::ConnectionRefused | ErrorKind::NotFound => Answer::Refused,
@@ -88,27 +90,32 @@ impl Address {
             })
     }
 
-    /// A section of what the server says about itself.
-    pub(crate) fn info(&self, login: Option<&Login>, section: &str) -> io::Result<String> {
-        let mut stream = BufReader::new(self.connect()?);
+    /// Sends one command to a server of ours, and returns its answer.
+    pub(crate) fn command(
+        &self,
+        login: Option<&Login>,
+        words: &[&str],
+        timeout: Duration,
+    ) -> io::Result<Reply> {
+        let mut stream = BufReader::new(self.connect(timeout)?);
         log_in(&mut stream, login)?;
-        send(stream.get_mut(), &["INFO", section])?;
-        Ok(read_info(&mut stream)?.unwrap_or_default())
+        send(stream.get_mut(), words)?;
+        Reply::read(&mut stream)
     }
 
-    fn connect(&self) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, timeout: Duration) -> io::Result<Box<dyn Stream>> {
         match self {
             Address::Tcp(port) => {
                 let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-                let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-                stream.set_read_timeout(Some(TIMEOUT))?;
-                stream.set_write_timeout(Some(TIMEOUT))?;
+                let stream = TcpStream::connect_timeout(&address, timeout)?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 Ok(Box::new(stream))
             }
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(TIMEOUT))?;
-                stream.set_write_timeout(Some(TIMEOUT))?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 Ok(Box::new(stream))
             }
         }

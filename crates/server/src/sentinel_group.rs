@@ -71,6 +71,32 @@ impl SentinelGroup {
         }
     }
 
+    /// Waits until all Sentinels name the same master. On a busy machine they may take a master for
+    /// dead that is only slow, and disagree while they replace it.
+    ///
+    /// # Errors
+    ///
+    /// If they do not agree in time.
+    pub fn agreed_master(&self) -> Result<usize, Error> {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            if let Some(master) = self.master() {
+                return Ok(master);
+            }
+            if Instant::now() > deadline {
+                return Err(self.no_answer());
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    fn no_answer(&self) -> Error {
+        Error::NoAnswer {
+            seconds: TIMEOUT.as_secs(),
+            log: self.sentinels[0].log(),
+        }
+    }
+
     /// Waits until each Sentinel knows the replicas and the other Sentinels.
     fn wait_until_complete(&self, replicas: usize) -> Result<(), Error> {
         let deadline = Instant::now() + TIMEOUT;
@@ -80,10 +106,7 @@ impl SentinelGroup {
         };
         while !self.sentinels.iter().all(is_complete) {
             if Instant::now() > deadline {
-                return Err(Error::NoAnswer {
-                    seconds: TIMEOUT.as_secs(),
-                    log: self.sentinels[0].log(),
-                });
+                return Err(self.no_answer());
             }
             thread::sleep(POLL);
         }

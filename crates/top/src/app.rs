@@ -56,8 +56,8 @@ impl Sort {
 }
 
 /// What an operator should know although the fleet may be well: what is paused, sources that cannot
-/// go on, handlers that cannot work, writes that are not confirmed, messages that are lost, and what can
-/// lose more.
+/// go on, messages that the server refuses, handlers that cannot work, writes that are not confirmed,
+/// partitions that cannot be read, messages that are lost, and what can lose more.
 pub(crate) fn warnings(snapshot: &Snapshot) -> Vec<Warning> {
     let later = |words| Warning {
         words,
@@ -69,9 +69,11 @@ pub(crate) fn warnings(snapshot: &Snapshot) -> Vec<Warning> {
     });
     let troubles = snapshot.source_troubles.iter();
     let troubles = troubles
+        .chain(&snapshot.publish_troubles)
         .chain(&snapshot.handler_troubles)
         .chain(&snapshot.durability_troubles);
     let before = paused(snapshot).into_iter().chain(troubles.cloned());
+    let before = before.chain(snapshot.partition_troubles());
     before
         .map(later)
         .chain(lost)

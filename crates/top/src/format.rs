@@ -5,6 +5,14 @@ pub(crate) use baton_print::thousands;
 
 use crate::text::escape;
 
+/// A message's sequence number; behind that of its partition and a dot if the fleet has several.
+pub(crate) fn number(partition: Option<u32>, seq: u64) -> String {
+    match partition {
+        Some(partition) => format!("{partition}.{}", thousands(seq)),
+        None => thousands(seq),
+    }
+}
+
 /// Messages per second, without the unit.
 pub(crate) fn rate(per_s: f64) -> String {
     match per_s {

@@ -38,6 +38,15 @@ pub(crate) async fn read(inspector: Option<Inspector>, preview: &FailedPreview) 
 }
 
 async fn find(inspector: &Inspector, preview: &FailedPreview) -> Result<Option<Vec<u8>>, Error> {
+    // The message is among the newest of its partition.
+    let partitions = inspector.each_partition();
+    let index = preview.partition.unwrap_or_default();
+    let Some(inspector) = usize::try_from(index)
+        .ok()
+        .and_then(|at| partitions.get(at))
+    else {
+        return Ok(None);
+    };
     let (mut next, mut searched) = (Some(FailedCursor::NEWEST), 0);
     while let Some(cursor) = next.filter(|_| searched < MAX_SEARCHED) {
         let page = inspector.failed_messages(cursor, PAGE).await?;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use baton::inspect::{FailedPreview, NodeRole, NodeStatus, Snapshot, View};
+use baton::inspect::{FailedPreview, NodeRole, NodeStatus, PartitionSnapshot, Snapshot, View};
 use baton_protocol::text::{Escaped, moment};
 
 use crate::app::{App, warnings};
-use crate::format::{age, latency, rate, sentence, thousands};
+use crate::format::{age, latency, number, rate, sentence, thousands};
 use crate::full_text::FullText;
 use crate::input::HELP;
 use crate::text::{escape, wrap};
@@ -71,7 +71,7 @@ impl OpenWindow {
             Window::Node(name) => format!("Node {}", escape(name)),
             Window::Failed(preview, _) => match preview.seq {
                 0 => "Not a message of this fleet".to_owned(),
-                seq => format!("Failed message {}", thousands(seq)),
+                seq => format!("Failed message {}", number(preview.partition, seq)),
             },
             Window::Troubles => "Health".to_owned(),
             Window::Report { title, .. } => escape(title),
@@ -175,6 +175,9 @@ impl App {
         }
         if let Some(reason) = &node.handler_trouble {
             lines.push(field("handler", format!("cannot work: {}", escape(reason))));
+        }
+        if let Some(reason) = &node.publish_trouble {
+            lines.push(field("publishes", format!("nothing: {}", escape(reason))));
         }
         if let Some(level) = &node.durability {
             let trouble = node.durability_trouble.as_deref();
@@ -298,6 +301,29 @@ fn troubles(view: &View) -> Vec<String> {
         );
         lines.push(String::new());
         lines.extend(server(snapshot));
+        lines.extend(snapshot.partitions.iter().map(partition));
     }
     lines
+}
+
+/// A partition in one line.
+fn partition(partition: &PartitionSnapshot) -> String {
+    let index = partition.partition;
+    match partition.trouble {
+        // The warnings say why.
+        Some(_) => format!("partition {index}: not read"),
+        None => format!(
+            "partition {index} on {}: {} published, {} pending, {} claimed, {} errors{}",
+            escape(&partition.server),
+            thousands(partition.published),
+            thousands(partition.pending),
+            thousands(partition.claimed),
+            thousands(partition.errors),
+            if partition.balanced {
+                ""
+            } else {
+                ", NOT BALANCED"
+            },
+        ),
+    }
 }

@@ -5,6 +5,7 @@ import { colour } from "./colours.js";
 import { toast } from "./dialogs.js";
 import { Failed } from "./failed.js";
 import { Nodes } from "./nodes.js";
+import { Partitions, partitionTroubles } from "./partitions.js";
 import { act, listen, read, Refused, session } from "./server.js";
 import { byId, count, duration, el, momentOf, rate, safeNodes, setText, textOf, timeOf } from "./text.js";
 import { describeTakeover, Timeline } from "./timeline.js";
@@ -20,6 +21,7 @@ const timeline = new Timeline();
 const charts = new Charts();
 const nodes = new Nodes();
 const failed = new Failed();
+const partitions = new Partitions();
 
 /** The latest event, its time on this page's clock, and whether the stream is broken. */
 let latest = null;
@@ -166,11 +168,14 @@ function renderPaused({ paused }) {
   setText(byId("paused"), words && `${words[0].toUpperCase()}${words.slice(1)}. To go on: baton resume`);
 }
 
-function renderWarnings({ warnings, handler_troubles, source_troubles, durability_troubles, durability, server }) {
+function renderWarnings({ warnings, server, durability, ...fleet }) {
   const what = warnings.length ? "what can lose messages" : "nothing in its settings can lose messages";
   setText(byId("server"), `${server.version}: ${what}`);
   renderList(byId("warnings"), warnings);
-  renderList(byId("troubles"), [...source_troubles, ...handler_troubles, ...durability_troubles]);
+  renderList(byId("troubles"), [
+    ...fleet.source_troubles, ...fleet.publish_troubles, ...fleet.handler_troubles, ...fleet.durability_troubles,
+    ...partitionTroubles(fleet),
+  ]);
   byId("durability").hidden = durability.level === null;
   setText(byId("durability"), `Durability ${durability.level}: ${durability.promise}`);
   renderList(byId("replicas"), server.replication.map(replicaWords));
@@ -209,6 +214,7 @@ function onEvent(event) {
   renderPaused(snapshot);
   renderWarnings(snapshot);
   nodes.update(snapshot, rates);
+  partitions.update(snapshot);
   failed.update(snapshot);
 }
 

@@ -22,6 +22,11 @@ const ACTIONS = {
   drop: { verb: "Drop", done: "dropped", danger: true },
 };
 
+/** The number of a message, behind that of its partition if the fleet has several. */
+function numberOf({ partition, seq }) {
+  return partition === undefined ? count(seq) : `${partition}.${count(seq)}`;
+}
+
 export class Failed {
   /** The latest search and its result; null before the first. */
   #search = null;
@@ -161,7 +166,7 @@ export class Failed {
 
   #item(message) {
     const { id, seq, at_ms, node, reason, attempt, text, cut } = message;
-    const number = seq > 0 ? `#${count(seq)}` : "no message of this fleet";
+    const number = seq > 0 ? `#${numberOf(message)}` : "no message of this fleet";
     const meta = [number, momentOf(at_ms, this.#search.at), attempt > 1 ? `attempt ${attempt}` : null, ""];
     const who = el("span", { class: "foreign" }, ...safeNodes(node));
     const open = el(
@@ -187,7 +192,7 @@ export class Failed {
     const fact = (name, value) => el("div", {}, el("dt", {}, name), el("dd", { class: "foreign" }, ...value));
     const fill = (message, note) => {
       const { seq, at_ms, node, reason, attempt } = message;
-      setText(byId("message-title"), seq > 0 ? `Message ${count(seq)}` : "Bytes that were no message");
+      setText(byId("message-title"), seq > 0 ? `Message ${numberOf(message)}` : "Bytes that were no message");
       byId("message-facts").replaceChildren(
         fact("failed", [momentOf(at_ms, this.#search.at)]),
         fact("node", safeNodes(node)),
@@ -223,7 +228,7 @@ export class Failed {
   #describe(message) {
     const { matching, at, wanted, complete } = this.#search;
     const look = ` the look of ${timeOf(at)}`;
-    if (message) return [message.seq > 0 ? `message ${count(message.seq)}` : "one record", ` of${look}.`];
+    if (message) return [message.seq > 0 ? `message ${numberOf(message)}` : "one record", ` of${look}.`];
     const quote = (text) => el("q", { class: "foreign" }, ...safeNodes(text));
     const which = [];
     if (wanted.reason !== undefined) which.push(" with the reason ", quote(wanted.reason));

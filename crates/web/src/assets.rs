@@ -28,7 +28,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 15] = [
+const ASSETS: [Asset; 16] = [
     asset!("app.js", SCRIPT),
     asset!("text.js", SCRIPT),
     asset!("colours.js", SCRIPT),
@@ -37,6 +37,7 @@ const ASSETS: [Asset; 15] = [
     asset!("timeline.js", SCRIPT),
     asset!("charts.js", SCRIPT),
     asset!("nodes.js", SCRIPT),
+    asset!("partitions.js", SCRIPT),
     asset!("failed.js", SCRIPT),
     asset!("take.js", SCRIPT),
     asset!("app.css", STYLE),

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use baton::inspect::{Meter, Watch};
 
 pub use crate::access::origin::PublicUrl;
+pub use crate::monitoring::ANSWER_HEADER;
 
 /// Who may see the page, and what the page may do.
 #[derive(Clone, Default)]

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::header::HeaderName;
 use axum::response::{IntoResponse, Response};
 use baton::inspect::{Counters, View};
 
@@ -13,10 +14,15 @@ pub(crate) fn metrics(view: &View, own: Option<(&str, &Counters)>) -> Response {
     (kind, prometheus::exposition(view, own)).into_response()
 }
 
+/// The header by which `baton health` knows an answer of Baton: many a program answers `/healthz`.
+pub const ANSWER_HEADER: &str = "baton-answer";
+
+const ANSWER: HeaderName = HeaderName::from_static(ANSWER_HEADER);
+
 /// Whether the fleet is well; if not, its troubles, one per line.
 pub(crate) fn health(view: &View) -> Response {
     match view.health.is_well() {
-        true => "ok\n".into_response(),
+        true => yes(),
         false => unavailable(&view.health.troubles),
     }
 }
@@ -24,10 +30,15 @@ pub(crate) fn health(view: &View) -> Response {
 /// Whether the latest attempt to read the fleet succeeded.
 pub(crate) fn readiness(view: &View) -> Response {
     match (&view.trouble, &view.snapshot) {
-        (None, Some(_)) => "ok\n".into_response(),
+        (None, Some(_)) => yes(),
         (Some(trouble), _) => unavailable(std::slice::from_ref(trouble)),
         (None, None) => unavailable(&["the fleet has not been read yet".to_owned()]),
     }
+}
+
+/// An answer for probes that says yes.
+fn yes() -> Response {
+    ([(ANSWER, "yes")], "ok\n").into_response()
 }
 
 /// An answer for probes that says no, with one reason per line.
@@ -36,5 +47,5 @@ pub(crate) fn unavailable(reasons: &[String]) -> Response {
         .iter()
         .map(|reason| format!("{}\n", reason.replace(['\r', '\n'], " ")))
         .collect();
-    (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, [(ANSWER, "no")], lines).into_response()
 }

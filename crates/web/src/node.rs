@@ -41,11 +41,15 @@ pub(crate) fn router(watch: Watch, own: OwnNode) -> Router {
 }
 
 /// Why this node cannot work, although its watch may see the fleet: it may read Redis but not write,
-/// or the program or service of its handler is missing.
+/// Redis's memory is full, or the program or service of its handler is missing.
 fn trouble(own: &OwnNode) -> Option<String> {
     let redis = own.meter.redis_trouble();
     let redis = redis.map(|trouble| format!("this node cannot use Redis: {trouble}"));
-    redis.or_else(|| {
+    let publish = || {
+        let refused = own.meter.publish_trouble();
+        refused.map(|trouble| format!("the server refuses the messages of this node: {trouble}"))
+    };
+    redis.or_else(publish).or_else(|| {
         let handler = own.meter.handler_trouble();
         handler.map(|trouble| format!("the handler of this node cannot work: {trouble}"))
     })

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use baton::inspect::{
-    Counters, Histogram, NodeRole, NodeStatus, Replica, Snapshot, Takeover, TakeoverCause, View,
+    Counters, Histogram, NodeRole, NodeStatus, PartitionSnapshot, Replica, Snapshot, Takeover,
+    TakeoverCause, View,
 };
 use baton_protocol::text::Escaped;
 use baton_server::PrivateServer;
@@ -271,6 +272,7 @@ fn hostile(names: &[&str]) -> View {
     replica.address = "\"} 1\nbaton_up 0".to_owned();
     replica.lag_s = Some(u64::MAX);
     snapshot.server.replication = vec![replica];
+    snapshot.partitions = vec![PartitionSnapshot::default()];
     let mut view = View::default();
     view.fleet = "f".to_owned();
     view.snapshot = Some(Arc::new(snapshot));
@@ -407,7 +409,16 @@ fn reference() -> String {
                 let row =
                     rows.get_mut(bare.filter(|bare| rows.contains_key(*bare)).unwrap_or(name));
                 // A value may have anything in it, but no equals sign right behind a name of ours.
-                let names = ["node", "part", "role", "replica", "host", "pid", "version"];
+                let names = [
+                    "node",
+                    "part",
+                    "partition",
+                    "role",
+                    "replica",
+                    "host",
+                    "pid",
+                    "version",
+                ];
                 let names = names
                     .iter()
                     .filter(|name| rest.contains(&format!(",{name}=\"")));

@@ -46,7 +46,6 @@ pub const FLEET: &str = "chaos";
 /// sees many of them end.
 const BEHAVIOUR: &[(&str, &str)] = &[
     ("BATON_FLEET", FLEET),
-    ("BATON_MAX_PENDING", "60"),
     ("BATON_CONCURRENCY", "4"),
     ("BATON_LEASE_TTL", "1s"),
     ("BATON_CLAIM_TTL", "1500ms"),
@@ -120,8 +119,8 @@ pub struct Arena {
     pub server_deaths: Vec<Instant>,
     /// When a group of servers may have forgotten what its master had acknowledged.
     pub failovers: Vec<Failover>,
-    /// The master of the group when it was whole, and when that was.
-    whole: Option<(usize, Instant)>,
+    /// The master of each partition when the group was whole, and when that was.
+    whole: Option<(Vec<usize>, Instant)>,
     /// Deaths to be timed.
     pub deaths: Vec<Death>,
     /// Violations so far.
@@ -148,7 +147,7 @@ impl Arena {
         let tls = settings.tls.then(Tls::new).transpose()?;
         let (servers, wire) =
             servers::start(&settings, folder.path(), &server_clock, tls.as_ref())?;
-        let url = servers.url();
+        let (url, partitions) = (servers.url(), settings.partitions);
         let certificates = tls.as_ref().map(Tls::variables).unwrap_or_default();
         let shared = Shared::create(folder.path().join("handler"))?;
         let push_service = match settings.handler {
@@ -171,8 +170,8 @@ impl Arena {
             push_proxy: None,
             shared,
             observer: match &tls {
-                Some(tls) => Observer::at(tls.target(&url)?, url, FLEET)?,
-                None => Observer::new(url, FLEET)?,
+                Some(tls) => Observer::at(tls.target(&url)?, url, FLEET, partitions)?,
+                None => Observer::new(url, FLEET, partitions)?,
             },
             servers,
             server_clock,
@@ -286,6 +285,7 @@ impl Arena {
             args: [
                 vec!["--redis".to_owned(), url],
                 self.settings.level.words(),
+                self.settings.partition_words(),
                 words,
             ]
             .concat(),

@@ -4,12 +4,12 @@
 //! are about. So the final ledger shows the timeline that survived, and the logs show what nodes were
 //! told on the way. What may differ depends on the level:
 //!
-//! - replicas:2: nothing. What a node logged was confirmed by every server that may be promoted.
+//! - all replicas: nothing. What a node logged was confirmed by every server that may be promoted.
 //! - none: each number that a node logged and that is gone must be named by a `regressed` line. Only
 //!   a number that no living node knew may be gone without: all who had logged it were dead.
 //!
 //! At both levels a number that a living node knew keeps its text for ever, and no node says that
-//! messages are gone while no server was lost.
+//! messages are gone while no server was lost. All of it holds in each partition.
 
 mod timelines;
 
@@ -38,9 +38,11 @@ pub struct Evidence<'a> {
     pub ledger: &'a Ledger,
     /// The log lines of the nodes.
     pub told: &'a [Told],
+    /// Whether the texts in the log are exact, and no two messages have the same.
+    pub texts_are_exact: bool,
     /// When each node was gone, by its copy.
     pub gone: &'a [Option<Instant>],
-    /// When the servers may have forgotten messages, in order.
+    /// When the servers may have forgotten messages of the partition, in order.
     pub failovers: &'a [Failover],
 }
 
@@ -65,6 +67,35 @@ pub struct Losses {
     pub compared: u64,
     /// Ranges with a number that got another text after all who knew the first one were dead.
     pub renumbered: u64,
+    /// Numbers that two nodes logged as published: the second may have given the number to another message.
+    #[serde(default)]
+    pub published_again: u64,
+}
+
+impl Losses {
+    /// Adds those of another partition.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, count) in [
+            (&mut self.logged, other.logged),
+            (&mut self.gone, other.gone),
+            (&mut self.confirmed, other.confirmed),
+            (&mut self.named, other.named),
+            (&mut self.unknown, other.unknown),
+            (&mut self.again, other.again),
+            (&mut self.void, other.void),
+            (&mut self.compared, other.compared),
+            (&mut self.renumbered, other.renumbered),
+            (&mut self.published_again, other.published_again),
+        ] {
+            *sum += count;
+        }
+    }
+
+    /// How many messages may be gone for ever: their numbers are void, or no living node knew them, and
+    /// perhaps another message has the number.
+    pub fn forgotten(&self) -> u64 {
+        self.void + self.unknown + self.published_again
+    }
 }
 
 impl fmt::Display for Losses {
@@ -101,9 +132,12 @@ pub fn check(evidence: &Evidence<'_>) -> (Losses, Vec<Finding>) {
     };
     check.losses.void = check.end.void;
     check.losses.logged = check.logged.numbers.len() as u64;
+    check.published_again();
     check.missing();
     check.ends();
-    check.texts();
+    if evidence.texts_are_exact {
+        check.texts();
+    }
     check.false_alarms();
     (check.losses, check.findings)
 }
@@ -117,6 +151,15 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    fn published_again(&mut self) {
+        let again = self.logged.numbers.values().filter(|lines| {
+            let mut nodes = lines.iter().filter(|line| !line.processed);
+            let first = nodes.next().map(|line| line.copy);
+            nodes.any(|line| Some(line.copy) != first)
+        });
+        self.losses.published_again = again.count() as u64;
+    }
+
     /// Checks the numbers that nodes logged and that have no message in the end.
     fn missing(&mut self) {
         for (seq, lines) in &self.logged.numbers {

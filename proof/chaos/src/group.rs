@@ -1,40 +1,28 @@
-//! A master, two replicas and three Sentinels, each of which a run can kill, pause and start again.
+//! Several servers, each of which a run can kill, pause and start again: a master, two replicas and three
+//! Sentinels, or a cluster of three masters with a replica each.
 //!
-//! The servers listen at the host's end of a wire, if there is one: Sentinels give all clients the
-//! same addresses, so a node inside a network namespace must reach them as every other node does.
+//! The servers listen at the host's end of a wire, if there is one: Sentinels and clusters give all
+//! clients the same addresses, so a node inside a network namespace must reach them as every other node
+//! does.
 
+mod cluster;
+mod sentinels;
 mod whole;
 
 use std::fmt;
-use std::fs::File;
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use baton_server::{CertificateFiles, Fsync, PrivateServer, PrivateServerBuilder};
+use anyhow::{Context, Result, bail};
+use baton::FleetName;
+use baton_server::{CertificateFiles, ClusterGroup, Fsync, PrivateServer, PrivateServerBuilder};
 
-/// The master's name.
-const MASTER: &str = "fleet";
-/// How many servers and how many Sentinels there are.
-const EACH: usize = 3;
-/// After this time without an answer a Sentinel takes a server for dead, in ms.
-const DOWN_AFTER_MS: u64 = 500;
-/// A Sentinel tries a failover again after twice this time, in ms.
-const FAILOVER_TIMEOUT_MS: u64 = 1000;
-/// How often Sentinels ping and ask servers, and tell each other, in ms. By default they ping a server as
-/// often as they take it for dead, so a new master is often taken for dead before the first answer; and
-/// a master that comes back stays one for up to 18 s, and a run would wait most of its time. A
-/// replica is promoted only if its last INFO is younger than five pings, and comes every second. A
-/// Sentinel that did not run for two seconds, because the machine or its disk was busy, does nothing
-/// for a time, by default 30 s.
-const SENTINEL_PERIODS: [(&str, u64); 4] = [
-    ("ping-period", 250),
-    ("info-period", 1000),
-    ("publish-period", 500),
-    ("tilt-period", 2000),
-];
+use crate::rng::Rng;
+
+pub use cluster::Cluster;
+use sentinels::Sentinels;
+
 /// Longest wait for an answer of a member that may be paused.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Longest wait for an answer of a server that works.
@@ -43,7 +31,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// How a server that was killed comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejoin {
-    /// With the configuration that it had: a master comes back as one, until Sentinels demote it.
+    /// With the configuration that it had: a master comes back as one, until Sentinels or the other
+    /// servers of the cluster demote it.
     AsItWas,
     /// As a replica of the master, as an operator would start it.
     AsReplica,
@@ -76,132 +65,209 @@ impl fmt::Display for Member {
     }
 }
 
+/// The servers that have the same data: one master, and its replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shard {
+    /// All servers that the Sentinels watch.
+    Watched,
+    /// Those of a cluster that have this slot.
+    Slot(u16),
+}
+
 /// The group.
 pub struct Group {
-    host: IpAddr,
-    tls: bool,
-    servers: Vec<PrivateServer>,
-    sentinels: Vec<PrivateServer>,
+    kind: Kind,
+}
+
+enum Kind {
+    Sentinels(Sentinels),
+    Cluster(Cluster),
 }
 
 impl Group {
-    /// Starts the group, whose members all listen on this address, without waiting until it is whole.
-    /// With certificates they speak TLS, with each other and with clients.
-    pub fn start(
+    /// Starts a master, two replicas and three Sentinels, which all listen on this address, without
+    /// waiting until the group is whole. With certificates they speak TLS.
+    pub fn start_sentinels(
         program: &Path,
         fsync: Fsync,
         host: IpAddr,
         tls: Option<&CertificateFiles>,
     ) -> Result<Self> {
-        let base = || {
-            let server = PrivateServer::builder()
-                .program(program)
-                .config("bind", listen(host))
-                .config("protected-mode", "no");
-            match tls {
-                Some(files) => server.tls(files.clone()),
-                None => server,
-            }
-        };
-        let mut group = Self {
-            host,
-            tls: tls.is_some(),
-            servers: Vec::new(),
-            sentinels: Vec::new(),
-        };
-        for _ in 0..EACH {
-            let mut server = base()
-                .appendonly(fsync)
-                .config("replica-announce-ip", host.to_string())
-                .config("repl-diskless-sync-delay", "0");
-            if let Some(master) = group.servers.first() {
-                server = server.config("replicaof", format!("{host} {}", port(master)?));
-            }
-            group.servers.push(server.start()?);
-        }
-        let first = port(&group.servers[0])?;
-        for _ in 0..EACH {
-            group.sentinels.push(sentinel(base(), host, first).start()?);
-        }
-        group.sentinels.iter().try_for_each(set_periods)?;
-        Ok(group)
+        let sentinels = settings(program, host);
+        let servers = sentinels.clone().appendonly(fsync);
+        let group = Sentinels::start(&servers, &sentinels, host, tls)?;
+        Ok(Self {
+            kind: Kind::Sentinels(group),
+        })
     }
 
-    /// `redis+sentinel://…` or `rediss+sentinel://…`, for clients.
+    /// Starts a cluster of three masters with a replica each, which all listen on this address, for a fleet
+    /// of so many partitions.
+    pub fn start_cluster(
+        program: &Path,
+        fsync: Fsync,
+        host: IpAddr,
+        fleet: &FleetName,
+        partitions: u32,
+    ) -> Result<Self> {
+        let servers = settings(program, host).appendonly(fsync);
+        let group = ClusterGroup::builder(servers).host(host).start()?;
+        Ok(Self {
+            kind: Kind::Cluster(Cluster::new(group, fleet, partitions)?),
+        })
+    }
+
+    /// For clients.
     pub fn url(&self) -> String {
-        let sentinels = self.sentinels.iter().filter_map(PrivateServer::port);
-        let hosts: Vec<_> = sentinels
-            .map(|port| format!("{}:{port}", self.host))
-            .collect();
-        let scheme = if self.tls { "rediss" } else { "redis" };
-        format!("{scheme}+sentinel://{}/{MASTER}", hosts.join(","))
+        match &self.kind {
+            Kind::Sentinels(sentinels) => sentinels.url(),
+            Kind::Cluster(cluster) => cluster.group.url(),
+        }
     }
 
-    /// The server that most Sentinels call the master.
-    pub fn master(&self) -> Result<usize> {
-        let mut votes = [0; EACH];
-        for sentinel in &self.sentinels {
-            let master = probe(sentinel).and_then(|mut redis| self.master_of(&mut redis));
-            if let Ok(master) = master {
-                votes[master] += 1;
+    /// The shard of any partition.
+    pub fn pick_shard(&self, rng: &mut Rng) -> Result<Shard> {
+        match &self.kind {
+            Kind::Sentinels(_) => Ok(Shard::Watched),
+            Kind::Cluster(cluster) => {
+                let slot = rng.pick(cluster.slots());
+                Ok(Shard::Slot(slot.context("there is no partition")?))
             }
         }
-        let most = (0..EACH).max_by_key(|index| votes[*index]);
-        most.filter(|index| votes[*index] * 2 > EACH)
-            .context("the Sentinels name no master")
     }
 
-    /// The servers that are not the master.
-    pub fn replicas(&self) -> Result<Vec<usize>> {
-        let master = self.master()?;
-        Ok((0..EACH).filter(|index| *index != master).collect())
+    /// The shard of the lease.
+    pub fn control_shard(&self) -> Shard {
+        match &self.kind {
+            Kind::Sentinels(_) => Shard::Watched,
+            Kind::Cluster(cluster) => Shard::Slot(cluster.control),
+        }
+    }
+
+    /// The master of a shard: the one that most Sentinels name, or the owner of a slot.
+    pub fn master(&self, shard: Shard) -> Result<usize> {
+        match shard {
+            Shard::Watched => self.sentinels()?.master(),
+            Shard::Slot(slot) => Ok(self.cluster()?.group.owner(slot)?),
+        }
+    }
+
+    /// The master of each partition, in order.
+    pub fn masters(&self) -> Result<Vec<usize>> {
+        match &self.kind {
+            Kind::Sentinels(sentinels) => Ok(vec![sentinels.master()?]),
+            Kind::Cluster(cluster) => cluster.owners(cluster.slots()),
+        }
+    }
+
+    /// The partitions of this master.
+    pub fn partitions_of(&self, master: usize) -> Result<Vec<u32>> {
+        let masters = (0..).zip(self.masters()?);
+        let its = masters.filter(|(_, of)| *of == master);
+        Ok(its.map(|(partition, _)| partition).collect())
+    }
+
+    /// The replicas of a master.
+    pub fn replicas(&self, master: usize) -> Result<Vec<usize>> {
+        match &self.kind {
+            Kind::Sentinels(sentinels) => {
+                let all = 0..sentinels.servers.len();
+                Ok(all.filter(|index| *index != master).collect())
+            }
+            Kind::Cluster(cluster) => Ok(cluster.group.replicas_of(master)?),
+        }
+    }
+
+    /// The cluster, if the group is one.
+    pub fn cluster(&self) -> Result<&Cluster> {
+        match &self.kind {
+            Kind::Cluster(cluster) => Ok(cluster),
+            Kind::Sentinels(_) => bail!("there is no cluster"),
+        }
+    }
+
+    /// The cluster, if the group is one, to add and remove servers.
+    pub fn cluster_mut(&mut self) -> Result<&mut Cluster> {
+        match &mut self.kind {
+            Kind::Cluster(cluster) => Ok(cluster),
+            Kind::Sentinels(_) => bail!("there is no cluster"),
+        }
+    }
+
+    fn sentinels(&self) -> Result<&Sentinels> {
+        match &self.kind {
+            Kind::Sentinels(sentinels) => Ok(sentinels),
+            Kind::Cluster(_) => bail!("there are no Sentinels"),
+        }
     }
 
     /// How many Sentinels there are.
-    pub fn sentinels(&self) -> usize {
-        self.sentinels.len()
+    pub fn count_sentinels(&self) -> usize {
+        self.sentinels().map_or(0, |group| group.sentinels.len())
+    }
+
+    fn servers(&self) -> &[PrivateServer] {
+        match &self.kind {
+            Kind::Sentinels(sentinels) => &sentinels.servers,
+            Kind::Cluster(cluster) => &cluster.group.servers,
+        }
     }
 
     /// A connection to a server that works.
     pub fn connect(&self, server: usize) -> Result<redis::Connection> {
-        connect_within(TIMEOUT, &self.servers[server])
+        connect_within(TIMEOUT, &self.servers()[server])
     }
 
     /// The process of a member.
-    pub fn process(&mut self, member: Member) -> &mut PrivateServer {
-        match member {
-            Member::Server(index) => &mut self.servers[index],
-            Member::Sentinel(index) => &mut self.sentinels[index],
-        }
+    pub fn process(&mut self, member: Member) -> Result<&mut PrivateServer> {
+        let process = match (&mut self.kind, member) {
+            (Kind::Sentinels(group), Member::Server(index)) => group.servers.get_mut(index),
+            (Kind::Sentinels(group), Member::Sentinel(index)) => group.sentinels.get_mut(index),
+            (Kind::Cluster(cluster), Member::Server(index)) => cluster.group.servers.get_mut(index),
+            (Kind::Cluster(_), Member::Sentinel(_)) => None,
+        };
+        process.with_context(|| format!("there is no {member}"))
     }
 
     /// Starts a member again that was killed. Does nothing if it runs. Returns how it came back: a
-    /// master that no Sentinel has replaced yet comes back as it was.
+    /// master that is not replaced yet comes back as it was, and so does every server of a cluster.
     pub fn restart(&mut self, member: Member, how: Rejoin) -> Result<Rejoin> {
-        if self.process(member).is_running() {
+        if self.process(member)?.is_running() {
             return Ok(Rejoin::AsItWas);
         }
         let mut came = Rejoin::AsItWas;
-        if let (Member::Server(index), Rejoin::AsReplica) = (member, how) {
-            let master = self.master()?;
-            if master != index {
-                self.append_replicaof(index, master)?;
-                came = Rejoin::AsReplica;
+        match (&mut self.kind, member) {
+            (Kind::Sentinels(group), Member::Sentinel(index)) => {
+                group.restart_sentinel(index)?;
+                return Ok(came);
             }
+            (Kind::Sentinels(group), Member::Server(index)) if how == Rejoin::AsReplica => {
+                let master = group.master()?;
+                if master != index {
+                    group.append_replicaof(index, master)?;
+                    came = Rejoin::AsReplica;
+                }
+            }
+            _ => {}
         }
-        let process = self.process(member);
-        process.restart_unchanged()?;
-        if let Member::Sentinel(_) = member {
-            set_periods(process)?;
-        }
+        self.process(member)?.restart_unchanged()?;
         Ok(came)
     }
 
-    /// Lets a Sentinel replace the living master.
-    pub fn fail_over(&self, sentinel: usize) -> Result<()> {
-        let mut command = redis::cmd("SENTINEL");
-        command.arg("FAILOVER").arg(MASTER);
-        Ok(command.exec(&mut connect_within(TIMEOUT, &self.sentinels[sentinel])?)?)
+    /// Lets one of the Sentinels, or one of the master's replicas in a cluster, replace this master, which
+    /// lives.
+    pub fn fail_over(&self, master: usize, rng: &mut Rng) -> Result<()> {
+        match &self.kind {
+            Kind::Sentinels(group) => {
+                let last = group.sentinels.len() as u64 - 1;
+                group.fail_over(rng.between(0, last) as usize)
+            }
+            Kind::Cluster(cluster) => {
+                let replicas = self.replicas(master)?;
+                let replica = rng.pick(&replicas).context("there is no replica")?;
+                Ok(cluster.group.fail_over(replica)?)
+            }
+        }
     }
 
     /// Says whether Sentinels may promote a server.
@@ -212,11 +278,20 @@ impl Group {
         Ok(command.exec(&mut self.connect(server)?)?)
     }
 
+    /// Whether each Sentinel knows that a server must not be promoted.
+    pub fn is_passed_over(&self, server: usize) -> Result<bool> {
+        self.sentinels()?.is_passed_over(server)
+    }
+
+    fn members(&self) -> impl Iterator<Item = Member> + use<> {
+        let servers = (0..self.servers().len()).map(Member::Server);
+        servers.chain((0..self.count_sentinels()).map(Member::Sentinel))
+    }
+
     /// The first member that has ended by itself, with its log.
     pub fn ended(&mut self) -> Option<String> {
-        let members = (0..EACH).flat_map(|index| [Member::Server(index), Member::Sentinel(index)]);
-        for member in members {
-            let process = self.process(member);
+        for member in self.members() {
+            let process = self.process(member).ok()?;
             if !process.is_running() {
                 return Some(format!(
                     "{member} ended by itself; its log: {}",
@@ -234,66 +309,30 @@ impl Group {
             logs.map(|(number, member)| (format!("{name}-{number}"), member.log()))
                 .collect()
         };
+        let sentinels = self.sentinels().map(|group| group.sentinels.as_slice());
         [
-            named("server", &self.servers),
-            named("sentinel", &self.sentinels),
+            named("server", self.servers()),
+            named("sentinel", sentinels.unwrap_or_default()),
         ]
         .concat()
     }
-
-    /// The last line of this kind in a configuration file wins.
-    fn append_replicaof(&self, server: usize, master: usize) -> Result<()> {
-        let path = self.servers[server].config_path();
-        let mut file = File::options().append(true).open(path)?;
-        let port = port(&self.servers[master])?;
-        Ok(writeln!(file, "\nreplicaof {} {port}", self.host)?)
-    }
-
-    /// The server that a Sentinel calls the master.
-    fn master_of(&self, sentinel: &mut redis::Connection) -> Result<usize> {
-        let (_, found): (String, u16) = redis::cmd("SENTINEL")
-            .arg("get-master-addr-by-name")
-            .arg(MASTER)
-            .query(sentinel)?;
-        self.with_port(found)
-            .context("the Sentinel names a server that is not here")
-    }
-
-    fn with_port(&self, port: u16) -> Option<usize> {
-        let mut servers = self.servers.iter();
-        servers.position(|server| server.port() == Some(port))
-    }
 }
 
-/// The words of `bind`: this process and the watchdog look at 127.0.0.1.
-fn listen(host: IpAddr) -> String {
-    match host.is_loopback() {
+/// The settings of every member. This process and the watchdog look at 127.0.0.1.
+fn settings(program: &Path, host: IpAddr) -> PrivateServerBuilder {
+    let listen = match host.is_loopback() {
         true => host.to_string(),
         false => format!("127.0.0.1 {host}"),
-    }
+    };
+    PrivateServer::builder()
+        .program(program)
+        .config("bind", listen)
+        .config("protected-mode", "no")
 }
 
-fn sentinel(base: PrivateServerBuilder, host: IpAddr, master: u16) -> PrivateServerBuilder {
-    let lines = [
-        format!("announce-ip {host}"),
-        format!("monitor {MASTER} {host} {master} 2"),
-        format!("down-after-milliseconds {MASTER} {DOWN_AFTER_MS}"),
-        format!("failover-timeout {MASTER} {FAILOVER_TIMEOUT_MS}"),
-        format!("parallel-syncs {MASTER} 2"),
-    ];
-    let sentinel = base.sentinel();
-    lines
-        .into_iter()
-        .fold(sentinel, |sentinel, line| sentinel.config("sentinel", line))
-}
-
-fn set_periods(sentinel: &PrivateServer) -> Result<()> {
-    let mut command = redis::cmd("SENTINEL");
-    command.arg("DEBUG");
-    for (name, ms) in SENTINEL_PERIODS {
-        command.arg(name).arg(ms);
-    }
-    Ok(command.exec(&mut connect_within(TIMEOUT, sentinel)?)?)
+fn position(servers: &[PrivateServer], port: u16) -> Option<usize> {
+    let mut servers = servers.iter();
+    servers.position(|server| server.port() == Some(port))
 }
 
 fn port(server: &PrivateServer) -> Result<u16> {

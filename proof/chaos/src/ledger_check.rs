@@ -3,7 +3,7 @@
 use baton_protocol::Entry;
 
 /// The state of the entries so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LedgerCheck {
     /// How many entries were read.
     pub read: usize,

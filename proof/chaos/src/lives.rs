@@ -219,6 +219,7 @@ mod tests {
             line: Line {
                 at: SystemTime::UNIX_EPOCH,
                 node: "n".into(),
+                partition: None,
                 event,
             },
         }

@@ -36,11 +36,14 @@ struct Args {
     /// Which servers there are; a group brings faults of its own
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     topology: Topology,
-    /// What nodes of a group wait for before they log, see `baton run --durability`: none or
-    /// replicas:2
+    /// How many partitions the fleet has [default: 1, and in a cluster 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    partitions: Option<u32>,
+    /// What nodes of a group wait for before they log, see `baton run --durability`: none, or all
+    /// replicas of a master: replicas:2 beside Sentinels, replicas:1 in a cluster
     #[arg(long, value_name = "WHAT", default_value_t)]
     level: Level,
-    /// The servers of a group speak TLS; Debian's redis-server can do that
+    /// Servers and Sentinels speak TLS; Debian's redis-server can do that
     #[arg(long)]
     tls: bool,
     /// Only failovers of a group that forget messages, so many
@@ -129,12 +132,15 @@ fn serve(folder: &Path, addr: &OsStr) -> Result<()> {
 
 impl Args {
     fn setup(&self) -> Setup {
+        // Only a group can have lossy failovers.
+        let topology = match (self.lossy, self.topology) {
+            (Some(_), Topology::Single) => Topology::Sentinel,
+            (_, topology) => topology,
+        };
+        let partitions = self.partitions;
         Setup {
-            // Only a group can have lossy failovers.
-            topology: match self.lossy {
-                Some(_) => Topology::Sentinel,
-                None => self.topology,
-            },
+            topology,
+            partitions: partitions.unwrap_or_else(|| topology.default_partitions()),
             handler: self.handler,
             source: self.source,
         }
@@ -170,14 +176,17 @@ fn chaos(args: &Args) -> Result<ExitCode> {
     println!("seed {seed}; again: {again}");
     let stop = Stop::on_signals()?;
     let (setup, only) = (args.setup(), args.only());
+    check_setup(setup)?;
+    let levels = setup.topology.levels();
     ensure!(
-        setup.topology == Topology::Single
-            || (setup.handler, setup.source) == (HandlerKind::Pretended, SourceKind::Random),
-        "a group of servers has no other handlers and sources yet"
+        levels.contains(&args.level),
+        "--topology {} has no --level {}",
+        setup.topology.name(),
+        args.level
     );
     ensure!(
-        setup.topology == Topology::Sentinel || (args.level == Level::None && !args.tls),
-        "--level and --tls are for a group of servers"
+        setup.topology == Topology::Sentinel || !args.tls,
+        "--tls is for --topology sentinel"
     );
     let settings = settings(args, seed)?;
     let wanted = |kind| only.is_empty() || only.contains(&kind);
@@ -228,6 +237,25 @@ fn chaos(args: &Args) -> Result<ExitCode> {
     })
 }
 
+/// Refuses what the run could not judge.
+fn check_setup(setup: Setup) -> Result<()> {
+    let (is_single, is_spread) = (setup.topology == Topology::Single, setup.partitions > 1);
+    ensure!(
+        is_single || setup.handler == HandlerKind::Pretended,
+        "a group of servers has no other handlers yet"
+    );
+    // In a fleet of one partition a row has the number of its message, until a failover makes numbers void.
+    ensure!(
+        is_single || is_spread || setup.source == SourceKind::Random,
+        "a group of servers has rows only with several partitions"
+    );
+    ensure!(
+        setup.topology != Topology::Sentinel || !is_spread,
+        "a fleet behind Sentinels has one partition"
+    );
+    Ok(())
+}
+
 /// The command that makes the same plan.
 fn again(args: &Args, seed: u64) -> String {
     let mut words = vec!["chaos".to_owned(), format!("--seed {seed}")];
@@ -240,6 +268,8 @@ fn again(args: &Args, seed: u64) -> String {
     if args.topology != Topology::Single {
         words.push(format!("--topology {}", args.topology.name()));
     }
+    let partitions = args.partitions.iter();
+    words.extend(partitions.map(|count| format!("--partitions {count}")));
     if args.level != Level::None {
         words.push(format!("--level {}", args.level));
     }
@@ -276,6 +306,7 @@ fn settings(args: &Args, seed: u64) -> Result<Settings> {
     Ok(Settings {
         program,
         topology: args.setup().topology,
+        partitions: args.setup().partitions,
         level: args.level,
         tls: args.tls,
         handler: args.handler,

@@ -22,18 +22,19 @@ pub struct MessageTrace<'a> {
     pub told: &'a [Told],
     /// The output of the drains.
     pub prints: &'a [Print],
-    /// The ledger.
-    pub ledger: &'a Ledger,
+    /// The ledger of each partition.
+    pub ledgers: &'a [Ledger],
     /// Every fault.
     pub faults: &'a [Fault],
 }
 
 impl MessageTrace<'_> {
-    /// The trace of a message, in order of time.
-    pub fn of(&self, seq: u64) -> String {
+    /// The trace of a message, in order of time. The partition is `None` if the fleet has one only.
+    pub fn of(&self, partition: Option<u32>, seq: u64) -> String {
         let at = |moment: Instant| moment.saturating_duration_since(self.began).as_secs_f64();
         let mut lines: Vec<(f64, String)> = Vec::new();
-        for told in self.told.iter().filter(|told| told.covers(seq)) {
+        let is_it = |told: &&Told| told.line.partition == partition && told.covers(seq);
+        for told in self.told.iter().filter(is_it) {
             let label = self.labels.get(told.copy).map_or("", String::as_str);
             let mut line = told.line.clone();
             // The text is hostile, long and irrelevant.
@@ -43,7 +44,8 @@ impl MessageTrace<'_> {
             let line = serde_json::to_string(&line).unwrap_or_default();
             lines.push((at(told.at), format!("{label} told {line}")));
         }
-        for print in self.prints.iter().filter(|print| print.failed.seq == seq) {
+        let is_it = |print: &&Print| (print.failed.partition, print.failed.seq) == (partition, seq);
+        for print in self.prints.iter().filter(is_it) {
             let text = format!("getErrors {} printed it", print.drain + 1);
             lines.push((at(print.at), text));
         }
@@ -68,7 +70,8 @@ impl MessageTrace<'_> {
             .into_iter()
             .map(|(at, text)| format!("    {at:8.3} s  {}", text.trim_end()))
             .collect();
-        let entries = self.ledger.entries.iter();
+        let ledger = self.ledgers.get(partition.unwrap_or_default() as usize);
+        let entries = ledger.into_iter().flat_map(|ledger| &ledger.entries);
         let entries = entries.filter(|entry| (entry.first()..=entry.last()).contains(&seq));
         trace.extend(entries.map(|entry| format!("    the ledger: {}", self.entry(entry))));
         trace.join("\n")
@@ -119,6 +122,7 @@ mod tests {
             line: Line {
                 at: SystemTime::UNIX_EPOCH,
                 node: node.into(),
+                partition: None,
                 event,
             },
         };
@@ -158,16 +162,16 @@ mod tests {
             labels: &["node 1".to_owned(), "node 2".to_owned()],
             told: &told,
             prints: &[],
-            ledger: &Ledger {
+            ledgers: &[Ledger {
                 entries: entries
                     .iter()
                     .filter_map(|text| Entry::parse(text))
                     .collect(),
-            },
+            }],
             faults: &[fault(1.2, "near"), fault(60.0, "far")],
         };
         assert_eq!(
-            trace.of(7).lines().map(str::trim).collect::<Vec<_>>(),
+            trace.of(None, 7).lines().map(str::trim).collect::<Vec<_>>(),
             [
                 concat!(
                     r#"1.000 s  node 1 told {"at":"1970-01-01T00:00:00.000Z","event":"published","#,

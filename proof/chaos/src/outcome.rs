@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use baton_processes::Told;
-use baton_protocol::Ledger;
+use baton_protocol::{Census, Ledger};
 use serde::Serialize;
 
 use crate::arena::{Arena, Failover, Settings};
@@ -18,8 +18,10 @@ use crate::history::{Fault, History};
 use crate::lives;
 use crate::message_trace::MessageTrace;
 use crate::sources::SourceKind;
-use crate::topology::Topology;
-use crate::verdict::{Evidence, Judgement, Print, forgetful_death, judge};
+use crate::topology::{Level, Topology};
+use crate::verdict::{
+    Evidence, FleetEvidence, Judgement, Print, Violation, forgetful_death, judge_fleet,
+};
 
 /// Max findings in words; the others are only counted.
 const NAMED: usize = 20;
@@ -33,9 +35,8 @@ pub fn history(
     server: String,
     asides: impl FnOnce(&Judgement),
 ) -> Result<History> {
-    let ledger = Ledger {
-        entries: arena.observer.ledger_since(0)?,
-    };
+    let ledgers = arena.observer.ledgers_since(&[])?.into_iter();
+    let ledgers: Vec<Ledger> = ledgers.map(|entries| Ledger { entries }).collect();
     let told = arena.fleet.told();
     let prints = arena.drains.told().into_iter().map(|told| Print {
         drain: told.copy,
@@ -46,13 +47,7 @@ pub fn history(
     let drains: Vec<bool> = arena.drained.iter().map(|drain| drain.well).collect();
     let gone: Vec<_> = arena.nodes.iter().map(|node| node.gone).collect();
     let gone: Vec<_> = gone.iter().map(|gone| gone.map(|(at, _)| at)).collect();
-    let failovers = failover_check::Evidence {
-        level: arena.settings.level,
-        ledger: &ledger,
-        told: &told,
-        gone: &gone,
-        failovers: &arena.failovers,
-    };
+    let known: Vec<Known> = Known::of_each(arena, &told, &prints)?;
     let counted = match arena.settings.handler {
         HandlerKind::Pretended => None,
         HandlerKind::Exec | HandlerKind::Push => Some(arena.observer.effects()?.0),
@@ -66,21 +61,35 @@ pub fn history(
         SourceKind::Random => None,
         SourceKind::Rows => Some(arena.observer.stored()?),
     };
-    let judgement = judge(&Evidence {
-        ledger: &ledger,
-        census: &arena.observer.census()?,
-        told: &told,
-        prints: &prints,
+    let partitions = known.iter().zip(&ledgers).map(|(known, ledger)| Evidence {
+        partition: known.partition,
+        ledger,
+        census: &known.census,
+        told: &known.told,
+        prints: &known.prints,
         drains: &drains,
-        forgetful: &forgetful(arena),
+        forgetful: &known.forgetful,
         failovers: match arena.settings.topology {
             Topology::Single => None,
-            Topology::Sentinel => Some(failovers),
+            Topology::Sentinel | Topology::Cluster => Some(failover_check::Evidence {
+                level: arena.settings.level,
+                ledger,
+                told: &known.told,
+                texts_are_exact: arena.settings.source == SourceKind::Random,
+                gone: &gone,
+                failovers: &known.failovers,
+            }),
         },
+    });
+    let mut judgement = judge_fleet(&FleetEvidence {
+        partitions: &partitions.collect::<Vec<_>>(),
         counted,
         besides: &besides.collect::<Vec<_>>(),
         stored,
+        may_lose_rows: arena.settings.topology != Topology::Single
+            && arena.settings.level == Level::None,
     });
+    judgement.findings.extend(unplaced(arena, &told));
     asides(&judgement);
     let labels: Vec<String> = arena.nodes.iter().map(|node| node.label.clone()).collect();
     let trace = MessageTrace {
@@ -88,12 +97,12 @@ pub fn history(
         labels: &labels,
         told: &told,
         prints: &prints,
-        ledger: &ledger,
+        ledgers: &ledgers,
         faults: &faults,
     };
     let mut verdict = judgement.verdict.clone();
     // The judgement repeats findings of the ledger check, with more detail.
-    let again = |found: &&String| judgement.findings.iter().any(|(_, text)| text == *found);
+    let again = |text: &&String| judgement.findings.iter().any(|of| of.text == **text);
     let on_the_way = arena.findings.iter().filter(|found| !again(found));
     verdict.findings = on_the_way.cloned().collect();
     verdict.findings.extend(words(&judgement.findings, &trace));
@@ -110,16 +119,69 @@ pub fn history(
     })
 }
 
+/// What is known about one partition beside its ledger.
+struct Known {
+    /// `None` if the fleet has one partition only.
+    partition: Option<u32>,
+    census: Census,
+    told: Vec<Told>,
+    prints: Vec<Print>,
+    failovers: Vec<Failover>,
+    forgetful: Vec<RangeInclusive<Instant>>,
+}
+
+impl Known {
+    fn of_each(arena: &Arena, told: &[Told], prints: &[Print]) -> Result<Vec<Self>> {
+        let censuses = (0..).zip(arena.observer.census()?);
+        let known = censuses.map(|(index, census)| {
+            let partition = (arena.settings.partitions > 1).then_some(index);
+            let told = told.iter().filter(|told| told.line.partition == partition);
+            let prints = prints.iter();
+            let prints = prints.filter(|print| print.failed.partition == partition);
+            let failovers = arena.failovers.iter();
+            let failovers = failovers.filter(|of| of.partitions.contains(&index));
+            let failovers: Vec<Failover> = failovers.cloned().collect();
+            Self {
+                partition,
+                census,
+                told: told.cloned().collect(),
+                prints: prints.cloned().collect(),
+                forgetful: forgetful(arena, &failovers),
+                failovers,
+            }
+        });
+        Ok(known.collect())
+    }
+}
+
 /// When servers may have forgotten what they had acknowledged.
-fn forgetful(arena: &Arena) -> Vec<RangeInclusive<Instant>> {
+fn forgetful(arena: &Arena, failovers: &[Failover]) -> Vec<RangeInclusive<Instant>> {
     let deaths: &[Instant] = match arena.settings.always {
         true => &[],
         false => &arena.server_deaths,
     };
     let deaths = deaths.iter().copied().map(forgetful_death);
-    deaths
-        .chain(arena.failovers.iter().map(Failover::time))
-        .collect()
+    deaths.chain(failovers.iter().map(Failover::time)).collect()
+}
+
+/// The lines about messages that name no partition of the fleet.
+fn unplaced(arena: &Arena, told: &[Told]) -> Vec<Violation> {
+    let count = arena.settings.partitions;
+    let is_placed = |told: &&Told| match told.line.partition {
+        Some(partition) => count > 1 && partition < count,
+        None => count == 1,
+    };
+    let about_messages = told.iter().filter(|told| told.event().messages().is_some());
+    let wrong = about_messages.filter(|told| !is_placed(told));
+    let violation = |told: &Told| Violation {
+        partition: None,
+        seq: 0,
+        text: format!(
+            "{} told of messages of partition {:?}; the fleet has {count}",
+            arena.nodes[told.copy].label, told.line.partition
+        ),
+    };
+    wrong.map(violation).collect()
 }
 
 fn durability(settings: &Settings) -> String {
@@ -127,13 +189,14 @@ fn durability(settings: &Settings) -> String {
         true => "appendfsync always",
         false => "appendfsync everysec",
     };
-    match settings.topology {
-        Topology::Single => fsync.to_owned(),
-        Topology::Sentinel => format!(
-            "1 master, 2 replicas, 3 Sentinels, {fsync}, durability {}",
-            settings.level
-        ),
+    let mut words = match settings.topology.words() {
+        None => fsync.to_owned(),
+        Some(servers) => format!("{servers}, {fsync}, durability {}", settings.level),
+    };
+    if settings.partitions > 1 {
+        words.push_str(&format!(", {} partitions", settings.partitions));
     }
+    words
 }
 
 /// Writes the log of every process into a file: `server.log`, `node-3.log`, `getErrors-1.log`.
@@ -161,16 +224,17 @@ fn write_logs<L: Serialize>(folder: &Path, who: &str, told: &[Told<L>]) -> Resul
 }
 
 /// The first finding with the trace of its message, some more in words, the rest as a number.
-fn words(findings: &[(u64, String)], trace: &MessageTrace<'_>) -> Vec<String> {
+fn words(findings: &[Violation], trace: &MessageTrace<'_>) -> Vec<String> {
     let mut words: Vec<String> = findings
         .iter()
         .take(NAMED)
-        .map(|(_, text)| text.clone())
+        .map(|found| found.text.clone())
         .collect();
-    if let Some((seq, text)) = findings.first()
-        && *seq > 0
+    if let Some(found) = findings.first()
+        && found.seq > 0
     {
-        words[0] = format!("{text}\n{}", trace.of(*seq));
+        let trace = trace.of(found.partition, found.seq);
+        words[0] = format!("{}\n{trace}", found.text);
     }
     if findings.len() > NAMED {
         words.push(format!("and {} more", findings.len() - NAMED));

@@ -76,26 +76,50 @@ pub enum Kind {
     Failover,
     ThereAndBack,
     KillMasterAndGenerator,
+    HangMasterAndGenerator,
     Lossy,
     LossyAndGenerator,
+    KillControlMaster,
+    KillOtherMaster,
+    MoveSlot,
+    ScaleOut,
 }
 
 /// What a run consists of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setup {
     /// Which servers there are.
     pub topology: Topology,
+    /// How many partitions the fleet has.
+    pub partitions: u32,
     /// What handles the messages.
     pub handler: HandlerKind,
     /// What makes the messages.
     pub source: SourceKind,
 }
 
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            topology: Topology::Single,
+            partitions: Topology::Single.default_partitions(),
+            handler: HandlerKind::default(),
+            source: SourceKind::default(),
+        }
+    }
+}
+
 /// What a run must have for a kind of fault to hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
+    /// A group of servers, with Sentinels or as a cluster.
+    Group,
     /// These servers.
     Topology(Topology),
+    /// A cluster with a master that the fleet does not use.
+    UnusedMaster,
+    /// A cluster whose masters share the partitions of the fleet.
+    SharedFleet,
     /// This handler.
     Handler(HandlerKind),
     /// This source.
@@ -158,7 +182,35 @@ const fn of_single(facts: Facts) -> Facts {
 
 const fn of_group(facts: Facts) -> Facts {
     Facts {
+        needs: Some(Needs::Group),
+        ..facts
+    }
+}
+
+const fn of_sentinels(facts: Facts) -> Facts {
+    Facts {
         needs: Some(Needs::Topology(Topology::Sentinel)),
+        ..facts
+    }
+}
+
+const fn of_cluster(facts: Facts) -> Facts {
+    Facts {
+        needs: Some(Needs::Topology(Topology::Cluster)),
+        ..facts
+    }
+}
+
+const fn of_unused_master(facts: Facts) -> Facts {
+    Facts {
+        needs: Some(Needs::UnusedMaster),
+        ..facts
+    }
+}
+
+const fn of_shared_fleet(facts: Facts) -> Facts {
+    Facts {
+        needs: Some(Needs::SharedFleet),
         ..facts
     }
 }
@@ -242,34 +294,46 @@ pub const KINDS: &[Facts] = &[
     of_push(facts(Kind::PushEndless, "push-endless", "the push service sends without end", 2, (300, 2500))),
     of_rows(facts(Kind::KillSource, "kill-source", "kill -9 the source", 4, AT_ONCE)),
     of_rows(facts(Kind::PauseSource, "pause-source", "pause the source", 2, PAST_TTL)),
-    of_group(facts(Kind::KillMaster, "kill-master", "kill -9 the master, restart it", 3, (100, 3000))),
-    of_group(facts(Kind::HangMaster, "hang-master", "pause the master", 2, PAST_TTL)),
+    of_group(facts(Kind::KillMaster, "kill-master", "kill -9 a master, restart it", 3, (100, 3000))),
+    of_group(facts(Kind::HangMaster, "hang-master", "pause a master", 2, PAST_TTL)),
     of_group(facts(Kind::KillReplica, "kill-replica", "kill -9 a replica, restart it", 2, (100, 3000))),
     of_group(facts(Kind::HangReplica, "hang-replica", "pause a replica", 1, PAST_TTL)),
-    of_group(facts(Kind::KillSentinel, "kill-sentinel", "kill -9 a Sentinel, restart it", 2, (100, 3000))),
-    of_group(facts(Kind::HangSentinel, "hang-sentinel", "pause a Sentinel", 1, PAST_TTL)),
-    of_group(facts(Kind::Failover, "failover", "SENTINEL FAILOVER", 2, AT_ONCE)),
+    of_sentinels(facts(Kind::KillSentinel, "kill-sentinel", "kill -9 a Sentinel, restart it", 2, (100, 3000))),
+    of_sentinels(facts(Kind::HangSentinel, "hang-sentinel", "pause a Sentinel", 1, PAST_TTL)),
+    of_group(facts(Kind::Failover, "failover", "SENTINEL FAILOVER or CLUSTER FAILOVER", 2, AT_ONCE)),
     of_group(facts(Kind::ThereAndBack, "there-and-back", "fail over, and back to the first master", 2, AT_ONCE)),
-    of_group(facts(Kind::KillMasterAndGenerator, "kill-both", "kill -9 the master and the generator", 3, (100, 3000))),
+    of_group(facts(Kind::KillMasterAndGenerator, "kill-both", "kill -9 a master and the generator", 3, (100, 3000))),
+    of_group(facts(Kind::HangMasterAndGenerator, "hang-both", "pause a master, kill -9 the generator", 2, PAST_TTL)),
     of_group(facts(Kind::Lossy, "lossy", "a failover that forgets", 4, AT_ONCE)),
     of_group(facts(Kind::LossyAndGenerator, "lossy-both", "a failover that forgets, kill -9 the generator", 3, AT_ONCE)),
+    of_shared_fleet(facts(Kind::KillControlMaster, "kill-control", "kill -9 the master of the lease, restart it", 2, (100, 3000))),
+    of_unused_master(facts(Kind::KillOtherMaster, "kill-other", "kill -9 a master that the fleet does not use", 2, (100, 3000))),
+    of_cluster(facts(Kind::MoveSlot, "move-slot", "slots of the fleet move, and back", 3, (100, 2500))),
+    of_cluster(facts(Kind::ScaleOut, "scale-out", "a new master takes slots of the fleet, and gives them back", 2, (500, 2500))),
 ];
 
 impl Facts {
     /// What it hits, if a run with this setup does not have it.
     pub fn misses(&self, setup: Setup) -> Option<Needs> {
-        let had = [
-            Needs::Topology(setup.topology),
-            Needs::Handler(setup.handler),
-            Needs::Source(setup.source),
-        ];
-        self.needs.filter(|needs| !had.contains(needs))
+        let has = |needs: &Needs| match needs {
+            Needs::Group => setup.topology != Topology::Single,
+            Needs::Topology(topology) => setup.topology == *topology,
+            Needs::UnusedMaster => setup.topology == Topology::Cluster && setup.partitions == 1,
+            Needs::SharedFleet => setup.topology == Topology::Cluster && setup.partitions > 1,
+            Needs::Handler(handler) => setup.handler == *handler,
+            Needs::Source(source) => setup.source == *source,
+        };
+        self.needs.filter(|needs| !has(needs))
     }
 
     /// Whether it hits a group of servers. Of these there is one at a time: without a replica that can be
     /// promoted, a group only waits.
     fn is_of_group(&self) -> bool {
-        self.needs == Some(Needs::Topology(Topology::Sentinel))
+        match self.needs {
+            Some(Needs::Group | Needs::UnusedMaster | Needs::SharedFleet) => true,
+            Some(Needs::Topology(topology)) => topology != Topology::Single,
+            _ => false,
+        }
     }
 
     /// Whether another fault may come at the same time as this one.

@@ -87,6 +87,12 @@ impl Progress {
                 judgement.taken_back
             ));
         }
+        if judgement.missing_rows > 0 {
+            self.say(&format!(
+                "{} rows are no message: their numbers are void, or no living node knew them",
+                judgement.missing_rows
+            ));
+        }
         if judgement.beside_living > 0 {
             self.say(&format!(
                 "commands of nodes that were paused or cut off beside the next attempt: {}",

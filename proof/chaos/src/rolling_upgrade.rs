@@ -146,7 +146,7 @@ impl Arena {
             former: fleet(&settings.former),
             present: fleet(&settings.present),
             nodes: Vec::new(),
-            observer: Observer::new(server.url(), FLEET)?,
+            observer: Observer::new(server.url(), FLEET, 1)?,
             stop,
             upgrade: Upgrade::default(),
             folder: tempfile::Builder::new()

@@ -38,7 +38,8 @@ pub enum Length {
 
 struct Run<'a> {
     arena: Arena,
-    ledger_check: LedgerCheck,
+    /// One of each partition.
+    ledger_checks: Vec<LedgerCheck>,
     faults: Vec<history::Fault>,
     began: Instant,
     progress: &'a mut Progress,
@@ -53,9 +54,10 @@ pub fn run(
     logs: Option<&Path>,
     progress: &mut Progress,
 ) -> Result<History> {
+    let partitions = settings.partitions as usize;
     let mut run = Run {
         arena: Arena::new(settings, stop)?,
-        ledger_check: LedgerCheck::default(),
+        ledger_checks: vec![LedgerCheck::default(); partitions],
         faults: Vec::new(),
         began: Instant::now(),
         progress,
@@ -187,7 +189,7 @@ impl Run<'_> {
                 Ok(status) => {
                     self.progress
                         .messages(status.published, status.done, status.failed);
-                    let before = *before.get_or_insert(status.published);
+                    let before = before.get_or_insert_with(|| published(status));
                     self.trouble(status, before)
                 }
                 Err(error) => Some(format!("{error:#}")),
@@ -207,7 +209,10 @@ impl Run<'_> {
     }
 
     /// The first thing that is not well yet.
-    fn trouble(&mut self, status: &Snapshot, before: u64) -> Option<String> {
+    fn trouble(&mut self, status: &Snapshot, before: &[u64]) -> Option<String> {
+        if let Some(trouble) = status.partition_troubles().into_iter().next() {
+            return Some(trouble);
+        }
         self.arena.hear();
         for node in self.arena.fleet.alive() {
             let node = &self.arena.nodes[node];
@@ -220,8 +225,10 @@ impl Run<'_> {
         if generator.and_then(|name| self.arena.named(name)).is_none() {
             return Some("no node generates".to_owned());
         }
-        if status.published <= before {
-            return Some("nothing is published".to_owned());
+        for (partition, (now, before)) in published(status).iter().zip(before).enumerate() {
+            if now <= before {
+                return Some(format!("nothing is published in partition {partition}"));
+            }
         }
         let late = status.pending + status.claimed;
         (late > BACKLOG).then(|| format!("{late} messages have not ended"))
@@ -232,11 +239,19 @@ impl Run<'_> {
         // A server that died may have forgotten the last entries, and so may a group.
         let forgets = !self.arena.server_deaths.is_empty() && !self.arena.settings.always;
         if forgets || !self.arena.failovers.is_empty() {
-            self.ledger_check = LedgerCheck::default();
+            self.ledger_checks.fill(LedgerCheck::default());
         }
-        let entries = self.arena.observer.ledger_since(self.ledger_check.read)?;
-        let findings = self.ledger_check.check(&entries);
-        self.arena.findings.extend(findings);
+        let read: Vec<usize> = self.ledger_checks.iter().map(|check| check.read).collect();
+        let ledgers = self.arena.observer.ledgers_since(&read)?;
+        let several = ledgers.len() > 1;
+        for (partition, (check, entries)) in self.ledger_checks.iter_mut().zip(&ledgers).enumerate()
+        {
+            let named = check.check(entries).into_iter().map(|text| match several {
+                true => format!("partition {partition}: {text}"),
+                false => text,
+            });
+            self.arena.findings.extend(named);
+        }
         Ok(())
     }
 
@@ -305,20 +320,21 @@ impl Run<'_> {
         self.progress
             .say("stopping the generator, finishing what is left");
         self.stop_all()?;
-        let published = self.arena.observer.snapshot()?.published;
+        let made = self.made()?;
         for _ in 0..self.arena.settings.nodes {
             self.arena
-                .start_node(&[("BATON_MESSAGES", published.to_string())])?;
+                .start_node(&[("BATON_MESSAGES", made.to_string())])?;
         }
         let timeout = self.arena.settings.timeout;
         let deadline = Instant::now() + timeout;
         loop {
             self.arena.count_heads()?;
             let seen = self.arena.observer.snapshot();
-            if seen
-                .as_ref()
-                .is_ok_and(|status| status.pending + status.claimed + status.delayed == 0)
-            {
+            let is_at_rest = |status: &Snapshot| {
+                let under_way = status.pending + status.claimed + status.delayed;
+                under_way == 0 && status.partition_troubles().is_empty()
+            };
+            if seen.as_ref().is_ok_and(is_at_rest) {
                 break;
             }
             if Instant::now() > deadline {
@@ -351,6 +367,15 @@ impl Run<'_> {
         Ok(self.arena.observer.snapshot()?.server.version)
     }
 
+    /// How many messages the fleet has made. In a fleet of several partitions, the last numbers count void
+    /// ones, too.
+    fn made(&self) -> Result<u64> {
+        match self.arena.settings.partitions {
+            1 => Ok(self.arena.observer.snapshot()?.published),
+            _ => Ok(self.arena.observer.stored()?.made),
+        }
+    }
+
     /// Asks all nodes to stop, and waits. A node that has not logged a line yet may not listen to
     /// signals yet, so it is waited for first.
     fn stop_all(&mut self) -> Result<()> {
@@ -372,6 +397,14 @@ fn machine() -> String {
     match load.split_whitespace().next() {
         Some(load) => format!("the machine has a load of {load} on {cores} cores, see --patience"),
         None => format!("the machine has {cores} cores, see --patience"),
+    }
+}
+
+/// How many messages each partition has published.
+fn published(status: &Snapshot) -> Vec<u64> {
+    match status.partitions.as_slice() {
+        [] => vec![status.published],
+        several => several.iter().map(|of| of.published).collect(),
     }
 }
 

@@ -13,6 +13,8 @@ pub enum Topology {
     Single,
     /// A master, two replicas and three Sentinels
     Sentinel,
+    /// A cluster of three masters, each with a replica
+    Cluster,
 }
 
 impl Topology {
@@ -21,6 +23,34 @@ impl Topology {
         match self {
             Self::Single => "single",
             Self::Sentinel => "sentinel",
+            Self::Cluster => "cluster",
+        }
+    }
+
+    /// Its servers in words; `None` for one server.
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Single => None,
+            Self::Sentinel => Some("1 master, 2 replicas, 3 Sentinels"),
+            Self::Cluster => Some("a cluster of 3 masters and 3 replicas"),
+        }
+    }
+
+    /// How many partitions a fleet has there, unless the user says another number.
+    pub fn default_partitions(self) -> u32 {
+        match self {
+            Self::Single | Self::Sentinel => 1,
+            Self::Cluster => 16,
+        }
+    }
+
+    /// The levels of its nodes. With fewer than all replicas that may be promoted, a confirmed message
+    /// may be lost: no rule would hold.
+    pub fn levels(self) -> &'static [Level] {
+        match self {
+            Self::Single => &[Level::None],
+            Self::Sentinel => &[Level::None, Level::Replicas(2)],
+            Self::Cluster => &[Level::None, Level::Replicas(1)],
         }
     }
 }
@@ -59,11 +89,8 @@ impl FromStr for Level {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // With fewer than all replicas a confirmed message may be lost: no rule would hold.
-        match text {
-            "none" => Ok(Self::None),
-            "replicas:2" => Ok(Self::Replicas(2)),
-            _ => Err("none or replicas:2".to_owned()),
-        }
+        let all = [Self::None, Self::Replicas(1), Self::Replicas(2)];
+        let found = all.into_iter().find(|level| level.to_string() == text);
+        found.ok_or_else(|| "none, replicas:1 or replicas:2".to_owned())
     }
 }

@@ -1,5 +1,7 @@
 //! The fate of every message: compares the ledger, the census, the logs of the nodes and the output
-//! of the drains with each other.
+//! of the drains with each other, for each partition. `fleet` puts the partitions together.
+
+mod fleet;
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -13,9 +15,9 @@ use baton_protocol::Census;
 use baton_protocol::{Entry, Ledger};
 
 use crate::failover_check;
-use crate::handlers::Beside;
 use crate::history::Verdict;
-use crate::row_check::{self, Stored};
+
+pub use fleet::{FleetEvidence, judge_fleet};
 
 /// A server with `appendfsync everysec` may lose its last writes when it dies: at most this much.
 const FORGETS: Duration = Duration::from_secs(5);
@@ -38,8 +40,10 @@ pub struct Print {
     pub failed: FailedMessage,
 }
 
-/// Everything that is known about a run.
+/// Everything that is known about one partition. The lines of nodes and drains are those about its messages.
 pub struct Evidence<'a> {
+    /// Which partition; `None` if the fleet has one only.
+    pub partition: Option<u32>,
     /// The entries that Redis's scripts wrote. The verdict trusts them.
     pub ledger: &'a Ledger,
     /// Where every message was at the end.
@@ -54,12 +58,17 @@ pub struct Evidence<'a> {
     pub forgetful: &'a [RangeInclusive<Instant>],
     /// What is known about failovers; `None` if there was a single server.
     pub failovers: Option<failover_check::Evidence<'a>>,
-    /// How often the effects of messages counted; `None` if the handler has none.
-    pub counted: Option<u64>,
-    /// Commands that ran beside the next attempt of their message.
-    pub besides: &'a [Beside],
-    /// Where the source stood at the end; `None` if its texts are random.
-    pub stored: Option<Stored>,
+}
+
+/// A violation.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The partition; `None` if the fleet has one only, or if the violation is about all of it.
+    pub partition: Option<u32>,
+    /// The sequence number of a message that it concerns, or 0.
+    pub seq: u64,
+    /// What is wrong.
+    pub text: String,
 }
 
 /// The verdict on the evidence, with details.
@@ -67,27 +76,27 @@ pub struct Evidence<'a> {
 pub struct Judgement {
     /// The counts.
     pub verdict: Verdict,
-    /// Every violation, with the sequence number of a message that it concerns, or 0.
-    pub findings: Vec<(u64, String)>,
+    /// Every violation.
+    pub findings: Vec<Violation>,
     /// Messages in log lines whose entries the server lost when it died: its settings allow that.
     pub taken_back: u64,
     /// Failed messages that were printed again because the first drain died before it removed them.
     pub reprints: u64,
+    /// Rows of a source that no message has any more: failovers took them back, and no generator that kept
+    /// them was alive.
+    pub missing_rows: u64,
     /// Commands of living nodes that ran beside the next attempt: the nodes were paused or cut off.
     pub beside_living: u64,
     /// For how long each command of a dead node ran beside the next attempt, in ms.
     pub beside_dead_ms: Vec<u64>,
 }
 
-/// Judges the evidence.
-pub fn judge(evidence: &Evidence<'_>) -> Judgement {
+/// Judges one partition.
+fn judge(evidence: &Evidence<'_>) -> Judgement {
     let mut judgement = Judgement::default();
     let records = judgement.prints(evidence);
     judgement.audit(evidence, &records);
     judgement.logs(evidence);
-    judgement.effects(evidence);
-    judgement.besides(evidence);
-    judgement.rows(evidence);
     judgement.failovers(evidence);
     judgement
 }
@@ -101,7 +110,11 @@ impl Evidence<'_> {
 
 impl Judgement {
     fn find(&mut self, seq: u64, text: String) {
-        self.findings.push((seq, text));
+        self.findings.push(Violation {
+            partition: None,
+            seq,
+            text,
+        });
     }
 
     /// Checks that each failed message was printed once; a second time only if the first drain
@@ -183,56 +196,13 @@ impl Judgement {
         }
     }
 
-    /// Checks that each message that is done has counted once, and no other.
-    fn effects(&mut self, evidence: &Evidence<'_>) {
-        let done = evidence.census.done;
-        self.verdict.counted = evidence.counted;
-        if let Some(counted) = evidence.counted.filter(|counted| *counted != done) {
-            let text = format!("{done} messages are done, their effects counted {counted}");
-            self.find(0, text);
-        }
-    }
-
-    /// Checks that each message is its row, and that the cursor stands behind the last one.
-    fn rows(&mut self, evidence: &Evidence<'_>) {
-        if let Some(stored) = &evidence.stored {
-            self.findings
-                .extend(row_check::wrong_texts(&evidence.ledger.entries));
-            self.findings.extend(stored.check().map(|text| (0, text)));
-        }
-    }
-
     /// Checks what failovers did to messages that nodes had logged.
     fn failovers(&mut self, evidence: &Evidence<'_>) {
         if let Some(failovers) = &evidence.failovers {
             let (losses, findings) = failover_check::check(failovers);
             self.verdict.losses = Some(losses);
-            self.findings.extend(findings);
-        }
-    }
-
-    /// Checks that commands of dead nodes ended. A command may run beside the next attempt for as
-    /// long as its supervisor takes to kill it.
-    fn besides(&mut self, evidence: &Evidence<'_>) {
-        for Beside {
-            seq,
-            node,
-            orphaned,
-            ms,
-        } in evidence.besides
-        {
-            if !orphaned {
-                self.beside_living += 1;
-                continue;
-            }
-            self.beside_dead_ms.push(*ms);
-            if *ms >= Beside::MAX_MS {
-                let node = node + 1;
-                let text = format!(
-                    "#{seq}: a command of node {node}, which is dead, ran for {ms} ms beside the \
-                     next attempt"
-                );
-                self.find(*seq, text);
+            for (seq, text) in findings {
+                self.find(seq, text);
             }
         }
     }

@@ -21,7 +21,7 @@ mod liveness;
 mod opening;
 mod report;
 mod scenario;
-mod source;
+pub(crate) mod source;
 mod transition;
 mod witness;
 
@@ -32,6 +32,7 @@ pub use checks::Explored;
 pub use held_claim::Outcomes;
 pub use history::{History, Violation};
 pub use report::{Report, explore};
+pub(crate) use report::{Reported, report_of};
 pub use scenario::{Faults, Scenario};
 pub use source::SourceKind;
 

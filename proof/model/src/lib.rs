@@ -9,6 +9,7 @@
 pub mod call;
 pub mod explore;
 pub mod flaw;
+pub mod partitions;
 pub mod scenarios;
 pub mod state;
 mod step;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use baton::Target;
 use futures_util::StreamExt;
 use futures_util::future::Either;
@@ -33,8 +33,12 @@ fn micros((seconds, us): Time) -> u64 {
 /// Opens a connection like those of a node.
 async fn connect(target: &Target) -> Result<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT));
-    let client = baton_protocol::redis_client(target)?;
-    Ok(client
+    let masters = baton_protocol::masters(target).await?;
+    let [master] = &masters[..] else {
+        bail!("an unsafe queue needs one server, not {}", masters.len());
+    };
+    Ok(master
+        .client()
         .get_multiplexed_async_connection_with_config(&config)
         .await?)
 }

@@ -1,15 +1,20 @@
-//! Draining the errors store: claim, hand out, commit.
+//! Draining the errors stores, one partition after the other: claim, hand out, commit.
 
 use std::time::Duration;
 
 use baton_protocol::{
-    ErrorsClaim, ErrorsCommit, Extend, Failure, Slot, Store, Wanted, crash, record,
+    ErrorsClaim, ErrorsCommit, Extend, Failure, Partitions, Slot, Store, Wanted, crash,
 };
+use futures_util::future::try_join_all;
 
-use super::{MAX_CLAIM_BYTES, MAX_CLAIM_RECORDS, name_in_use, new_slot, retry_while_claimed};
+use super::{
+    MAX_CLAIM_BYTES, MAX_CLAIM_RECORDS, message, name_in_use, new_slot, retry_while_claimed,
+};
 use crate::{Error, FailedMessage};
 
-/// Takes all failed messages out of the errors store, batch by batch: claim, hand out, commit.
+/// Takes all failed messages out of the errors store, batch by batch: claim, hand out, commit. Of a fleet
+/// of several partitions it takes those of the first one, then those of the next one, and so on; within a
+/// partition in the order of their failure.
 ///
 /// A message leaves the store only with [`Drain::commit`]. If the process dies before, Redis frees
 /// the batch; if the drain is dropped, Redis frees it when the claim runs out. Messages that fail
@@ -34,6 +39,55 @@ use crate::{Error, FailedMessage};
 #[derive(Debug)]
 #[must_use]
 pub struct Drain {
+    /// One for each partition; there is one at least.
+    drains: Vec<PartitionDrain>,
+    /// Which of them is at work.
+    current: usize,
+}
+
+impl Drain {
+    /// Starts a drain whose claims last for `ttl`.
+    pub(crate) async fn start(partitions: &Partitions, ttl: Duration) -> Result<Self, Error> {
+        let drains = partitions.all().iter();
+        let drains = drains.map(|store| PartitionDrain::start(store.clone(), ttl));
+        Ok(Self {
+            drains: try_join_all(drains).await?,
+            current: 0,
+        })
+    }
+
+    /// About how many messages are left to take.
+    pub fn left(&self) -> u64 {
+        self.drains.iter().map(|drain| drain.left).sum()
+    }
+
+    /// Claims and reads the next batch; an empty one is the end. The batch before must be
+    /// committed, if only with 0. After an error it may be called again.
+    pub async fn next(&mut self) -> Result<Vec<FailedMessage>, Error> {
+        loop {
+            let batch = self.drains[self.current].next().await?;
+            if !batch.is_empty() || self.current + 1 == self.drains.len() {
+                return Ok(batch);
+            }
+            self.current += 1;
+        }
+    }
+
+    /// Extends the claim on the current batch for another `ttl`.
+    pub async fn extend(&self) -> Result<Extend, Error> {
+        self.drains[self.current].extend().await
+    }
+
+    /// Removes the first `count` messages of the current batch from the store, and frees the rest.
+    /// After an error it may be called again.
+    pub async fn commit(&mut self, count: usize) -> Result<ErrorsCommit, Error> {
+        self.drains[self.current].commit(count).await
+    }
+}
+
+/// The drain of one partition.
+#[derive(Debug)]
+struct PartitionDrain {
     store: Store,
     slot: Slot,
     /// The number of the current claim.
@@ -60,9 +114,8 @@ enum Claim {
     HandedOut,
 }
 
-impl Drain {
-    /// Starts a drain whose claims last for `ttl`.
-    pub(crate) async fn start(store: Store, ttl: Duration) -> Result<Self, Error> {
+impl PartitionDrain {
+    async fn start(store: Store, ttl: Duration) -> Result<Self, Error> {
         // Frees what dead drains had claimed, so that this one takes it.
         store.reclaim().await?;
         let last = store.errors_last().await?;
@@ -81,14 +134,7 @@ impl Drain {
         })
     }
 
-    /// About how many messages are left to take.
-    pub fn left(&self) -> u64 {
-        self.left
-    }
-
-    /// Claims and reads the next batch; an empty one is the end. The batch before must be
-    /// committed, if only with 0. After an error it may be called again.
-    pub async fn next(&mut self) -> Result<Vec<FailedMessage>, Error> {
+    async fn next(&mut self) -> Result<Vec<FailedMessage>, Error> {
         loop {
             match self.claim {
                 Claim::Ended => self.number += 1,
@@ -127,15 +173,17 @@ impl Drain {
                 .collect();
             self.claim = Claim::HandedOut;
             if !failures.is_empty() {
-                return Ok(messages(&failures));
+                let messages = failures.iter();
+                return Ok(messages
+                    .map(|failure| message(&self.store, failure))
+                    .collect());
             }
             // An operator deleted all of these by hand.
             let _ = self.commit(0).await?;
         }
     }
 
-    /// Extends the claim on the current batch for another `ttl`.
-    pub async fn extend(&self) -> Result<Extend, Error> {
+    async fn extend(&self) -> Result<Extend, Error> {
         let extended = self
             .store
             .extend(&[(self.slot.clone(), self.number)], self.ttl)
@@ -143,9 +191,7 @@ impl Drain {
         Ok(extended.first().copied().unwrap_or(Extend::Lost))
     }
 
-    /// Removes the first `count` messages of the current batch from the store, and frees the rest.
-    /// After an error it may be called again.
-    pub async fn commit(&mut self, count: usize) -> Result<ErrorsCommit, Error> {
+    async fn commit(&mut self, count: usize) -> Result<ErrorsCommit, Error> {
         let ids = match count {
             0 => 0,
             all if all >= self.ends.len() => self.claimed,
@@ -157,13 +203,6 @@ impl Drain {
         crash::point("drain-after-commit");
         Ok(committed)
     }
-}
-
-fn messages(failures: &[Failure]) -> Vec<FailedMessage> {
-    let messages = failures.iter();
-    messages
-        .map(|failure| record::decode(&failure.record))
-        .collect()
 }
 
 /// Reads all records of a claim.

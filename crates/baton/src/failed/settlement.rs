@@ -1,6 +1,6 @@
 //! Settling failed messages: retrying or dropping them.
 
-use baton_protocol::{Failure, Settle, Settled, Store};
+use baton_protocol::{Failure, Partitions, Settle, Settled, Store};
 
 use super::FailedId;
 use crate::Error;
@@ -25,6 +25,26 @@ pub struct Settlement {
 }
 
 impl Settlement {
+    /// Settles messages of all partitions, one partition after the other. It stops at the first error.
+    pub(crate) async fn of_all(partitions: &Partitions, settle: Settle, ids: &[FailedId]) -> Self {
+        let mut all = Self::default();
+        let mut unknown = ids.len();
+        for store in partitions.all() {
+            let own = FailedId::only_of(store, ids);
+            unknown -= own.len();
+            if own.is_empty() && partitions.are_several() {
+                continue;
+            }
+            all.error = all.settle_all(store, settle, &own).await.err();
+            if all.error.is_some() {
+                return all;
+            }
+        }
+        // They name partitions that this fleet does not have.
+        all.missing += unknown as u64;
+        all
+    }
+
     pub(crate) async fn of(store: &Store, settle: Settle, ids: &[FailedId]) -> Self {
         let mut settlement = Self::default();
         settlement.error = settlement.settle_all(store, settle, ids).await.err();
@@ -38,6 +58,8 @@ impl Settlement {
         mut ids: &[FailedId],
     ) -> Result<(), Error> {
         store.preflight_to_act().await?;
+        // Frees what dead processes had claimed: readers list it.
+        store.reclaim().await?;
         while !ids.is_empty() {
             let (failures, done) = FailedId::read(store, ids).await?;
             self.missing += (done - failures.len()) as u64;

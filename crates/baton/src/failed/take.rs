@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use baton_protocol::{ErrorsClaim, ErrorsCommit, Extend, GiveBack, Slot, Store, Wanted};
+use baton_protocol::{
+    ErrorsClaim, ErrorsCommit, Extend, GiveBack, Partitions, Slot, Store, Wanted,
+};
 
-use super::{Failed, MAX_CLAIM_RECORDS, name_in_use, new_slot, retry_while_claimed};
+use super::{Failed, FailedId, MAX_CLAIM_RECORDS, name_in_use, new_slot, retry_while_claimed};
 use crate::Error;
 
 /// One call extends at most this many claims.
@@ -37,14 +39,15 @@ const MAX_EXTENDED: usize = 200;
 #[derive(Debug)]
 #[must_use]
 pub struct Take {
-    store: Store,
     ttl: Duration,
+    /// Those of one partition follow each other.
     batches: Vec<Batch>,
 }
 
 /// One claim of a [`Take`].
 #[derive(Debug)]
 struct Batch {
+    store: Store,
     slot: Slot,
     ids: Vec<u64>,
 }
@@ -65,32 +68,49 @@ pub struct Taken {
 }
 
 impl Take {
-    /// Claims those of these records that are there and that no drain or take has claimed.
-    pub(crate) async fn of(store: Store, ids: &[u64], ttl: Duration) -> Result<Self, Error> {
+    /// Claims those of these messages that are there and unchanged, and that no drain or take has claimed.
+    pub(crate) async fn of(
+        partitions: &Partitions,
+        ids: &[FailedId],
+        ttl: Duration,
+    ) -> Result<Self, Error> {
         let mut take = Self {
-            store,
             ttl,
             batches: Vec::new(),
         };
-        for ids in ids.chunks(MAX_CLAIM_RECORDS as usize) {
-            let (store, slot) = (&take.store, new_slot(&take.store, "take"));
-            let wanted = Wanted::Exactly(ids);
-            let claim = || store.errors_claim(&slot, TAKE_CLAIM, wanted, ttl);
-            match retry_while_claimed(store, ttl, claim).await {
-                Ok(ErrorsClaim::Claimed(ids)) => take.batches.push(Batch { slot, ids }),
-                Ok(ErrorsClaim::Empty | ErrorsClaim::Again) => {}
-                Ok(ErrorsClaim::Stale) => {
-                    take.give_back().await?;
-                    return Err(name_in_use());
-                }
-                Err(error) => {
-                    // Redis frees what cannot be given back now when the claims run out.
-                    let _ = take.give_back().await;
-                    return Err(error);
-                }
+        for store in partitions.all() {
+            if let Err(error) = take.claim(store, &FailedId::only_of(store, ids)).await {
+                // Redis frees what cannot be given back now when the claims run out.
+                let _ = take.give_back().await;
+                return Err(error);
             }
         }
         Ok(take)
+    }
+
+    /// Claims messages of one partition.
+    async fn claim(&mut self, store: &Store, ids: &[FailedId]) -> Result<(), Error> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        // Frees what dead processes had claimed.
+        store.reclaim().await?;
+        let ids = FailedId::unchanged(store, ids).await?;
+        for ids in ids.chunks(MAX_CLAIM_RECORDS as usize) {
+            let slot = new_slot(store, "take");
+            let wanted = Wanted::Exactly(ids);
+            let claim = || store.errors_claim(&slot, TAKE_CLAIM, wanted, self.ttl);
+            match retry_while_claimed(store, self.ttl, claim).await? {
+                ErrorsClaim::Claimed(ids) => self.batches.push(Batch {
+                    store: store.clone(),
+                    slot,
+                    ids,
+                }),
+                ErrorsClaim::Empty | ErrorsClaim::Again => {}
+                ErrorsClaim::Stale => return Err(name_in_use()),
+            }
+        }
+        Ok(())
     }
 
     /// How many messages it has claimed.
@@ -101,36 +121,40 @@ impl Take {
             .sum()
     }
 
-    fn ids(&self) -> impl Iterator<Item = u64> {
+    /// The batches of each partition.
+    fn by_partition(&self) -> impl Iterator<Item = &[Batch]> {
         self.batches
-            .iter()
-            .flat_map(|batch| batch.ids.iter().copied())
+            .chunk_by(|one, next| one.store.partition() == next.store.partition())
     }
 
     /// Reads about a megabyte of the messages, beginning with the message at index `from`. Also
     /// returns the index to continue from; none at the end.
     pub async fn read(&self, from: usize) -> Result<(Vec<Failed>, Option<usize>), Error> {
-        let ids: Vec<u64> = self
-            .ids()
-            .skip(from)
-            .take(MAX_CLAIM_RECORDS as usize)
-            .collect();
-        if ids.is_empty() {
-            return Ok((Vec::new(), None));
+        let mut skip = from;
+        for batches in self.by_partition() {
+            let ids = batches.iter().flat_map(|batch| batch.ids.iter().copied());
+            let count = ids.clone().count();
+            if skip >= count {
+                skip -= count;
+                continue;
+            }
+            let ids: Vec<u64> = ids.skip(skip).take(MAX_CLAIM_RECORDS as usize).collect();
+            let store = &batches[0].store;
+            let read = || store.errors_read(&ids);
+            let (failures, done) = retry_while_claimed(store, self.ttl, read).await?;
+            let failed = failures.iter().map(|failure| Failed::of(store, failure));
+            return Ok((failed.collect(), Some(from + done)));
         }
-        let read = || self.store.errors_read(&ids);
-        let (failures, done) = retry_while_claimed(&self.store, self.ttl, read).await?;
-        let failed = failures.into_iter().map(Failed::of).collect();
-        Ok((failed, Some(from + done)))
+        Ok((Vec::new(), None))
     }
 
     /// Extends its claims for another `ttl`. The answer is [`Extend::Lost`] if one had run out.
     pub async fn extend(&self) -> Result<Extend, Error> {
         let mut all = Extend::Held;
-        for batches in self.batches.chunks(MAX_EXTENDED) {
+        for batches in self.by_partition().flat_map(|all| all.chunks(MAX_EXTENDED)) {
             let claims = batches.iter().map(|batch| (batch.slot.clone(), TAKE_CLAIM));
             let claims: Vec<_> = claims.collect();
-            let extended = self.store.extend(&claims, self.ttl).await?;
+            let extended = batches[0].store.extend(&claims, self.ttl).await?;
             if extended.len() < claims.len() || extended.contains(&Extend::Lost) {
                 all = Extend::Lost;
             }
@@ -142,10 +166,10 @@ impl Take {
     pub async fn remove(&self) -> Result<Taken, Error> {
         self.check().await?;
         let mut taken = Taken::default();
-        for Batch { slot, ids } in &self.batches {
+        for Batch { store, slot, ids } in &self.batches {
             let count = ids.len() as u64;
-            let commit = || self.store.errors_commit(slot, TAKE_CLAIM, count);
-            match retry_while_claimed(&self.store, self.ttl, commit).await? {
+            let commit = || store.errors_commit(slot, TAKE_CLAIM, count);
+            match retry_while_claimed(store, self.ttl, commit).await? {
                 ErrorsCommit::Done | ErrorsCommit::Already => taken.removed += count,
                 ErrorsCommit::Lost => taken.lost += count,
             }
@@ -157,17 +181,17 @@ impl Take {
     pub async fn give_back(&self) -> Result<Taken, Error> {
         self.check().await?;
         let mut taken = Taken::default();
-        for Batch { slot, ids } in &self.batches {
+        for Batch { store, slot, ids } in &self.batches {
             let count = ids.len() as u64;
-            let give_back = || self.store.give_back(slot, TAKE_CLAIM);
-            let given_back = retry_while_claimed(&self.store, self.ttl, give_back).await?;
+            let give_back = || store.give_back(slot, TAKE_CLAIM);
+            let given_back = retry_while_claimed(store, self.ttl, give_back).await?;
             if given_back == GiveBack::Ok {
                 taken.put_back += count;
                 continue;
             }
             // The claim is gone, so this commit removes nothing. Its answer says how the claim ended.
-            let commit = || self.store.errors_commit(slot, TAKE_CLAIM, count);
-            match retry_while_claimed(&self.store, self.ttl, commit).await? {
+            let commit = || store.errors_commit(slot, TAKE_CLAIM, count);
+            match retry_while_claimed(store, self.ttl, commit).await? {
                 ErrorsCommit::Done | ErrorsCommit::Already => taken.removed += count,
                 ErrorsCommit::Lost => taken.lost += count,
             }
@@ -178,6 +202,9 @@ impl Take {
     /// Makes sure that Redis answers and that this user may remove and give back, because Redis
     /// does not roll back a script that lacks a permission halfway.
     async fn check(&self) -> Result<(), Error> {
-        self.store.preflight_to_drain().await
+        for batches in self.by_partition() {
+            batches[0].store.preflight_to_drain().await?;
+        }
+        Ok(())
     }
 }

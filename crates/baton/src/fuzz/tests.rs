@@ -21,7 +21,7 @@ fn every_call_understands_something_of_the_corpus() {
     let understood = |name: &str, understands: &dyn Fn(&Value) -> bool| {
         assert!(answers.iter().any(understands), "{name}");
     };
-    understood("beat", &|answer| decode::beat(fleet, answer).is_ok());
+    understood("beat", &|answer| decode::beat(fleet, 1, answer).is_ok());
     understood("leave", &|answer| decode::leave(answer).is_ok());
     understood("free", &|answer| decode::free(answer).is_ok());
     understood("forget", &|answer| decode::forget(answer).is_ok());
@@ -37,7 +37,7 @@ fn every_call_understands_something_of_the_corpus() {
     });
     understood("reading", &|answer| {
         reads(answer, &|answers| {
-            let reading = decode::fleet_state(fleet, PRESENCE, 3, answers);
+            let reading = decode::fleet_state(fleet, 1, PRESENCE, 3, answers);
             reading.is_ok_and(|reading| reading.census.balanced())
         })
     });

@@ -37,6 +37,17 @@ impl NodeBuilder {
         }
     }
 
+    /// How many partitions the fleet has, from 1 to 1,024. A fleet keeps the number that its first node gave
+    /// it: a node that asks for another one is refused. Unless set, the node takes the fleet's number, and a
+    /// new fleet has one partition, or 16 in a cluster.
+    ///
+    /// Partitions spread a fleet over the servers of a cluster. Messages keep their order within a
+    /// partition only.
+    pub fn partitions(mut self, partitions: impl Into<Option<u32>>) -> Self {
+        self.config.partitions = partitions.into();
+        self
+    }
+
     /// The fleet stops generating when it has published this many in all. No limit unless set.
     pub fn messages(mut self, messages: impl Into<Option<u64>>) -> Self {
         self.config.messages = messages.into();
@@ -170,6 +181,9 @@ impl NodeBuilder {
         handler: H,
     ) -> Result<Node<S, H>, Error> {
         self.config.check()?;
+        if let Some(partitions) = self.config.partitions {
+            baton_protocol::check_partitions(&target, partitions)?;
+        }
         Ok(Node {
             target,
             config: self.config,

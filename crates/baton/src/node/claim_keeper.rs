@@ -8,7 +8,7 @@ use baton_protocol::{Slot, crash};
 use tokio::time::Instant;
 
 use crate::Error;
-use crate::node::context::Context;
+use crate::node::partition::Partition;
 
 /// Max claims that one call extends: the server does nothing else meanwhile.
 const BATCH: usize = 500;
@@ -31,6 +31,11 @@ impl HeldClaims {
         self.by_slot().remove(slot);
     }
 
+    /// Whether a lane holds a claim of this slot.
+    pub(crate) fn has(&self, slot: &Slot) -> bool {
+        self.by_slot().contains_key(slot)
+    }
+
     /// The claims that are at least so old.
     fn older_than(&self, age: Duration) -> Vec<(Slot, u64)> {
         let now = Instant::now();
@@ -47,17 +52,17 @@ impl HeldClaims {
 }
 
 /// Extends the claims of slow handlers, until the node stops.
-pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
-    let ttl = ctx.config.claim_ttl;
+pub(crate) async fn run(partition: &Partition) -> Result<(), Error> {
+    let ttl = partition.config.claim_ttl;
     loop {
         tokio::time::sleep(ttl / 6).await;
-        ctx.packs.drop_unused();
-        for batch in ctx.held_claims.older_than(ttl / 3).chunks(BATCH) {
+        partition.packs.drop_unused();
+        for batch in partition.held_claims.older_than(ttl / 3).chunks(BATCH) {
             crash::point("before-extend");
             // A lane learns from its commit that its claim is lost.
-            match ctx.store.extend(batch, ttl).await {
+            match partition.store.extend(batch, ttl).await {
                 Ok(_) => crash::point("after-extend"),
-                Err(error) if error.is_transient() => ctx.pause_after(&error).await,
+                Err(error) if error.is_transient() => partition.pause_after(&error).await,
                 Err(error) => return Err(error),
             }
         }

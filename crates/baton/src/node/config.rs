@@ -67,6 +67,8 @@ pub enum Roles {
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) fleet: FleetName,
+    /// None is what the fleet has, or else what the target suggests.
+    pub(crate) partitions: Option<u32>,
     pub(crate) messages: Option<u64>,
     pub(crate) rate: Option<Rate>,
     pub(crate) lease_ttl: Duration,
@@ -91,6 +93,7 @@ impl Config {
     pub(crate) fn new(fleet: FleetName) -> Self {
         Self {
             fleet,
+            partitions: None,
             messages: None,
             rate: None,
             lease_ttl: LEASE_TTL,

@@ -1,6 +1,5 @@
 //! What the parts of a running node share.
 
-use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -10,14 +9,12 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::node::batch_size::NodeHandling;
-use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
 use crate::node::config::{Config, Roles};
 use crate::node::meter::Meter;
-use crate::node::pack_cache::PackCache;
 use crate::node::pause_notes::PauseNotes;
+use crate::node::rung::RungPartitions;
 use crate::node::warning::Warning;
-use crate::node::witness::Witness;
 use crate::node::worker::refused_messages::RefusedMessages;
 use crate::{Error, Event};
 
@@ -60,6 +57,20 @@ impl Role {
         }
     }
 
+    /// The role of a node that has not heard of its lease because the lease's server is away, while the
+    /// servers of other partitions may be there. The fence decides what a generator may do, so it goes
+    /// on until then.
+    pub(crate) fn prolonged_until(self, until: Instant) -> Self {
+        match self {
+            Self::Generator { epoch, works, .. } => Self::Generator {
+                epoch,
+                until,
+                works,
+            },
+            role => role,
+        }
+    }
+
     /// Whether the node generates and its lanes claim messages.
     pub(crate) fn generates_and_works(self) -> bool {
         matches!(self, Self::Generator { works: true, .. })
@@ -76,10 +87,10 @@ impl Role {
 
 /// What the parts of a running node share.
 pub(crate) struct Context {
-    pub(crate) store: Store,
+    /// The store of the lease and of the nodes.
+    pub(crate) control: Store,
     pub(crate) config: Config,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) witness: Witness,
     pub(crate) role: watch::Sender<Role>,
     /// Since when the node stops; none while it runs.
     pub(crate) stop: watch::Sender<Option<Instant>>,
@@ -96,19 +107,33 @@ pub(crate) struct Context {
     /// Why nothing is as durable as the settings ask, if that lasts.
     pub(crate) durability_trouble: Mutex<Option<String>>,
     pub(crate) meter: Arc<Meter>,
-    pub(crate) packs: PackCache,
+    /// Which partitions the lanes have to look at, in a fleet of several.
+    pub(crate) rung: RungPartitions,
     pub(crate) refused: RefusedMessages,
     pub(crate) pauses: PauseNotes,
     pub(crate) handling: Arc<NodeHandling>,
-    pub(crate) held_claims: HeldClaims,
     pub(crate) observe: Arc<dyn Fn(&Event) + Send + Sync>,
 }
 
 impl Context {
     /// Hands an event to the observer of this node.
     pub(crate) fn emit(&self, event: Event) {
-        self.witness.remember(&event);
         (self.observe)(&event);
+    }
+
+    /// How many messages of one partition may wait or be in workers' hands.
+    pub(crate) fn max_pending_each(&self) -> u64 {
+        self.share(self.config.max_pending)
+    }
+
+    /// How many failed messages the errors store of one partition may keep.
+    pub(crate) fn max_errors_each(&self) -> u64 {
+        self.share(self.config.max_errors)
+    }
+
+    /// The share of one partition in what the fleet may have.
+    fn share(&self, max: u64) -> u64 {
+        max.div_ceil(u64::from(self.control.partitions()))
     }
 
     /// Notes why the source failed, or that it works.
@@ -169,27 +194,14 @@ impl Context {
         }
     }
 
-    /// Says which messages Redis forgot, if its last number is lower than what this node knew before
-    /// it asked.
-    pub(crate) fn compare_last(&self, known: u64, last: u64) {
-        self.say_forgotten(self.witness.compare(known, last));
-    }
-
-    /// The same, with the answer to a beat.
-    pub(crate) fn compare_beat(&self, known: u64, last: u64) {
-        self.say_forgotten(self.witness.compare_beat(known, last));
-    }
-
-    fn say_forgotten(&self, forgotten: Option<RangeInclusive<u64>>) {
-        if let Some(forgotten) = forgotten {
-            let (first, last) = forgotten.into_inner();
-            self.emit(Event::Regressed { first, last });
-        }
-    }
-
     /// Whether the node stops.
     pub(crate) fn stopping(&self) -> bool {
         self.stop.borrow().is_some()
+    }
+
+    /// Whether this node generates under this epoch.
+    pub(crate) fn generates_under(&self, epoch: u64) -> bool {
+        self.role.borrow().epoch() == Some(epoch)
     }
 
     /// Whether this node generates.
@@ -200,13 +212,6 @@ impl Context {
     /// Whether lanes end their batches early: the node stops, or is to work no more.
     pub(crate) fn interrupted(&self) -> bool {
         self.stopping() || !self.role.borrow().works()
-    }
-
-    /// Messages may wait: wakes an idle lane, if this node is a generator that works.
-    pub(crate) fn wake_lane(&self) {
-        if self.role.borrow().generates_and_works() {
-            self.lane_wake.notify_one();
-        }
     }
 
     /// Resolves when the node stops.
@@ -229,11 +234,11 @@ impl Context {
 
     /// Waits before the caller repeats a call that failed with a transient error: for the
     /// connection, and a moment more if the server answered, so that a full server is not flooded.
-    pub(crate) async fn pause_after(&self, error: &Error) {
+    pub(crate) async fn pause_after(&self, store: &Store, error: &Error) {
         if matches!(error, Error::Unavailable(_)) {
             tokio::time::sleep(REFUSED_PAUSE).await;
         }
-        self.store.wait_up().await;
+        store.wait_up().await;
     }
 }
 

@@ -36,6 +36,7 @@
 //! thousand polls per tick. When one of the first two moves up or dies, the beat that finds out
 //! calls the next standby to beat at once.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -45,6 +46,7 @@ use tokio::time::Instant;
 use crate::node::config::GeneratorWorks;
 use crate::node::context::{Context, Role};
 use crate::node::no_worker::NoWorker;
+use crate::node::partition::Partition;
 use crate::node::warning::Warning;
 use crate::observe::snapshot::{About, shortened_reason};
 use crate::{Error, Event};
@@ -54,15 +56,19 @@ const MARGIN_SHARE: u32 = 10;
 /// How many reclaims one beat sends at most. A node of many lanes leaves more claims than one call
 /// looks at.
 const MAX_RECLAIMS: usize = 32;
+/// A delayed message that is due so soon does not wait for the next reclaim of its partition.
+const SOON: Duration = Duration::from_millis(100);
 /// Shortest pause between two beats, however soon a delayed message is due.
 const MIN_PAUSE: Duration = Duration::from_millis(2);
 /// Longest pause of a generator that is the only node. Its lanes may wait for its next beat.
 const MAX_LONE_BEAT: Duration = Duration::from_secs(1);
+/// How long a generator of several partitions goes on after each sign that only the lease's server is away.
+const PROLONGED: Duration = Duration::from_millis(500);
 /// Longest wait for a lost connection before a generator checks its trust again.
 const LOST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Beats until the node stops. Ends early only with an error that needs an operator.
-pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
+pub(crate) async fn run(ctx: &Context, partitions: &[Arc<Partition>]) -> Result<(), Error> {
     let mut election = Election {
         generator_works: ctx.config.generator_works,
         ..Election::default()
@@ -74,15 +80,16 @@ pub(crate) async fn run(ctx: &Context) -> Result<(), Error> {
         ..About::default()
     };
     while !ctx.stopping() {
-        let run_id = ctx.store.run_id();
-        let pause = election.beat(ctx, &describe(&mut about, ctx)).await?;
+        let run_id = ctx.control.run_id();
+        let about = describe(&mut about, ctx);
+        let pause = election.beat(ctx, partitions, &about).await?;
         ctx.meter.turns_again_after(pause);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = ctx.beat_now.notified() => {}
-            () = ctx.store.wait_called() => {}
+            () = ctx.control.wait_called() => {}
             // The others need to know what this node knows.
-            () = ctx.store.wait_other_run(&run_id) => {}
+            () = ctx.control.wait_other_run(&run_id) => {}
             () = ctx.stopped() => {}
         }
     }
@@ -97,6 +104,7 @@ fn describe(about: &mut About, ctx: &Context) -> String {
     about.failed = meter.failed();
     about.delayed = meter.delayed();
     about.handler_trouble = meter.handler_trouble().as_deref().map(shortened_reason);
+    about.publish_trouble = meter.publish_trouble().as_deref().map(shortened_reason);
     about.source_trouble = ctx.source_trouble().as_deref().map(shortened_reason);
     about.durability = Some(ctx.config.durability.to_string());
     about.durability_trouble = ctx.durability_trouble().as_deref().map(shortened_reason);
@@ -114,6 +122,8 @@ struct Election {
     lease: (u64, bool),
     /// Whether this node returns what the dead held, along with its beats.
     reclaims: bool,
+    /// How often it has.
+    reclaims_so_far: usize,
     generator_works: GeneratorWorks,
     no_worker: NoWorker,
 }
@@ -196,12 +206,24 @@ impl Election {
     }
 
     /// Beats once, and reclaims if that is this node's part. Returns how long to pause.
-    async fn beat(&mut self, ctx: &Context, about: &str) -> Result<Duration, Error> {
+    async fn beat(
+        &mut self,
+        ctx: &Context,
+        partitions: &[Arc<Partition>],
+        about: &str,
+    ) -> Result<Duration, Error> {
         let above = ctx.above.load(Ordering::Relaxed);
-        let known = ctx.witness.known();
-        ctx.witness.beats_at(ctx.store.run_id());
+        // A node of several partitions tells each of them by another call what it knows there.
+        let only = match partitions {
+            [only] => Some(only),
+            _ => None,
+        };
+        let known = only.map_or(0, |only| only.witness.known());
+        if let Some(only) = only {
+            only.witness.beats_at(ctx.control.run_id());
+        }
         let sent = Instant::now();
-        let beat = ctx.store.beat(BeatCall {
+        let beat = ctx.control.beat(BeatCall {
             lease_ttl: ctx.config.lease_ttl,
             about,
             above,
@@ -209,7 +231,14 @@ impl Election {
             known,
         });
         let (beat, reclaimed) = match self.reclaims {
-            true => tokio::join!(beat, reclaim(ctx)),
+            true => match only {
+                Some(only) => tokio::join!(beat, reclaim(only)),
+                None => {
+                    self.reclaims_so_far = self.reclaims_so_far.wrapping_add(1);
+                    reclaim_some(partitions, self.reclaims_so_far);
+                    (beat.await, Ok(Reclaimed::default()))
+                }
+            },
             false => (beat.await, Ok(Reclaimed::default())),
         };
         let next_due = report(ctx, reclaimed)?;
@@ -218,20 +247,30 @@ impl Election {
                 ctx.meter.has_joined();
                 let generates = matches!(beat, Beat::Generator { .. });
                 ctx.set_clock(beat.now_ms(), sent, generates);
-                ctx.compare_beat(known, beat.last());
+                if let Some(only) = only {
+                    only.compare_beat(known, beat.last());
+                }
                 let trusted_until = trusted_until(sent, ctx.config.lease_ttl);
-                if self.fell_back(&beat) {
-                    ctx.witness.data_lost();
+                if let (true, Some(only)) = (self.fell_back(&beat), only) {
+                    only.witness.data_lost();
                 }
                 let step = self.step(beat, trusted_until, Instant::now());
                 let pause = apply(ctx, step);
+                // Messages may have come back, or by another hand.
+                for partition in partitions {
+                    partition.wake_lane();
+                }
                 Ok(next_due.map_or(pause, |due| pause.min(due.max(MIN_PAUSE))))
             }
             Err(error) if error.is_transient() => {
-                let role = *ctx.role.borrow();
-                ctx.set_role(role.trusted_at(Instant::now()));
+                let (role, now) = (*ctx.role.borrow(), Instant::now());
+                ctx.set_role(match partitions.len() > 1 && !ctx.control.is_up() {
+                    true => role.prolonged_until(now + PROLONGED),
+                    false => role.trusted_at(now),
+                });
                 // Until the connection is back, or the trust may have ended.
-                let _ = tokio::time::timeout(LOST_PAUSE, ctx.pause_after(&error)).await;
+                let pause = ctx.pause_after(&ctx.control, &error);
+                let _ = tokio::time::timeout(LOST_PAUSE, pause).await;
                 Ok(Duration::ZERO)
             }
             Err(error) => Err(error),
@@ -251,8 +290,6 @@ fn apply(ctx: &Context, step: Step) -> Duration {
         crash::point("after-beat-took-lease");
     }
     ctx.set_role(step.role);
-    // Messages may have come back, or by another hand.
-    ctx.wake_lane();
     if step.lacks_worker {
         ctx.warn(Warning::NoWorker);
     }
@@ -266,11 +303,42 @@ fn apply(ctx: &Context, step: Step) -> Duration {
     }
 }
 
-/// Returns what the dead held.
-async fn reclaim(ctx: &Context) -> Result<Reclaimed, Error> {
+/// Returns what the dead held in several partitions, in tasks of their own: the beat waits for no server of
+/// another partition. Each call looks at half of them, because the first standby beats often, and the
+/// servers have other work.
+fn reclaim_some(partitions: &[Arc<Partition>], turn: usize) {
+    let meant = partitions.iter().enumerate();
+    for (_, partition) in meant.filter(|(index, _)| index % 2 == turn % 2) {
+        if !partition.store.is_up() || partition.is_reclaiming.swap(true, Ordering::Relaxed) {
+            continue;
+        }
+        let partition = Arc::clone(partition);
+        tokio::spawn(async move {
+            reclaim_until_due(&partition).await;
+            partition.is_reclaiming.store(false, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Returns what the dead held in a partition, and, if a delayed message is due before the next call, that
+/// message, too. An error is the next call's.
+async fn reclaim_until_due(partition: &Partition) {
+    for _ in 0..MAX_RECLAIMS {
+        let Ok(Some(due)) = report(partition, reclaim(partition).await) else {
+            return;
+        };
+        if due > SOON || partition.stopping() {
+            return;
+        }
+        tokio::time::sleep(due.max(MIN_PAUSE)).await;
+    }
+}
+
+/// Returns what the dead held in a partition.
+async fn reclaim(partition: &Partition) -> Result<Reclaimed, Error> {
     let mut all = Reclaimed::default();
     for _ in 0..MAX_RECLAIMS {
-        let some = ctx.store.reclaim().await?;
+        let some = partition.store.reclaim().await?;
         let is_more = !some.nodes.is_empty() || some.next_due == Some(Duration::ZERO);
         all.add(some);
         if !is_more {

@@ -69,6 +69,14 @@ pub enum Event {
         /// The last message.
         last: u64,
     },
+    /// This worker has committed messages, and stops before Redis could confirm that at the node's
+    /// durability: a failover can still forget it, and then other workers get the messages.
+    Unconfirmed {
+        /// The first message.
+        first: u64,
+        /// The last message.
+        last: u64,
+    },
     /// Redis no longer has messages that it had acknowledged to this node: a failover or a restart
     /// forgot them. The generator sends again what it still has, or its source makes them again; the
     /// other numbers are [`Event::Void`].
@@ -115,8 +123,19 @@ pub enum Event {
         /// Why not.
         reason: Option<String>,
     },
+    /// What Redis acknowledges is as durable again as the settings ask, after
+    /// [`Warning::NotDurable`].
+    Confirmed,
     /// Something is wrong that an operator should know.
     Warning(Warning),
+    /// An event about messages of one partition, in a fleet that has several. Sequence numbers count in
+    /// their partition.
+    InPartition {
+        /// The partition, from 0 on.
+        partition: u32,
+        /// What happened there.
+        event: Box<Event>,
+    },
     /// How things are, every ten seconds.
     Snapshot {
         /// Whether this node generates.
@@ -136,4 +155,14 @@ pub enum Event {
     },
     /// The node has stopped.
     Stopped,
+}
+
+impl Event {
+    /// What happened, without the partition in which it happened.
+    pub fn inner(&self) -> &Self {
+        match self {
+            Self::InPartition { event, .. } => event.inner(),
+            event => event,
+        }
+    }
 }

@@ -4,69 +4,87 @@
 //! and sends it again unchanged, so that an *already* tells what became of it. It keeps a confirmed
 //! pack a little longer, so that a server that lost its last writes gets them again.
 //!
-//! Here is a reign: when it begins, what it sends and how it ends. `publish` reads the answers,
-//! `supply` gets messages from the source, `lead` keeps the generator near its workers.
+//! # Partitions
+//!
+//! A generator seals all partitions before it publishes to any: so the whole fleet has one generator. Its
+//! source stands at one place, and what it makes next goes to one partition at a time, which *has the
+//! turn*. A partition gives the turn on when Redis has all that was made in it. So what Redis has of a
+//! source never has a hole: only the newest packs may be missing, and they are all in one partition. If
+//! its server does not answer, copies of them are *parked* in another partition, and the turn goes on.
+//!
+//! Here is a reign: when it begins and how it ends. `partition_reign` is what it sends to one partition,
+//! `parking` keeps what cannot be sent, `publish` reads the answers, `supply` gets messages from the source, `lead` keeps the generator near
+//! its workers.
 
 mod lead;
+mod parking;
+mod partition_reign;
 mod publish;
 mod supply;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Duration;
 
-use baton_protocol::{Publish, Seal, crash};
+use baton_protocol::Parcel;
 use futures_util::StreamExt;
-use futures_util::stream::FuturesOrdered;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use self::lead::Lead;
+use self::partition_reign::{PartitionReign, Sealed, SourcePosition};
 use self::supply::Supply;
 use crate::node::context::{Context, Role};
-use crate::node::outbox::{Kept, Outbox, Prepared};
+use crate::node::outbox::Kept;
+use crate::node::partition::Partition;
 use crate::node::source_task::SourceTask;
-use crate::node::warning::Warning;
-use crate::{Durability, Error, Event, Part, Source};
+use crate::{Error, Event, Source};
 
-/// Max packs under way at once.
-const WINDOW: usize = 8;
-/// The same, where an answer has to wait for replicas.
-const CONFIRMED_WINDOW: usize = 32;
 /// Shortest time between two warnings of one kind.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 /// How long a source has to release everything when its node stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Generates whenever this node holds the lease, until it stops.
-pub(crate) async fn run<S: Source>(ctx: &Arc<Context>, source: S) -> Result<(), Error> {
+pub(crate) async fn run<S: Source>(
+    ctx: &Arc<Context>,
+    partitions: &Arc<[Arc<Partition>]>,
+    source: S,
+) -> Result<(), Error> {
     let mut source = SourceTask::start(source, Arc::clone(&ctx.clock));
-    let ended = reign_until_stopped(ctx, &mut source).await;
+    let ended = reign_until_stopped(ctx, partitions, &mut source).await;
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, source.end()).await;
     ended
 }
 
-async fn reign_until_stopped(ctx: &Arc<Context>, source: &mut SourceTask) -> Result<(), Error> {
-    let mut kept = None;
+async fn reign_until_stopped(
+    ctx: &Arc<Context>,
+    partitions: &Arc<[Arc<Partition>]>,
+    source: &mut SourceTask,
+) -> Result<(), Error> {
+    // One of each partition, or none at all.
+    let mut kept: Vec<Kept> = Vec::new();
     loop {
         tokio::select! {
             biased;
             () = ctx.stopped() => return Ok(()),
             () = ctx.role_is(|role| role.epoch().is_some()) => {}
             // Another node generates. What it publishes may be what this node's source made.
-            () = ctx.role_is(|role| role == Role::Worker), if kept.is_some() => {
-                kept = None;
+            () = ctx.role_is(|role| role == Role::Worker), if !kept.is_empty() => {
+                kept = Vec::new();
             }
         }
         let Some(epoch) = ctx.role.borrow().epoch() else {
             continue;
         };
-        let mut reign = Reign::new(ctx, source, epoch, kept.take());
+        let mut reign = Reign::new(ctx, partitions, source, epoch, std::mem::take(&mut kept));
         let end = reign.run().await?;
-        reign.supply.end(ctx);
-        let gave_up = reign.supply.gave_up().map(str::to_owned);
-        kept = Some(reign.outbox.into_kept(epoch));
+        let supply = reign.supply.get_mut();
+        supply.end(ctx);
+        // What this node does not publish any more, no server refuses.
+        ctx.meter.clear_publish_troubles();
+        let gave_up = supply.gave_up().map(str::to_owned);
+        kept = reign.into_kept();
         let fenced = match end {
             End::Stopped => return Ok(()),
             End::SourceGaveUp => {
@@ -118,223 +136,145 @@ enum End {
 struct Reign<'a> {
     ctx: &'a Arc<Context>,
     epoch: u64,
-    /// The packs of this node's reign before, if no other generator reigned since. What Redis forgot of
-    /// them is sent again.
-    kept: Option<Kept>,
-    outbox: Outbox,
-    supply: Supply<'a>,
-    lead: Lead,
-    /// When the generator last warned that Redis takes nothing.
-    unavailable_warned: Option<Instant>,
-    /// When the generator last warned that the queue is full.
-    full_warned: Option<Instant>,
-    /// Since when the queue is full.
-    full_since: Option<Instant>,
-    /// The pause after the next answer that the queue is full.
-    full_pause: Duration,
+    /// The source, behind the turn: one partition at a time has it.
+    supply: Mutex<Supply<'a>>,
+    partitions: Vec<PartitionReign>,
+    /// Whether all partitions are sealed: only then it could publish.
+    is_sealed: bool,
 }
 
 impl<'a> Reign<'a> {
     fn new(
         ctx: &'a Arc<Context>,
+        partitions: &Arc<[Arc<Partition>]>,
         source: &'a mut SourceTask,
         epoch: u64,
-        kept: Option<Kept>,
+        kept: Vec<Kept>,
     ) -> Self {
-        // Under a later epoch, another generator has reigned in between.
-        let kept = kept.filter(|kept| kept.epoch + 1 == epoch);
+        let mut kept = kept.into_iter();
+        let partitions = partitions
+            .iter()
+            .map(|partition| PartitionReign::new(partitions, partition, epoch, kept.next()));
         Self {
             ctx,
             epoch,
-            kept,
-            outbox: Outbox::default(),
-            supply: Supply::new(ctx, source),
-            lead: Lead::default(),
-            unavailable_warned: None,
-            full_warned: None,
-            full_since: None,
-            full_pause: publish::FULL_PAUSE.0,
+            supply: Mutex::new(Supply::new(ctx, source)),
+            partitions: partitions.collect(),
+            is_sealed: false,
         }
     }
 
     /// Seals and publishes until the reign is over.
     async fn run(&mut self) -> Result<End, Error> {
-        if let Some(end) = self.seal().await? {
-            return Ok(end);
+        match self.seal().await {
+            Ok((sealed, parked)) => self.resume(sealed, parked),
+            Err(Unsealed::End(end)) => return Ok(end),
+            Err(Unsealed::Error(error)) => return Err(error),
         }
-        let mut under_way = FuturesOrdered::new();
-        loop {
-            if let Some(end) = self.over() {
-                return self.finish(under_way, end).await;
-            }
-            let window = self.window();
-            while under_way.len() < window {
-                let Some(prepared) = self.outbox.pop() else {
-                    break;
-                };
-                let sending = publish::send(Arc::clone(self.ctx), self.epoch, prepared);
-                under_way.push_back(begin(sending).await);
-            }
-            let is_idle = under_way.is_empty();
-            let may_ask = under_way.len() < window;
-            let yields_until = self.lead.yields_until(Instant::now());
-            let until = self.trusted_until();
-            let until = yields_until.map_or(until, |at| at.min(until));
-            tokio::select! {
-                biased;
-                Some((prepared, answer)) = under_way.next() => {
-                    let Some(refused) = self.on_answer(prepared, answer) else { continue };
-                    self.requeue_refused(Some(refused.prepared), &mut under_way).await;
-                    if let Some(end) = self.recover(refused.trouble).await? {
-                        return Ok(end);
-                    }
-                }
-                () = self.ctx.role_is(|role| role.epoch() != Some(self.epoch)) => {}
-                () = self.ctx.stopped() => {}
-                made = self.supply.next(self.ctx, &self.outbox, may_ask, is_idle) => match made {
-                    Some(prepared) => self.outbox.add(prepared),
-                    None => return self.finish(under_way, End::SourceGaveUp).await,
-                },
-                // An idle reign still checks whether it is over.
-                () = tokio::time::sleep_until(until) => {}
+        let state = watch::Sender::new(ReignState {
+            is_over: false,
+            resuming: self.partitions.len(),
+        });
+        let runs = self.partitions.iter_mut();
+        let runs = runs.map(|partition| partition.run(&self.supply, &state));
+        let mut runs: FuturesUnordered<_> = runs.collect();
+        let mut end = Ok(End::Stopped);
+        while let Some(ended) = runs.next().await {
+            // The first end of a partition is the end of the reign. The others wait for their answers.
+            let is_first = !state.borrow().is_over;
+            state.send_modify(|state| state.is_over = true);
+            if is_first {
+                end = ended;
             }
         }
+        end
     }
 
-    /// How many packs may be under way. While the generator is paused, one finds out when it may go
-    /// on.
-    fn window(&self) -> usize {
-        match self.ctx.pauses.is_paused(Part::Generator) {
-            true => 1,
-            false if self.lead.yields_until(Instant::now()).is_some() => 0,
-            false if self.ctx.config.durability == Durability::None => WINDOW,
-            false => CONFIRMED_WINDOW,
-        }
-    }
-
-    /// Waits for the answers to what is under way. What Redis refused, after the `first` refused pack,
-    /// is to be sent again, in order.
-    async fn requeue_refused<F>(
-        &mut self,
-        first: Option<Prepared>,
-        under_way: &mut FuturesOrdered<F>,
-    ) where
-        F: Future<Output = (Prepared, Result<Publish, Error>)>,
-    {
-        let mut again = VecDeque::from_iter(first);
-        while let Some((prepared, answer)) = under_way.next().await {
-            let refused = self.on_answer(prepared, answer);
-            again.extend(refused.map(|refused| refused.prepared));
-        }
-        self.outbox.requeue(again);
-    }
-
-    /// Raises the fence: from here on Redis refuses what an older generator publishes. Opens the
-    /// source where the fleet stands.
-    async fn seal(&mut self) -> Result<Option<End>, Error> {
-        loop {
-            if let Some(end) = self.over() {
-                return Ok(Some(end));
+    /// Raises the fence of every partition: from here on Redis refuses what an older generator
+    /// publishes. Nothing is published before all are sealed. Returns what an older one parked, too.
+    async fn seal(&mut self) -> Result<(Vec<Sealed>, Vec<Parcel>), Unsealed> {
+        let seals = self.partitions.iter_mut().map(PartitionReign::seal);
+        let sealed = futures_util::future::try_join_all(seals).await?;
+        let parked = match self.partitions.len() {
+            1 => Vec::new(),
+            _ => {
+                let reads = self.partitions.iter_mut().map(PartitionReign::parked);
+                futures_util::future::try_join_all(reads).await?
             }
-            // The last generator knows what it published. Any other waits for what the others know.
-            let all_told_at = self.ctx.witness.all_told_at(self.ctx.config.lease_ttl / 3);
-            if let (None, Some(at)) = (&self.kept, all_told_at.filter(|at| *at > Instant::now())) {
-                tokio::time::sleep_until(at.min(self.trusted_until())).await;
-                continue;
-            }
-            crash::point("before-seal");
-            match self.ctx.store.seal(self.epoch).await {
-                Ok(Seal::Sealed {
-                    last,
-                    cursor,
-                    known,
-                }) => {
-                    crash::point("after-seal");
-                    self.ctx.emit(Event::Generator { epoch: self.epoch });
-                    self.resume(last, cursor, known);
-                    return Ok(None);
-                }
-                Ok(Seal::Fenced { node, epoch }) => return Ok(Some(End::Fenced { node, epoch })),
-                Err(error) if error.is_transient() => self.pause_after(&error).await,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Goes on where the fleet stands. Redis may have forgotten messages up to `known`: a source that
-    /// replays makes them again; else the generator sends what it keeps, and the other numbers become
-    /// void. A source with cursors makes again what is void, under new numbers: it is opened where the
-    /// fleet stands, so it must not have made what is sent again.
-    fn resume(&mut self, last: u64, cursor: Vec<u8>, known: u64) {
-        // No message has been published since the seal.
-        let own = self.ctx.witness.known();
-        self.ctx.compare_last(own, last);
-        let (known, kept) = match self.supply.replays() {
-            true => (last, None),
-            false => (known.max(own), self.kept.take()),
         };
-        self.outbox = Outbox::fill(last, &cursor, known, kept);
-        let cursor = self.outbox.cursor().map(<[u8]>::to_vec).unwrap_or(cursor);
-        self.supply.open(self.ctx, self.outbox.next, cursor);
-    }
-
-    /// How this reign ends, if it is over.
-    fn over(&self) -> Option<End> {
-        if self.ctx.stopping() {
-            return Some(End::Stopped);
+        for (place, parcels) in parked.iter().enumerate() {
+            self.remove_old_copies(place, parcels, &sealed);
         }
-        // A process that was paused may wake up here, long after its trust ended.
-        let role = self.ctx.role.borrow().trusted_at(Instant::now());
-        (role.epoch() != Some(self.epoch)).then_some(End::Lapsed)
+        self.is_sealed = true;
+        self.ctx.meter.clear_publish_troubles();
+        self.ctx.emit(Event::Generator { epoch: self.epoch });
+        Ok((sealed, parked.into_iter().flatten().collect()))
     }
 
-    /// Waits for the answers to what is under way, so that the log has what took effect. Keeps what did
-    /// not.
-    async fn finish<F>(&mut self, mut under_way: FuturesOrdered<F>, end: End) -> Result<End, Error>
-    where
-        F: Future<Output = (Prepared, Result<Publish, Error>)>,
-    {
-        self.requeue_refused(None, &mut under_way).await;
-        Ok(end)
-    }
-
-    /// Until when this node trusts its lease.
-    fn trusted_until(&self) -> Instant {
-        match *self.ctx.role.borrow() {
-            Role::Generator { until, .. } => until,
-            _ => Instant::now(),
+    /// Removes the copies that their own partition has by now. The others stay until it has them.
+    fn remove_old_copies(&mut self, place: usize, parcels: &[Parcel], sealed: &[Sealed]) {
+        let mut fields = Vec::new();
+        for parcel in parcels {
+            let index = parcel.partition as usize;
+            match (self.partitions.get_mut(index), sealed.get(index)) {
+                (Some(partition), Some(sealed)) if parcel.first > sealed.last => {
+                    partition.is_parked_at(parcel.first, place);
+                }
+                _ => fields.push(Parcel::field(parcel.partition, parcel.first)),
+            }
+        }
+        if let (false, Some(place)) = (fields.is_empty(), self.partitions.get(place)) {
+            parking::remove_copies(&place.partition, self.epoch, fields);
         }
     }
 
-    /// Waits until a call may be repeated. Warns now and then of a server that answers and takes
-    /// nothing; a server with full memory takes some messages in between.
-    async fn pause_after(&mut self, error: &Error) {
-        let warned = warned_lately(self.unavailable_warned);
-        if let (Error::Unavailable(why), false) = (error, warned) {
-            self.unavailable_warned = Some(Instant::now());
-            self.ctx.warn(Warning::CannotPublish {
-                reason: why.clone(),
-            });
+    /// Opens the source where the fleet stands. Of several partitions, the one that has what the source
+    /// made last knows it.
+    fn resume(&mut self, sealed: Vec<Sealed>, mut parked: Vec<Parcel>) {
+        let replays = self.supply.get_mut().replays();
+        let mut last: Option<SourcePosition> = None;
+        for (partition, sealed) in self.partitions.iter_mut().zip(sealed) {
+            let index = partition.partition.store.partition();
+            let own = parked.extract_if(.., |parcel| parcel.partition == index);
+            let position = partition.resume(sealed, own.collect(), replays);
+            if last.as_ref().is_none_or(|last| last.made <= position.made) {
+                last = Some(position);
+            }
         }
-        tokio::select! {
-            () = self.ctx.pause_after(error) => {}
-            () = self.ctx.stopped() => {}
+        let Some(SourcePosition { made, cursor }) = last else {
+            return;
+        };
+        let is_only = self.partitions.len() == 1;
+        let only = self.partitions.first().filter(|_| is_only);
+        let next_seq = only.map_or(made.messages + 1, |only| only.outbox.next);
+        let supply = self.supply.get_mut();
+        supply.made = (!is_only).then_some(made);
+        supply.open(self.ctx, next_seq, cursor);
+    }
+
+    /// What the next reign may send again. A reign that never sealed knows nothing.
+    fn into_kept(self) -> Vec<Kept> {
+        let epoch = self.epoch;
+        if !self.is_sealed {
+            return Vec::new();
         }
+        let partitions = self.partitions.into_iter();
+        partitions.map(|p| p.outbox.into_kept(epoch)).collect()
     }
 }
 
-/// Begins to send a pack, and lets the connection write it. Else Redis would wait for all packs of the
-/// window to be made, and the generator for all of them to be answered.
-async fn begin<F: Future>(sending: F) -> impl Future<Output = F::Output> {
-    let mut sending = Box::pin(sending);
-    let sent = std::future::poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
-    tokio::task::yield_now().await;
-    async move {
-        match sent {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => sending.await,
-        }
-    }
+/// What the partitions of a reign tell each other.
+struct ReignState {
+    is_over: bool,
+    /// How many partitions still send again what the reign before left: until then the source makes
+    /// nothing new.
+    resuming: usize,
+}
+
+/// Why a partition is not sealed.
+enum Unsealed {
+    End(End),
+    Error(Error),
 }
 
 fn warned_lately(at: Option<Instant>) -> bool {

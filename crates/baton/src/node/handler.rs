@@ -11,8 +11,10 @@ use crate::node::handler_error::HandlerError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message<'a> {
-    /// Its sequence number: unique in the fleet for as long as Redis keeps its data.
+    /// Its sequence number: unique in its partition for as long as Redis keeps its data.
     pub seq: u64,
+    /// Its partition: always 0 in a fleet of one partition, where the sequence number alone is unique.
+    pub partition: u32,
     /// When it was made, in ms on Redis's clock.
     pub at_ms: u64,
     /// 1, or more when it was handled before: its handler failed, or its worker died.
@@ -27,6 +29,7 @@ impl<'a> Message<'a> {
     pub fn new(seq: u64, text: &'a [u8]) -> Self {
         Self {
             seq,
+            partition: 0,
             at_ms: 0,
             attempt: 1,
             text,

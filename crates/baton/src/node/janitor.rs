@@ -23,7 +23,7 @@ use baton_protocol::Settle;
 use tokio::time::Instant;
 
 use crate::failed::{FailedCursor, FailedId, FailedPage, Settlement};
-use crate::node::context::Context;
+use crate::node::partition::Partition;
 use crate::{Error, Event};
 
 /// Max records that one step of a walk reads and drops.
@@ -39,19 +39,19 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 const MAX_UNDATED: usize = 10_000;
 
 /// Drops what is older than `keep` while this node generates, until the node stops.
-pub(crate) async fn run(ctx: &Context, keep: Duration) -> Result<(), Error> {
+pub(crate) async fn run(partition: &Partition, keep: Duration) -> Result<(), Error> {
     let mut janitor = Janitor {
-        ctx,
+        partition,
         keep,
         walk: Walk::default(),
         dropped: 0,
         logged: Instant::now(),
     };
-    while !ctx.stopping() {
+    while !partition.stopping() {
         let pause = janitor.step().await?;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = ctx.stopped() => {}
+            () = partition.stopped() => {}
         }
     }
     janitor.log();
@@ -59,7 +59,7 @@ pub(crate) async fn run(ctx: &Context, keep: Duration) -> Result<(), Error> {
 }
 
 struct Janitor<'a> {
-    ctx: &'a Context,
+    partition: &'a Partition,
     keep: Duration,
     walk: Walk,
     /// How many messages it has dropped and not yet logged.
@@ -86,12 +86,12 @@ impl Default for Walk {
 impl Janitor<'_> {
     /// Deals with one page. Returns how long to pause.
     async fn step(&mut self) -> Result<Duration, Error> {
-        if self.ctx.role.borrow().epoch().is_none() {
+        if self.partition.role.borrow().epoch().is_none() {
             self.end_walk();
-            let generates = self.ctx.role_is(|role| role.epoch().is_some());
+            let generates = self.partition.role_is(|role| role.epoch().is_some());
             tokio::select! {
                 () = generates => {}
-                () = self.ctx.stopped() => {}
+                () = self.partition.stopped() => {}
             }
             return Ok(Duration::ZERO);
         }
@@ -109,8 +109,8 @@ impl Janitor<'_> {
             Err(error) if error.is_transient() => {
                 self.end_walk();
                 tokio::select! {
-                    () = self.ctx.pause_after(&error) => {}
-                    () = self.ctx.stopped() => {}
+                    () = self.partition.pause_after(&error) => {}
+                    () = self.partition.stopped() => {}
                 }
                 Ok(WALK_PAUSE.0)
             }
@@ -120,10 +120,10 @@ impl Janitor<'_> {
 
     /// Reads the next page and drops what is old in it. Returns whether the walk goes on.
     async fn drop_page(&mut self) -> Result<bool, Error> {
-        let store = &self.ctx.store;
+        let store = &self.partition.store;
         let page = FailedPage::read(store, self.walk.cursor, PAGE_RECORDS).await?;
         let clocks = Clocks {
-            redis_ms: self.ctx.clock.now_ms(),
+            redis_ms: self.partition.clock.now_ms(),
             own_ms: own_ms(),
         };
         let times = page
@@ -155,7 +155,7 @@ impl Janitor<'_> {
         self.logged = Instant::now();
         match std::mem::take(&mut self.dropped) {
             0 => {}
-            count => self.ctx.emit(Event::Dropped { count }),
+            count => self.partition.emit(Event::Dropped { count }),
         }
     }
 }

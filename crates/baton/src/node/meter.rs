@@ -1,7 +1,8 @@
 //! What a node counts about itself: for its beats, for `/metrics` and for the program it runs in.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -132,6 +133,8 @@ pub struct Meter {
     handling: Clocked,
     redis_trouble: Mutex<Option<String>>,
     handler_trouble: Mutex<Option<String>>,
+    /// By partition.
+    publish_troubles: Mutex<BTreeMap<u32, String>>,
     has_joined: watch::Sender<bool>,
     next_turn_due: Mutex<Option<Instant>>,
 }
@@ -156,6 +159,9 @@ pub struct Counters {
     pub handling: Histogram,
     /// Why its handler cannot work, whatever the message; none if it can.
     pub handler_trouble: Option<String>,
+    /// Why Redis takes no messages of it, in Redis's words; none if it does, or if the node does not
+    /// generate.
+    pub publish_trouble: Option<String>,
 }
 
 impl Meter {
@@ -170,6 +176,7 @@ impl Meter {
             latency: self.latency(),
             handling: self.handling(),
             handler_trouble: self.handler_trouble(),
+            publish_trouble: self.publish_trouble(),
         }
     }
 
@@ -196,6 +203,31 @@ impl Meter {
         let mut trouble = trouble.unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *trouble, reason);
         before.is_some() != trouble.is_some()
+    }
+
+    /// Why Redis takes no messages of this node at this moment, in Redis's words; none if it does, or if
+    /// the node does not generate.
+    pub fn publish_trouble(&self) -> Option<String> {
+        self.publish_troubles().values().next().cloned()
+    }
+
+    /// Why a partition does not take the node's messages; none if it does.
+    pub(crate) fn set_publish_trouble(&self, partition: u32, reason: Option<String>) {
+        let mut troubles = self.publish_troubles();
+        match reason {
+            Some(reason) => drop(troubles.insert(partition, reason)),
+            None => drop(troubles.remove(&partition)),
+        }
+    }
+
+    /// The node publishes nothing any more, or begins anew.
+    pub(crate) fn clear_publish_troubles(&self) {
+        self.publish_troubles().clear();
+    }
+
+    fn publish_troubles(&self) -> MutexGuard<'_, BTreeMap<u32, String>> {
+        let troubles = self.publish_troubles.lock();
+        troubles.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the node has joined its fleet: Redis has answered its first beat.
@@ -287,6 +319,20 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_partition_that_takes_messages_does_not_hide_one_that_refuses_them() {
+        let meter = Meter::default();
+        let full = Some("OOM".to_owned());
+        meter.set_publish_trouble(3, full.clone());
+        meter.set_publish_trouble(0, None);
+        assert_eq!(meter.publish_trouble(), full);
+        meter.set_publish_trouble(3, None);
+        assert_eq!(meter.publish_trouble(), None);
+        meter.set_publish_trouble(2, full);
+        meter.clear_publish_troubles();
+        assert_eq!(meter.publish_trouble(), None);
+    }
 
     #[test]
     fn a_histogram_counts_adds_and_subtracts() {

@@ -17,8 +17,10 @@ pub(crate) mod meter;
 mod no_worker;
 mod outbox;
 mod pack_cache;
+mod partition;
 mod pause_notes;
 pub(crate) mod rate;
+mod rung;
 mod source_task;
 pub(crate) mod warning;
 mod witness;
@@ -29,23 +31,24 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use baton_protocol::{Backoff, LinkState, LoggedReasons, Store, crash};
+use baton_protocol::{Backoff, Census, LinkState, LoggedReasons, Partitions, Rings, crash};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::node::builder::NodeBuilder;
-use crate::node::claim_keeper::HeldClaims;
 use crate::node::clock::Clock;
 use crate::node::config::{Config, Roles};
 use crate::node::context::{Context, Role};
 use crate::node::meter::Meter;
-use crate::node::pack_cache::PackCache;
+use crate::node::partition::Partition;
 use crate::node::pause_notes::PauseNotes;
+use crate::node::rung::RungPartitions;
 use crate::node::warning::Warning;
-use crate::node::witness::Witness;
-use crate::node::worker::Lane;
 use crate::node::worker::refused_messages::RefusedMessages;
+use crate::node::worker::{Lane, STOP_GRACE};
 use crate::{Error, Event, FleetName, Handler, Source, Target};
 
 /// Pauses between attempts to reach a Redis that was never there: the first, and the longest.
@@ -78,7 +81,7 @@ impl Node<(), ()> {
     }
 
     /// Connects, however long it takes, and makes sure that a fleet can live here.
-    async fn join(&self) -> Result<Store, Error> {
+    async fn join(&self) -> Result<(Partitions, Rings), Error> {
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
         let mut logged = LoggedReasons::default();
         loop {
@@ -86,17 +89,22 @@ impl Node<(), ()> {
             let (observe, meter) = (Arc::clone(&self.observe), Arc::clone(&self.meter));
             let observe = move |state| report_link(&observe, &meter, state);
             let joined = async {
-                let store =
-                    Store::open(&self.target, &self.config.fleet, &self.name, observe).await?;
-                store.preflight(self.config.allow_eviction).await?;
-                Ok::<_, Error>(store.with_durability(self.config.durability).await)
+                let Config {
+                    fleet, partitions, ..
+                } = &self.config;
+                let opened =
+                    Partitions::open(&self.target, fleet, &self.name, *partitions, observe);
+                let (partitions, rings) = opened.await?;
+                partitions.preflight(self.config.allow_eviction).await?;
+                let partitions = partitions.with_durability(self.config.durability).await;
+                Ok::<_, Error>((partitions, rings))
             };
             match joined.await {
-                Ok(store) => {
+                Ok(joined) => {
                     if !logged.is_empty() {
                         report_link(&self.observe, &self.meter, LinkState::Regained);
                     }
-                    return Ok(store);
+                    return Ok(joined);
                 }
                 // A replica may be promoted.
                 Err(error) if error.is_transient() || matches!(error, Error::ReadOnlyReplica) => {
@@ -149,18 +157,17 @@ impl<S: Source, H: Handler> Node<S, H> {
             meter: self.meter,
             observe: self.observe,
         };
-        let store = tokio::select! {
-            store = node.join() => store?,
+        let (stores, rings) = tokio::select! {
+            joined = node.join() => joined?,
             () = &mut stop => {
                 (node.observe)(&Event::Stopped);
                 return Ok(());
             }
         };
         let ctx = Arc::new(Context {
-            store,
+            control: stores.control().clone(),
             config: node.config,
             clock: Arc::new(Clock::new()),
-            witness: Witness::default(),
             role: watch::Sender::new(Role::Unknown),
             stop: watch::Sender::new(None),
             beat_now: Notify::new(),
@@ -170,11 +177,10 @@ impl<S: Source, H: Handler> Node<S, H> {
             source_failure: Mutex::default(),
             durability_trouble: Mutex::default(),
             meter: node.meter,
-            packs: PackCache::default(),
+            rung: RungPartitions::new(stores.all().len()),
             refused: RefusedMessages::default(),
             pauses: PauseNotes::default(),
             handling: Arc::default(),
-            held_claims: HeldClaims::default(),
             observe: node.observe,
         });
 
@@ -182,7 +188,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             mut lanes,
             mut duties,
             mut services,
-        } = spawn_parts(&ctx, source, handler);
+        } = spawn_parts(&ctx, &stores, rings, source, handler);
         let ended = tokio::select! {
             () = stop => Ok(()),
             ended = first_error(&mut lanes), if !lanes.is_empty() => ended,
@@ -210,7 +216,7 @@ impl<S: Source, H: Handler> Node<S, H> {
 async fn leave(ctx: &Context) {
     crash::point("before-leave");
     // Other nodes notice the absence of a node that could not leave.
-    let _ = tokio::time::timeout(LEAVE_TIMEOUT, ctx.store.leave()).await;
+    let _ = tokio::time::timeout(LEAVE_TIMEOUT, ctx.control.leave()).await;
 }
 
 /// The tasks of a running node.
@@ -223,32 +229,79 @@ struct Parts {
     services: JoinSet<Result<(), Error>>,
 }
 
-fn spawn_parts<S: Source, H: Handler>(ctx: &Arc<Context>, source: S, handler: H) -> Parts {
+fn spawn_parts<S: Source, H: Handler>(
+    ctx: &Arc<Context>,
+    stores: &Partitions,
+    rings: Rings,
+    source: S,
+    handler: H,
+) -> Parts {
     let (mut lanes, mut duties, mut services) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
+    let partitions = stores.all().iter();
+    let partitions = partitions.map(|store| Arc::new(Partition::new(ctx, store.clone())));
+    let partitions: Arc<[_]> = partitions.collect();
     let handler = Arc::new(handler);
     let works = ctx.config.roles != Roles::OnlyGenerates;
     for lane in 0..if works { ctx.config.concurrency } else { 0 } {
-        let (ctx, handler) = (Arc::clone(ctx), Arc::clone(&handler));
-        lanes.spawn(Lane::new(ctx, handler, lane).run());
+        lanes.spawn(Lane::new(ctx, &partitions, Arc::clone(&handler), lane).run());
     }
-    let own = Arc::clone(ctx);
-    duties.spawn(async move { generator::run(&own, source).await });
-    let own = Arc::clone(ctx);
-    duties.spawn(async move { election::run(&own).await });
-    if let Some(keep) = ctx.config.keep_errors {
-        let own = Arc::clone(ctx);
-        duties.spawn(async move { janitor::run(&own, keep).await });
+    let (own, all) = (Arc::clone(ctx), Arc::clone(&partitions));
+    duties.spawn(async move { generator::run(&own, &all, source).await });
+    let (own, all) = (Arc::clone(ctx), Arc::clone(&partitions));
+    duties.spawn(async move { election::run(&own, &all).await });
+    for partition in partitions.iter() {
+        if let Some(keep) = ctx.config.keep_errors {
+            let own = Arc::clone(partition);
+            duties.spawn(async move { janitor::run(&own, keep).await });
+        }
+        let own = Arc::clone(partition);
+        services.spawn(async move { claim_keeper::run(&own).await });
+        let own = Arc::clone(partition);
+        services.spawn(async move {
+            own.stopped_for(STOP_GRACE).await;
+            own.store.give_up_confirming();
+            Ok(())
+        });
+        if stores.are_several() {
+            let own = Arc::clone(partition);
+            services.spawn(async move { partition::watch(&own).await });
+        }
     }
-    let own = Arc::clone(ctx);
-    services.spawn(async move { claim_keeper::run(&own).await });
-    let own = Arc::clone(ctx);
-    services.spawn(async move { report_rates(&own).await });
-    let own = Arc::clone(ctx);
-    services.spawn(async move { watch_durability(&own).await });
+    if stores.are_several() {
+        let all = Arc::clone(&partitions);
+        services.spawn(async move { hear_rings(&all, rings).await });
+    }
+    let all = Arc::clone(&partitions);
+    services.spawn(async move { report_rates(&all).await });
+    let all = Arc::clone(&partitions);
+    services.spawn(async move { watch_durability(&all).await });
     Parts {
         lanes,
         duties,
         services,
+    }
+}
+
+/// Wakes a lane when a partition rings, and rings on if none is idle. Only nodes of several partitions are
+/// rung so.
+async fn hear_rings(partitions: &[Arc<Partition>], mut rings: Rings) -> Result<(), Error> {
+    let mut passed_on = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            ring = rings.next() => {
+                let partition = &partitions[ring.partition];
+                let is_handed = ring.handed.is_some();
+                match partition.rung.ring(ring) {
+                    Some(unheard) => passed_on.push(partition.pass_on(unheard.handed)),
+                    // No claim has put the node back into `idle`: a lane that still sleeps sends one.
+                    None if is_handed && partition.rung.sleepers() > 0 => {
+                        partition.rung.set_loud(partition.index());
+                    }
+                    None => {}
+                }
+            }
+            Some(()) = passed_on.next() => {}
+        }
     }
 }
 
@@ -290,15 +343,27 @@ async fn first_error(tasks: &mut JoinSet<Result<(), Error>>) -> Result<(), Error
 }
 
 /// Reports this node's rates and the fleet's backlog, every ten seconds.
-async fn report_rates(ctx: &Context) -> Result<(), Error> {
+async fn report_rates(partitions: &[Arc<Partition>]) -> Result<(), Error> {
+    let Some(ctx) = partitions.first().map(|partition| &partition.ctx) else {
+        return Ok(());
+    };
     let mut before = (Instant::now(), 0, 0);
     loop {
         tokio::time::sleep(REPORT_EVERY).await;
-        let census = match ctx.store.quick_census().await {
-            Ok(census) => census,
+        if partitions.len() > 1 && !ctx.generates() {
+            // Each node of many would count each partition of many.
+            before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
+            continue;
+        }
+        let censuses = partitions
+            .iter()
+            .map(|partition| partition.store.quick_census());
+        let census = match futures_util::future::try_join_all(censuses).await {
+            Ok(censuses) => censuses,
             Err(error) if error.is_transient() => continue,
             Err(error) => return Err(error),
         };
+        let sum = |count: fn(&Census) -> u64| census.iter().map(count).sum();
         let (at, published, processed) = before;
         before = (Instant::now(), ctx.meter.published(), ctx.meter.processed());
         let seconds = (before.0 - at).as_secs_f64();
@@ -306,24 +371,28 @@ async fn report_rates(ctx: &Context) -> Result<(), Error> {
             generator: ctx.generates(),
             published_per_s: (before.1 - published) as f64 / seconds,
             processed_per_s: (before.2 - processed) as f64 / seconds,
-            pending: census.pending,
-            claimed: census.claimed,
-            delayed: census.delayed,
-            errors: census.errors,
+            pending: sum(|census| census.pending),
+            claimed: sum(|census| census.claimed),
+            delayed: sum(|census| census.delayed),
+            errors: sum(|census| census.errors),
         });
     }
 }
 
-/// Warns of writes that are not as durable as the settings ask, once until they are again.
-async fn watch_durability(ctx: &Context) -> Result<(), Error> {
-    let Some(mut trouble) = ctx.store.durability_trouble() else {
+/// Warns of writes that are not as durable as the settings ask, once until they are again, and says when
+/// they are.
+async fn watch_durability(partitions: &[Arc<Partition>]) -> Result<(), Error> {
+    let troubles = partitions.iter().map(|p| p.store.durability_trouble());
+    let Some(mut troubles) = troubles.collect::<Option<Vec<_>>>() else {
+        return Ok(());
+    };
+    let Some(ctx) = partitions.first().map(|partition| &partition.ctx) else {
         return Ok(());
     };
     loop {
         let is_lasting = async {
-            // The sender lives as long as the store.
-            let _ = trouble.wait_for(Option::is_some).await;
-            let passes = trouble.wait_for(Option::is_none);
+            first_trouble(&mut troubles).await;
+            let passes = no_trouble(&mut troubles);
             tokio::time::timeout(DURABILITY_TIMEOUT, passes)
                 .await
                 .is_err()
@@ -331,21 +400,52 @@ async fn watch_durability(ctx: &Context) -> Result<(), Error> {
         if !is_lasting.await {
             continue;
         }
-        let reason = trouble.borrow().clone().unwrap_or_default();
+        let reason = current_trouble(&mut troubles).unwrap_or_default();
         ctx.set_durability_trouble(Some(reason.clone()));
         ctx.warn(Warning::NotDurable {
             asked: ctx.config.durability,
             reason,
         });
         // The reason may change meanwhile.
-        while trouble.changed().await.is_ok() {
-            let reason = trouble.borrow().clone();
+        loop {
+            any_changed(&mut troubles).await;
+            let reason = current_trouble(&mut troubles);
             let is_over = reason.is_none();
             ctx.set_durability_trouble(reason);
             if is_over {
+                ctx.emit(Event::Confirmed);
                 break;
             }
         }
+    }
+}
+
+/// Why nothing is confirmed in a partition; none while it is. One per partition.
+type Troubles = [watch::Receiver<Option<String>>];
+
+/// The trouble of the first partition that has one.
+fn current_trouble(troubles: &mut Troubles) -> Option<String> {
+    let mut current = troubles.iter_mut().map(|t| t.borrow_and_update().clone());
+    current.find_map(|trouble| trouble)
+}
+
+async fn any_changed(troubles: &mut Troubles) {
+    let changed = troubles
+        .iter_mut()
+        .map(|trouble| Box::pin(trouble.changed()));
+    // The senders live as long as the stores.
+    let _ = futures_util::future::select_all(changed).await;
+}
+
+async fn first_trouble(troubles: &mut Troubles) {
+    while current_trouble(troubles).is_none() {
+        any_changed(troubles).await;
+    }
+}
+
+async fn no_trouble(troubles: &mut Troubles) {
+    while current_trouble(troubles).is_some() {
+        any_changed(troubles).await;
     }
 }
 

@@ -7,25 +7,29 @@
 //! Redis may forget what it confirmed. The outbox keeps confirmed packs for a moment, and a node's next
 //! reign sends them again under their own numbers. Numbers that cannot be filled become void.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use baton_protocol::Digest;
+use baton_protocol::{Digest, Parcel, Progress};
 use tokio::time::Instant;
 
 /// How much of the confirmed packs is kept, and for how long.
 const KEPT: (usize, Duration) = (8 << 20, Duration::from_secs(3));
 
 /// A pack on its way.
+#[derive(Clone)]
 pub(crate) struct Prepared {
     pub(crate) first: u64,
     pub(crate) count: u64,
     /// Where the source stands after it, as Redis stores it.
     pub(crate) cursor: Vec<u8>,
+    /// What the fleet has made with it, in all partitions; none in a fleet of one partition.
+    pub(crate) made: Option<Progress>,
     /// Whether its messages were due at certain times.
     pub(crate) is_scheduled: bool,
     pub(crate) digest: Option<Digest>,
-    pub(crate) pack: Vec<u8>,
+    pub(crate) pack: Arc<Vec<u8>>,
     /// This node's number of these bytes.
     pub(crate) stage: u64,
     /// Whether Redis has the bytes staged: it answered, and did not accept the pack.
@@ -48,9 +52,10 @@ impl Prepared {
             first,
             count: last - first + 1,
             cursor,
+            made: None,
             is_scheduled: false,
             digest: None,
-            pack: Vec::new(),
+            pack: Arc::default(),
             stage: 0,
             is_staged: false,
             text: None,
@@ -58,6 +63,40 @@ impl Prepared {
             maybe_there: false,
             sent_after: 0,
             is_void: true,
+        }
+    }
+
+    /// A pack that an earlier generator parked: perhaps it was sent before.
+    pub(crate) fn parked(parcel: Parcel, stage: u64) -> Self {
+        Self {
+            first: parcel.first,
+            count: parcel.count,
+            cursor: parcel.cursor,
+            made: Some(parcel.made),
+            is_scheduled: parcel.is_scheduled,
+            digest: parcel.digest,
+            pack: Arc::new(parcel.pack),
+            stage,
+            is_staged: false,
+            text: None,
+            announced: false,
+            maybe_there: true,
+            sent_after: 0,
+            is_void: false,
+        }
+    }
+
+    /// The pack as another partition keeps it.
+    pub(crate) fn parcel(&self, partition: u32) -> Parcel {
+        Parcel {
+            partition,
+            first: self.first,
+            count: self.count,
+            made: self.made.unwrap_or_default(),
+            digest: self.digest,
+            is_scheduled: self.is_scheduled,
+            cursor: self.cursor.clone(),
+            pack: self.pack.to_vec(),
         }
     }
 
@@ -76,9 +115,37 @@ pub(crate) struct Kept {
     base: (u64, Vec<u8>),
     /// In the order of their numbers.
     packs: Vec<Prepared>,
+    /// The first numbers of those that are parked.
+    parked: BTreeSet<u64>,
 }
 
 impl Kept {
+    /// What is kept, and the packs that an earlier generator parked, for a partition with this last number
+    /// and cursor. No number of these has another text.
+    pub(crate) fn with_parked(
+        kept: Option<Self>,
+        last: u64,
+        cursor: &[u8],
+        parked: Vec<Prepared>,
+    ) -> Option<Self> {
+        if parked.is_empty() {
+            return kept;
+        }
+        let mut kept = kept.unwrap_or_else(|| Self {
+            epoch: 0,
+            confirmed: last,
+            base: (last, cursor.to_vec()),
+            packs: Vec::new(),
+            parked: BTreeSet::new(),
+        });
+        kept.parked = parked.iter().map(|pack| pack.first).collect();
+        let is_new = |pack: &Prepared| kept.packs.iter().all(|known| known.first != pack.first);
+        let new: Vec<Prepared> = parked.into_iter().filter(is_new).collect();
+        kept.packs.extend(new);
+        kept.packs.sort_by_key(|pack| (pack.first, pack.last()));
+        Some(kept)
+    }
+
     /// What is to be sent again after this last number and cursor. Other nodes know of numbers up to
     /// `known`.
     fn after(mut self, last: u64, cursor: &[u8], known: u64) -> Vec<Prepared> {
@@ -88,15 +155,19 @@ impl Kept {
         let is_here = |pack: &Prepared| pack.last() == last && pack.cursor == cursor;
         let continues = self.base == (last, cursor.to_vec()) || self.packs.iter().any(is_here);
         // Another node may know a number of a pack that Redis never confirmed, with another text.
-        let confirmed = self.confirmed;
-        self.packs
-            .retain(|p| p.first > last && (p.first <= confirmed || p.first > known));
+        let (confirmed, parked) = (self.confirmed, &self.parked);
+        self.packs.retain(|p| {
+            let is_ours = p.first <= confirmed || p.first > known || parked.contains(&p.first);
+            p.first > last && is_ours
+        });
         let starts = [last]
             .into_iter()
             .chain(self.packs.iter().map(Prepared::last));
         let mut steps = starts.zip(&self.packs);
         let has_hole = steps.any(|(before, pack)| pack.first != before + 1);
-        match has_cursors && (has_hole || !continues) {
+        // Of several partitions, others may have what the source made later: it does not go back.
+        let goes_back = self.packs.iter().all(|pack| pack.made.is_none());
+        match has_cursors && goes_back && (has_hole || !continues) {
             // The source makes all of it again.
             true => Vec::new(),
             false => self.packs,
@@ -154,6 +225,7 @@ impl Outbox {
             confirmed: self.confirmed,
             base: self.base,
             packs: kept.chain(self.unsent).collect(),
+            parked: BTreeSet::new(),
         }
     }
 
@@ -163,10 +235,9 @@ impl Outbox {
         kept.sort_by_key(|(_, pack)| (pack.first, pack.last()));
     }
 
-    /// Where the source stands after all packs that wait; none if no pack says it.
-    pub(crate) fn cursor(&self) -> Option<&[u8]> {
-        let newest = self.unsent.iter().rev().find(|pack| !pack.is_void)?;
-        Some(&newest.cursor)
+    /// The last pack that waits: it says where the source stands. None if no pack says it.
+    pub(crate) fn newest(&self) -> Option<&Prepared> {
+        self.unsent.iter().rev().find(|pack| !pack.is_void)
     }
 
     fn after(last: u64, cursor: &[u8]) -> Self {
@@ -271,11 +342,12 @@ mod tests {
             first: outbox.next,
             count,
             cursor: Vec::new(),
+            made: None,
             is_scheduled: false,
             digest: None,
             stage: 1,
             is_staged: false,
-            pack: Vec::new(),
+            pack: Arc::default(),
             text: None,
             announced: false,
             maybe_there: false,
@@ -388,6 +460,22 @@ mod tests {
             }
         }
         outbox.into_kept(1)
+    }
+
+    #[test]
+    fn packs_of_one_of_several_partitions_are_sent_again_also_behind_a_hole() {
+        let kept = || {
+            let mut kept = three_kept(true);
+            for pack in &mut kept.packs {
+                pack.made = Some(Progress::default());
+            }
+            kept
+        };
+        assert_eq!(plan(10, "c10", 10, kept()), ALL);
+        assert_eq!(plan(10, "other", 14, kept()), ALL, "another cursor");
+        let voided = plan(8, "c8", 14, kept());
+        assert_eq!(voided[0], (9, 10, true));
+        assert_eq!(voided[1..], ALL);
     }
 
     const ALL: [(u64, u64, bool); 3] = [(11, 12, false), (13, 14, false), (15, 16, false)];

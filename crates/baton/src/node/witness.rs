@@ -30,8 +30,9 @@ pub(crate) struct Witness(Mutex<Memory>);
 struct Memory {
     /// The highest number that Redis acknowledged to this node; 0 for none.
     known: u64,
-    /// Whether Redis lacks numbers that this node knows, and the node has said so.
-    is_missing: bool,
+    /// The highest number that Redis lacks and of which the node has said so; none if Redis has all of
+    /// these again.
+    missing: Option<u64>,
     /// The fleet's last number in the answer to the last beat, unless the node has said since that it is
     /// lower.
     beat_last: u64,
@@ -101,24 +102,38 @@ impl Witness {
     pub(crate) fn compare(&self, known: u64, last: u64) -> Option<RangeInclusive<u64>> {
         let mut memory = self.memory();
         if known <= last {
-            memory.is_missing &= memory.known > last;
+            // What Redis acknowledges meanwhile may be higher, and is not missing.
+            memory.missing = memory.missing.filter(|missing| *missing > last);
             return None;
         }
-        if std::mem::replace(&mut memory.is_missing, true) {
+        if memory.missing.is_some() {
             return None;
         }
+        let highest = memory.known.max(known);
+        memory.missing = Some(highest);
         memory.lost_data();
         memory.beat_last = memory.beat_last.min(last);
-        Some(last + 1..=memory.known.max(known))
+        Some(last + 1..=highest)
     }
 
     /// Compares as [`Witness::compare`] does, with the answer to a beat. Beats are answered in order, so a
-    /// last number that fell between two of them is a loss, too, whatever was lost before.
-    pub(crate) fn compare_beat(&self, known: u64, last: u64) -> Option<RangeInclusive<u64>> {
+    /// last number that fell between two of them is a loss, too, whatever was lost before. Where answers
+    /// are confirmed, `confirms`, the fleet's last number may count messages that no node was told of:
+    /// then only what this node knows is lost.
+    pub(crate) fn compare_beat(
+        &self,
+        known: u64,
+        last: u64,
+        confirms: bool,
+    ) -> Option<RangeInclusive<u64>> {
         let forgotten = self.compare(known, last);
         let mut memory = self.memory();
         let before = std::mem::replace(&mut memory.beat_last, last);
-        forgotten.or_else(|| (last < before).then_some(last + 1..=before))
+        let had = match confirms {
+            true => before.min(memory.known),
+            false => before,
+        };
+        forgotten.or_else(|| (last < had).then_some(last + 1..=had))
     }
 }
 
@@ -164,21 +179,45 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_is_over_though_redis_acknowledges_more_while_its_answer_is_on_its_way() {
+        let witness = Witness::default();
+        witness.remember(&published(7));
+        assert_eq!(witness.compare(7, 2), Some(3..=7));
+        witness.remember(&published(9));
+        assert_eq!(witness.compare(7, 7), None);
+        assert_eq!(witness.compare(9, 5), Some(6..=9), "another loss");
+    }
+
+    #[test]
     fn a_second_loss_is_noticed_while_redis_still_lacks_numbers_of_the_first() {
         let witness = Witness::default();
         witness.remember(&published(100));
-        assert_eq!(witness.compare_beat(100, 100), None);
-        assert_eq!(witness.compare_beat(100, 0), Some(1..=100));
+        assert_eq!(witness.compare_beat(100, 100, false), None);
+        assert_eq!(witness.compare_beat(100, 0, false), Some(1..=100));
         // A source fills the numbers again, and Redis forgets again.
-        assert_eq!(witness.compare_beat(100, 40), None);
-        assert_eq!(witness.compare_beat(100, 10), Some(11..=40));
-        assert_eq!(witness.compare_beat(100, 10), None, "it said so");
+        assert_eq!(witness.compare_beat(100, 40, false), None);
+        assert_eq!(witness.compare_beat(100, 10, false), Some(11..=40));
+        assert_eq!(witness.compare_beat(100, 10, false), None, "it said so");
         // A gap showed it first.
         let witness = Witness::default();
         witness.remember(&published(9));
-        assert_eq!(witness.compare_beat(9, 9), None);
+        assert_eq!(witness.compare_beat(9, 9, false), None);
         assert_eq!(witness.compare(9, 5), Some(6..=9));
-        assert_eq!(witness.compare_beat(9, 5), None);
+        assert_eq!(witness.compare_beat(9, 5, false), None);
+    }
+
+    #[test]
+    fn messages_that_were_never_confirmed_are_not_lost() {
+        let witness = Witness::default();
+        witness.remember(&published(50));
+        // Redis has 82 messages, and no node was told of the last 32. A failover forgets these.
+        assert_eq!(witness.compare_beat(50, 82, true), None);
+        assert_eq!(witness.compare_beat(50, 50, true), None);
+        assert_eq!(witness.compare_beat(50, 82, true), None);
+        assert_eq!(witness.compare_beat(50, 40, true), Some(41..=50));
+        // Where answers count as they come, another node may have told of them.
+        assert_eq!(witness.compare_beat(50, 82, false), None);
+        assert_eq!(witness.compare_beat(50, 60, false), Some(61..=82));
     }
 
     #[test]

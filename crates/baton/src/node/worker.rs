@@ -20,7 +20,9 @@ pub(crate) mod refused_messages;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_protocol::{Claim, ClaimCall, ClaimedPack, GiveBack, OwnedPack, Range, Slot, crash};
+use baton_protocol::{
+    Claim, ClaimCall, ClaimedPack, GiveBack, Handed, OwnedPack, Range, Slot, crash,
+};
 use tokio::time::Instant;
 
 use self::claim::{Answered, Asked, ClaimNumbers, HeldClaim};
@@ -28,10 +30,11 @@ pub(crate) use self::lane::Lane;
 use crate::node::batch_size::BatchSize;
 use crate::node::context::{Context, Role};
 use crate::node::pack_cache::PackId;
+use crate::node::partition::Partition;
 use crate::{Error, Part};
 
 /// How long a lane goes on after the node was told to stop.
-const STOP_GRACE: Duration = Duration::from_secs(5);
+pub(crate) const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Pause after a wait at the bell that failed, or a claim that cannot be given back.
 const LANE_PAUSE: Duration = Duration::from_millis(100);
 
@@ -52,7 +55,7 @@ impl LaneBatchSize {
 
 /// One slot of a lane. It holds at most one claim at a time.
 struct LaneSlot {
-    ctx: Arc<Context>,
+    partition: Arc<Partition>,
     slot: Slot,
     numbers: ClaimNumbers,
     batch_size: LaneBatchSize,
@@ -63,7 +66,7 @@ struct LaneSlot {
 impl LaneSlot {
     /// Sleeps until messages may wait, then claims.
     async fn sleep(&mut self) -> Result<Option<HeldClaim>, Error> {
-        match self.ctx.generates() {
+        match self.partition.generates() {
             true => self.sleep_beside_generator().await,
             false => self.sleep_at_bell().await,
         }
@@ -73,11 +76,11 @@ impl LaneSlot {
     /// generator. Each beat returns what the dead held, so nothing waits longer than until then.
     async fn sleep_beside_generator(&mut self) -> Result<Option<HeldClaim>, Error> {
         tokio::select! {
-            () = self.ctx.lane_wake.notified() => {}
-            () = self.ctx.role_is(|role| !role.generates_and_works()) => {}
-            () = self.ctx.stopped() => {}
+            () = self.partition.lane_wake.notified() => {}
+            () = self.partition.role_is(|role| !role.generates_and_works()) => {}
+            () = self.partition.stopped() => {}
         }
-        match self.ctx.interrupted() {
+        match self.partition.interrupted() {
             true => Ok(None),
             false => self.claim(None).await,
         }
@@ -88,9 +91,9 @@ impl LaneSlot {
         let asked = self.asked_now();
         let answer = tokio::select! {
             answer = self.wait_and_claim() => answer,
-            () = self.ctx.stopped() => {
+            () = self.partition.stopped() => {
                 // The claim that was sent ahead may have taken messages on its way out.
-                self.give_back(self.numbers.next()).await?;
+                self.give_back(&self.slot, self.numbers.next()).await?;
                 return Ok(None);
             }
         };
@@ -111,16 +114,16 @@ impl LaneSlot {
 
     /// Blocks on the bell and claims. None if the node is no worker when the lane's turn comes.
     async fn wait_and_claim(&self) -> Result<Option<Claim>, Error> {
-        let turn = self.ctx.store.bell_turn().await;
-        if *self.ctx.role.borrow() != Role::Worker {
+        let turn = self.partition.store.bell_turn().await;
+        if *self.partition.role.borrow() != Role::Worker {
             return Ok(None);
         }
         let claim = tokio::select! {
             claim = turn.wait_and_claim(self.call()) => claim,
             // The claim that was sent ahead may have taken messages on its way out: a claim under
             // the same number finds them.
-            () = self.ctx.role_is(Role::generates_and_works) => {
-                self.ctx.store.claim(self.call()).await
+            () = self.partition.role_is(Role::generates_and_works) => {
+                self.partition.store.claim(self.call()).await
             }
         };
         claim.map(Some)
@@ -131,22 +134,22 @@ impl LaneSlot {
         loop {
             let answered = match answer.take() {
                 Some(answered) => answered,
-                None => match self.ask().await? {
+                None => match self.ask(None).await? {
                     Some(answered) => answered,
                     None => return Ok(None),
                 },
             };
             match answered.claim {
                 Claim::Empty => {
-                    self.ctx.note_pause(Part::Workers, false);
+                    self.partition.note_pause(Part::Workers, false);
                     return Ok(None);
                 }
                 Claim::Paused => {
-                    self.ctx.note_pause(Part::Workers, true);
+                    self.partition.note_pause(Part::Workers, true);
                     return Ok(None);
                 }
                 Claim::Claimed { range, pack } => {
-                    self.ctx.note_pause(Part::Workers, false);
+                    self.partition.note_pause(Part::Workers, false);
                     let held = self.hold(range, pack, answered.asked).await?;
                     if held.is_some() {
                         return Ok(held);
@@ -156,24 +159,62 @@ impl LaneSlot {
                 Claim::Stale => self.numbers.use_up(self.numbers.next()),
                 Claim::Held { number } => self.give_back_unknown(number).await?,
             }
-            if self.ctx.stopping() {
+            if self.partition.stopping() {
                 return Ok(None);
             }
         }
     }
 
-    /// Sends a claim until it is answered. None if the node has been stopping for too long.
-    async fn ask(&mut self) -> Result<Option<Answered>, Error> {
+    /// Claims in one of several partitions, for a lane that had nothing to do.
+    async fn claim_rung(&mut self) -> Result<Option<HeldClaim>, Error> {
+        let sleepers = self.partition.rung.sleepers();
+        match self.ask(Some(sleepers)).await? {
+            Some(answered) => self.claim(Some(answered)).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Sends a claim until it is answered. None if the node has been stopping for too long, or if a lane
+    /// of several partitions should look elsewhere. `sleepers` is for a lane of several partitions that
+    /// had nothing to do: how many others still have not.
+    async fn ask(&mut self, sleepers: Option<usize>) -> Result<Option<Answered>, Error> {
         let ask = || async {
-            let asked = self.asked_now();
-            let claim = self.ctx.store.claim(self.call()).await?;
+            let (asked, store) = (self.asked_now(), &self.partition.store);
+            let claim = match sleepers {
+                Some(sleepers) => store.claim_awake(self.call(), sleepers).await?,
+                None => store.claim(self.call()).await?,
+            };
             Ok(Answered { claim, asked })
         };
-        let answered = self.insist(ask).await?;
+        let answered = match self.partition.store.partitions() {
+            1 => self.insist(ask).await?,
+            _ => self.look_elsewhere_after(ask().await)?,
+        };
         if let Some(answered) = &answered {
             self.measure_answer(answered.asked.at);
         }
         Ok(answered)
+    }
+
+    /// A lane of several partitions does not wait for one whose server does not answer. It looks there
+    /// again when it may.
+    fn look_elsewhere_after<T>(&self, answer: Result<T, Error>) -> Result<Option<T>, Error> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if error.is_transient() => {
+                let partition = Arc::clone(&self.partition);
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = partition.pause_after(&error) => {
+                            partition.rung.set_loud(partition.index());
+                        }
+                        () = partition.stopped() => {}
+                    }
+                });
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Notes how long Redis took to answer a claim. A lane that works with all slots hears the
@@ -186,7 +227,7 @@ impl LaneSlot {
 
     fn asked_now(&self) -> Asked {
         Asked {
-            run_id: self.ctx.store.run_id(),
+            run_id: self.partition.store.run_id(),
             at: Instant::now(),
         }
     }
@@ -196,7 +237,7 @@ impl LaneSlot {
             slot: &self.slot,
             number: self.numbers.next(),
             want: self.batch_size.get().want(),
-            ttl: self.ctx.config.claim_ttl,
+            ttl: self.partition.config.claim_ttl,
             alone: self.alone,
         }
     }
@@ -212,31 +253,55 @@ impl LaneSlot {
         crash::point("after-claim");
         let number = self.numbers.next();
         self.numbers.use_up(number);
-        self.ctx.held_claims.insert(&self.slot, number, asked.at);
+        self.partition
+            .held_claims
+            .insert(&self.slot, number, asked.at);
         // More messages may wait.
-        self.ctx.wake_lane();
+        self.partition.wake_lane();
         // A claim that was asked of one server process may have run on the next one, where the same number
         // may have another text: such a claim shares no pack.
-        let run_id = match self.ctx.store.run_id() == asked.run_id {
+        let run_id = match self.partition.store.run_id() == asked.run_id {
             true => asked.run_id,
             false => baton_protocol::new_name(),
         };
         let pack = self.pack_of(range, pack, run_id).await?;
         if let Some(pack) = pack {
             return Ok(Some(HeldClaim {
+                slot: self.slot.clone(),
                 number,
                 range,
                 pack,
             }));
         }
-        self.drop_claim(number).await?;
+        self.drop_claim(&self.slot, number).await?;
         Ok(None)
     }
 
+    /// Takes a message that Redis has claimed for this node.
+    fn hold_handed(&self, handed: Handed) -> HeldClaim {
+        crash::point("after-claim");
+        let Handed {
+            number,
+            range,
+            pack,
+        } = handed;
+        let slot = Slot::handed(self.partition.store.node());
+        self.partition
+            .held_claims
+            .insert(&slot, number, Instant::now());
+        self.partition.note_pause(Part::Workers, false);
+        HeldClaim {
+            slot,
+            number,
+            range,
+            pack: Arc::new(OwnedPack::new(pack)),
+        }
+    }
+
     /// Gives back what a claim still holds, and holds it no longer.
-    async fn drop_claim(&self, number: u64) -> Result<(), Error> {
-        self.give_back(number).await?;
-        self.ctx.held_claims.remove(&self.slot);
+    async fn drop_claim(&self, slot: &Slot, number: u64) -> Result<(), Error> {
+        self.give_back(slot, number).await?;
+        self.partition.held_claims.remove(slot);
         Ok(())
     }
 
@@ -249,7 +314,7 @@ impl LaneSlot {
         run_id: String,
     ) -> Result<Option<Arc<OwnedPack>>, Error> {
         let first = range.pack;
-        let Context { store, packs, .. } = &*self.ctx;
+        let Partition { store, packs, .. } = &*self.partition;
         let born = match pack {
             ClaimedPack::Sent(bytes) => return Ok(Some(Arc::new(OwnedPack::new(bytes)))),
             ClaimedPack::Whole => {
@@ -268,25 +333,25 @@ impl LaneSlot {
     }
 
     /// Gives back what a claim still holds.
-    async fn give_back(&self, number: u64) -> Result<(), Error> {
-        let give_back = || self.ctx.store.give_back(&self.slot, number);
+    async fn give_back(&self, slot: &Slot, number: u64) -> Result<(), Error> {
+        let give_back = || self.partition.store.give_back(slot, number);
         // A claim that is lost holds nothing.
         let (Some(GiveBack::Ok | GiveBack::Lost) | None) = self.insist(give_back).await?;
-        self.ctx.wake_lane();
+        self.partition.wake_lane();
         Ok(())
     }
 
     /// Gives back a claim whose first message the handler refused. That message goes to the end of
     /// the queue: another one may show that the handler works.
     async fn give_back_refused(&self, held: &HeldClaim, refused: u64) -> Result<(), Error> {
-        let (store, number) = (&self.ctx.store, held.number);
+        let (store, slot, number) = (&self.partition.store, &held.slot, held.number);
         if refused < held.range.last {
-            let give_back = || store.give_back_after(&self.slot, number, refused);
+            let give_back = || store.give_back_after(slot, number, refused);
             let (Some(GiveBack::Ok | GiveBack::Lost) | None) = self.insist(give_back).await?;
         }
-        let give_back = || store.give_back_last(&self.slot, number);
+        let give_back = || store.give_back_last(slot, number);
         let (Some(GiveBack::Ok | GiveBack::Lost) | None) = self.insist(give_back).await?;
-        self.ctx.wake_lane();
+        self.partition.wake_lane();
         Ok(())
     }
 
@@ -297,8 +362,8 @@ impl LaneSlot {
         }
         crash::point("before-give-back");
         let give_back = || {
-            let store = &self.ctx.store;
-            store.give_back_after(&self.slot, held.number, keep)
+            let store = &self.partition.store;
+            store.give_back_after(&held.slot, held.number, keep)
         };
         let answer = self.insist(give_back).await?;
         // The commit of a claim that is lost finds that out.
@@ -313,7 +378,7 @@ impl LaneSlot {
     /// took messages.
     async fn give_back_unknown(&mut self, number: u64) -> Result<(), Error> {
         self.numbers.use_up(number);
-        match self.ctx.store.give_back(&self.slot, number).await {
+        match self.partition.store.give_back(&self.slot, number).await {
             Ok(GiveBack::Ok) => Ok(()),
             // Not a claim that a script of ours wrote: a reclaim removes it at its deadline.
             Ok(GiveBack::Lost) => {
@@ -347,8 +412,8 @@ impl LaneSlot {
     async fn may_retry_after(&self, error: &Error) -> bool {
         tokio::select! {
             biased;
-            () = self.ctx.stopped_for(STOP_GRACE) => false,
-            () = self.ctx.pause_after(error) => true,
+            () = self.partition.stopped_for(STOP_GRACE) => false,
+            () = self.partition.pause_after(error) => true,
         }
     }
 }

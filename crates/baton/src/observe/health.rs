@@ -31,8 +31,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Allows `lease_ttl` without an answer from Redis or a renewal of the lease, `claim_ttl` without a
-    /// worker whose handler can work, as long without confirmed writes, and three times `claim_ttl` without an end of any waiting
+    /// Allows `lease_ttl` without an answer from Redis, for any partition, or a renewal of the lease, `claim_ttl` without a
+    /// worker whose handler can work, as long without confirmed writes or with a server that refuses the
+    /// generator's messages, and three times `claim_ttl` without an end of any waiting
     /// message.
     pub fn new(lease_ttl: Duration, claim_ttl: Duration) -> Self {
         Self {
@@ -91,6 +92,12 @@ struct SignsOfLife {
     able_at: Instant,
     /// When the nodes could last confirm their writes, as far as they say.
     confirmed_at: Instant,
+    /// When the server last took the generator's messages, as far as the generator says.
+    taken_at: Instant,
+    /// When the watch could last read all partitions.
+    whole_at: Instant,
+    /// Why it could not read all of them now.
+    unread: Vec<String>,
     pending: u64,
     /// How many living nodes generate no more, because their sources cannot go on.
     gave_up: usize,
@@ -119,7 +126,8 @@ impl HealthMonitor {
         let ended = snapshot.done + snapshot.failed;
         // The first snapshot does not tell how long the fleet has been like this.
         let (mut renewed_at, mut moved_at, mut able_at) = (now, now, now);
-        let mut confirmed_at = now;
+        let (mut confirmed_at, mut taken_at, mut whole_at) = (now, now, now);
+        let unread = snapshot.partition_troubles();
         if let Some(last) = &self.signs {
             if lease.is_none() || lease == last.lease {
                 renewed_at = last.renewed_at;
@@ -135,6 +143,12 @@ impl HealthMonitor {
             if writes_are_not_confirmed(snapshot) {
                 confirmed_at = last.confirmed_at;
             }
+            if messages_are_refused(snapshot) {
+                taken_at = last.taken_at;
+            }
+            if !unread.is_empty() {
+                whole_at = last.whole_at;
+            }
         }
         self.read_at = now;
         self.signs = Some(SignsOfLife {
@@ -145,6 +159,9 @@ impl HealthMonitor {
             moved_at,
             able_at,
             confirmed_at,
+            taken_at,
+            whole_at,
+            unread,
             pending: snapshot.pending,
             gave_up: gave_up(snapshot),
         });
@@ -173,6 +190,8 @@ impl HealthMonitor {
                 };
                 let unable = "no worker's handler could work";
                 let unconfirmed = "writes were not confirmed";
+                let refused = "the server took no messages of the generator";
+                let unread = "not all partitions could be read";
                 let stalled = format!("{} messages wait and none has ended", signs.pending);
                 let max_unheld = lease_ttl.max(signs.lease_ttl.unwrap_or_default());
                 let max_stalled = claim_ttl.saturating_mul(STALLED_CLAIMS);
@@ -183,6 +202,9 @@ impl HealthMonitor {
                         .map(|unheld| unheld + &gave_up),
                     overdue(signs.able_at, until, claim_ttl, unable),
                     overdue(signs.confirmed_at, until, claim_ttl, unconfirmed),
+                    overdue(signs.taken_at, until, claim_ttl, refused),
+                    overdue(signs.whole_at, until, lease_ttl, unread)
+                        .map(|words| format!("{words}: {}", signs.unread.join("; "))),
                     overdue(signs.moved_at, until, max_stalled, &stalled),
                 ]
                 .into_iter()
@@ -201,7 +223,7 @@ fn overdue(since: Instant, until: Instant, max: Duration, words: &str) -> Option
 }
 
 /// Whether every worker says that its handler cannot work. A generator that works may say so, too.
-fn no_handler_can_work(snapshot: &Snapshot) -> bool {
+pub(crate) fn no_handler_can_work(snapshot: &Snapshot) -> bool {
     let living = || {
         let nodes = snapshot.nodes.iter();
         nodes.filter(|node| node.role != NodeRole::Dead)
@@ -213,7 +235,7 @@ fn no_handler_can_work(snapshot: &Snapshot) -> bool {
 
 /// Whether the generator, or every worker, says that its writes are not confirmed: then no message is
 /// published for good, or none ends for good. One node alone may wait for more replicas than there are.
-fn writes_are_not_confirmed(snapshot: &Snapshot) -> bool {
+pub(crate) fn writes_are_not_confirmed(snapshot: &Snapshot) -> bool {
     let nodes = |role| {
         let nodes = snapshot.nodes.iter();
         nodes.filter(move |node| node.role == role)
@@ -221,6 +243,12 @@ fn writes_are_not_confirmed(snapshot: &Snapshot) -> bool {
     let is_unconfirmed = |node: &NodeStatus| node.durability_trouble.is_some();
     nodes(NodeRole::Generator).any(is_unconfirmed)
         || nodes(NodeRole::Worker).next().is_some() && nodes(NodeRole::Worker).all(is_unconfirmed)
+}
+
+/// Whether the generator says that the server refuses its messages.
+pub(crate) fn messages_are_refused(snapshot: &Snapshot) -> bool {
+    let mut nodes = snapshot.nodes.iter();
+    nodes.any(|node| node.role == NodeRole::Generator && node.publish_trouble.is_some())
 }
 
 fn gave_up(snapshot: &Snapshot) -> usize {
@@ -242,6 +270,7 @@ fn lease_ttl(snapshot: &Snapshot) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::partitions::PartitionSnapshot;
     use crate::observe::snapshot::GeneratorStatus;
 
     const EVERY: Duration = Duration::from_secs(1);
@@ -348,6 +377,30 @@ mod tests {
     }
 
     #[test]
+    fn a_fleet_with_a_partition_that_cannot_be_read_for_long_is_unhealthy() {
+        let fleet = |second, trouble: Option<&str>| {
+            let mut fleet = fleet(Some(second), 0, second);
+            fleet.partitions = [None, trouble]
+                .map(|trouble| PartitionSnapshot {
+                    trouble: trouble.map(str::to_owned),
+                    ..PartitionSnapshot::default()
+                })
+                .to_vec();
+            fleet.partitions[1].partition = 1;
+            (second, fleet)
+        };
+        let lasts = [0, 2, 4].map(|at| fleet(at, Some("refused")));
+        assert_eq!(
+            troubles(LIMITS, &lasts, 4),
+            ["not all partitions could be read for 4.0 s: partition 1 cannot be read: refused"]
+        );
+        assert_eq!(troubles(LIMITS, &lasts[..2], 3), [""; 0]);
+        let mut at_times = lasts.to_vec();
+        at_times[1] = fleet(2, None);
+        assert_eq!(troubles(LIMITS, &at_times, 4), [""; 0]);
+    }
+
+    #[test]
     fn lost_messages_are_history_and_do_not_make_a_fleet_unhealthy() {
         let snapshots = [0, 3, 6, 9].map(|second| {
             let mut fleet = fleet(Some(second), 0, second);
@@ -355,6 +408,31 @@ mod tests {
             (second, fleet)
         });
         assert_eq!(troubles(LIMITS, &snapshots, 9), [""; 0]);
+    }
+
+    #[test]
+    fn a_fleet_whose_generator_cannot_publish_for_long_is_unhealthy() {
+        let fleet = |second, role, trouble: Option<&str>| {
+            let mut fleet = fleet(Some(second), 0, second);
+            fleet.nodes = vec![NodeStatus {
+                role,
+                publish_trouble: trouble.map(str::to_owned),
+                ..NodeStatus::default()
+            }];
+            (second, fleet)
+        };
+        let lasts = |role| [0, 3, 6].map(|at| fleet(at, role, Some("OOM")));
+        let full = lasts(NodeRole::Generator);
+        let unhealthy = ["the server took no messages of the generator for 6.0 s"];
+        assert_eq!(troubles(LIMITS, &full, 6), unhealthy);
+        assert_eq!(troubles(LIMITS, &full[..2], 3), [""; 0]);
+        for role in [NodeRole::Worker, NodeRole::Dead] {
+            assert_eq!(troubles(LIMITS, &lasts(role), 6), [""; 0]);
+        }
+        // A message in between shows that the server has room at times.
+        let mut at_times = full.to_vec();
+        at_times[1] = fleet(3, NodeRole::Generator, None);
+        assert_eq!(troubles(LIMITS, &at_times, 6), [""; 0]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 pub(crate) mod durability;
 pub(crate) mod health;
+pub(crate) mod partitions;
 pub(crate) mod snapshot;
 pub(crate) mod trend;
 pub(crate) mod watch;

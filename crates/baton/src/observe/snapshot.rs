@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::meter::Histogram;
 use crate::observe::durability::{DurabilityStatus, level_of};
+use crate::observe::health;
+use crate::observe::partitions::{self, Messages, PartitionSnapshot};
 use crate::{Error, FleetName};
 use baton_protocol::bounds::MAX_TTL_MS;
-use baton_protocol::{Census, FleetState, Roster, Store};
+use baton_protocol::{Census, FleetState, Partitions, Roster};
 use baton_protocol::{FailedPreview, Paused, ServerInfo, Takeover, TakeoverCause};
 
 /// Max reasons in the list of handlers that cannot work, and max nodes that a reason names.
@@ -25,6 +27,11 @@ const DEAD_LISTED_MS: u64 = 60_000;
 
 /// A fleet at one moment. Redis reads all of it in one atomic step, so its numbers fit together;
 /// only `server`, and what `durability` and `warnings` say of it, is read apart.
+///
+/// Of a fleet of several partitions, Redis reads each partition in one atomic step, and the nodes and the
+/// lease in another one. The numbers of one partition fit together. Those of the fleet are sums of what
+/// was read at nearly the same time. A partition that cannot be read is missing from the sums, and its
+/// entry in `partitions` says why.
 ///
 /// ```no_run
 /// # async fn print(inspector: &baton::Inspector) -> Result<(), baton::Error> {
@@ -71,9 +78,10 @@ pub struct Snapshot {
     /// ([`NodeBuilder::keep_errors`](crate::NodeBuilder::keep_errors)), or by hand. `failed` still
     /// counts them.
     pub dropped: u64,
-    /// What an operator has paused.
+    /// What an operator has paused, in any partition, since the earliest time.
     pub paused: Paused,
-    /// Whether published + retried = done + failed + pending + claimed + delayed + void.
+    /// Whether published + retried = done + failed + pending + claimed + delayed + void, in every
+    /// partition that could be read.
     pub balanced: bool,
     /// Whether `pending` was counted message by message. It comes from counters if the queue is
     /// very long.
@@ -95,8 +103,13 @@ pub struct Snapshot {
     /// Why sources of living nodes cannot go on, one sentence for each reason. These nodes generate no
     /// more.
     pub source_troubles: Vec<String>,
+    /// Why the server takes no messages of the generator, such as that its memory is full.
+    pub publish_troubles: Vec<String>,
     /// Why writes of living nodes are not confirmed, one sentence for each reason.
     pub durability_troubles: Vec<String>,
+    /// Each partition, in order; empty if the fleet has one only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<PartitionSnapshot>,
 }
 
 impl Snapshot {
@@ -113,6 +126,34 @@ impl Snapshot {
                  them"
             )),
         }
+    }
+
+    /// Why partitions could not be read, one sentence for each reason.
+    pub fn partition_troubles(&self) -> Vec<String> {
+        partitions::troubles(&self.partitions)
+    }
+
+    /// Why the fleet cannot go on at this moment, as far as its nodes say, one sentence each: the server
+    /// refuses the generator's messages, no worker's handler can work, or writes are not confirmed. The
+    /// same if partitions cannot be read. A watch calls a fleet unhealthy for which that lasts.
+    pub fn obstacles(&self) -> Vec<String> {
+        let is_paused = self.paused.workers_since_ms.is_some();
+        [
+            (health::messages_are_refused(self), &self.publish_troubles),
+            (
+                health::no_handler_can_work(self) && !is_paused,
+                &self.handler_troubles,
+            ),
+            (
+                health::writes_are_not_confirmed(self),
+                &self.durability_troubles,
+            ),
+        ]
+        .into_iter()
+        .filter(|(stands, _)| *stands)
+        .flat_map(|(_, troubles)| troubles.iter().cloned())
+        .chain(self.partition_troubles())
+        .collect()
     }
 
     /// Whether the lease ends so late that the server's clock must have been ahead when it was
@@ -195,6 +236,9 @@ pub struct NodeStatus {
     pub handler_trouble: Option<String>,
     /// Why its source cannot go on; none if it can, as far as the node knows.
     pub source_trouble: Option<String>,
+    /// Why the server takes no messages of it, such as `OOM command not allowed when used memory >
+    /// 'maxmemory'.`; none if it does, or if the node does not generate.
+    pub publish_trouble: Option<String>,
     /// What it waits for before it calls a write confirmed: `none`, `fsync`, or `replicas:2` for two
     /// replicas; none if it does not say.
     pub durability: Option<String>,
@@ -226,6 +270,8 @@ pub(crate) struct About {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) source_trouble: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) publish_trouble: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) durability: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) durability_trouble: Option<String>,
@@ -233,20 +279,42 @@ pub(crate) struct About {
 }
 
 impl Snapshot {
-    /// Reads a snapshot.
-    pub(crate) async fn read(store: &Store) -> Result<Self, Error> {
-        let (state, server) = tokio::try_join!(store.fleet_state(), store.server())?;
-        Ok(Self::of(store.fleet(), state, server))
+    /// Reads a snapshot. Without the nodes and the lease there is none; without some partitions there is.
+    pub(crate) async fn read(partitions: &Partitions) -> Result<Self, Error> {
+        let control = partitions.control();
+        let state = async { tokio::try_join!(control.fleet_state(), control.server()) };
+        let (state, messages) = tokio::join!(state, Messages::read(partitions));
+        let (state, server) = state?;
+        Ok(Self::of(control.fleet(), state, messages, server))
     }
 
-    /// The snapshot of these answers.
-    pub(crate) fn of(fleet: &FleetName, state: FleetState, server: ServerInfo) -> Self {
+    /// The snapshot of these answers; `messages` is none in a fleet of one partition, whose state has them.
+    pub(crate) fn of(
+        fleet: &FleetName,
+        state: FleetState,
+        messages: Option<Messages>,
+        server: ServerInfo,
+    ) -> Self {
         let FleetState {
             roster,
             census,
             takeovers,
             newest,
         } = state;
+        let (now_ms, balanced) = (census.now_ms, census.balanced());
+        let (census, newest, partitions, balanced) = match messages {
+            None => (census, newest, Vec::new(), balanced),
+            Some(messages) => {
+                let Messages {
+                    partitions,
+                    census,
+                    newest,
+                } = messages;
+                let is_bad = |one: &PartitionSnapshot| one.trouble.is_none() && !one.balanced;
+                let balanced = !partitions.iter().any(is_bad);
+                (census, newest, partitions, balanced)
+            }
+        };
         let (generator, nodes) = generator_and_nodes(roster, &census);
         let handler_troubles = troubles(&nodes, ("handler", "handlers"), "cannot work", |node| {
             node.handler_trouble.as_deref()
@@ -254,6 +322,12 @@ impl Snapshot {
         let source_troubles = troubles(&nodes, ("source", "sources"), "cannot go on", |node| {
             node.source_trouble.as_deref()
         });
+        let publish_troubles = troubles(
+            &nodes,
+            ("messages", "messages"),
+            "are refused by the server",
+            |node| node.publish_trouble.as_deref(),
+        );
         let durability_troubles =
             troubles(&nodes, ("writes", "writes"), "are not confirmed", |node| {
                 node.durability_trouble.as_deref()
@@ -277,16 +351,18 @@ impl Snapshot {
             foreign: census.foreign,
             dropped: census.dropped,
             paused: census.paused,
-            balanced: census.balanced(),
+            balanced,
             counted: census.counted,
-            now_ms: census.now_ms,
+            now_ms,
             takeovers,
             newest,
             durability,
             warnings,
             handler_troubles,
             source_troubles,
+            publish_troubles,
             durability_troubles,
+            partitions,
             server,
         }
     }
@@ -391,6 +467,7 @@ fn generator_and_nodes(roster: Roster, census: &Census) -> (GeneratorStatus, Vec
                 delayed: about.delayed,
                 handler_trouble: about.handler_trouble.as_deref().map(shortened_reason),
                 source_trouble: about.source_trouble.as_deref().map(shortened_reason),
+                publish_trouble: about.publish_trouble.as_deref().map(shortened_reason),
                 durability: about.durability.map(|level| level_of(&level).to_string()),
                 durability_trouble: about.durability_trouble.as_deref().map(shortened_reason),
                 latency: about.latency,

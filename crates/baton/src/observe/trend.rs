@@ -7,6 +7,7 @@ use baton_protocol::bounds::{BEAT_MS_PER_NODE, MAX_BEAT_MS, SILENT_BEATS};
 use serde::Serialize;
 
 use crate::node::meter::Histogram;
+use crate::observe::partitions::PartitionSnapshot;
 use crate::observe::snapshot::{NodeRole, NodeStatus, Snapshot};
 
 /// A trend keeps this many points: a quarter of an hour at one per second.
@@ -110,17 +111,17 @@ impl Trend {
     }
 
     fn point(&self, last: &Snapshot, next: &Snapshot, ms: u64) -> Point {
-        // A counter that fell began at 0 again: the fleet lost its data.
-        let per_s = |last: u64, next: u64| next.saturating_sub(last) as f64 * 1000.0 / ms as f64;
+        let per_s = |count: u64| count as f64 * 1000.0 / ms as f64;
+        let [published, done, failed] = counted_between(last, next);
         let mut latency = Histogram::default();
         for part in &self.latencies {
             latency.merge(part);
         }
         Point {
             at_ms: next.now_ms,
-            published_per_s: per_s(last.published, next.published),
-            done_per_s: per_s(last.done, next.done),
-            failed_per_s: per_s(last.failed, next.failed),
+            published_per_s: per_s(published),
+            done_per_s: per_s(done),
+            failed_per_s: per_s(failed),
             pending: next.pending,
             claimed: next.claimed,
             delayed: next.delayed,
@@ -154,6 +155,25 @@ impl Trend {
             per_s,
         }
     }
+}
+
+/// How many messages were published, done and failed between two snapshots. A counter that fell began at 0
+/// again: the fleet lost its data. Of a partition that one of the two lacks, no difference is known.
+fn counted_between(last: &Snapshot, next: &Snapshot) -> [u64; 3] {
+    let between = |last: [u64; 3], next: [u64; 3]| {
+        std::array::from_fn(|at| next[at].saturating_sub(last[at]))
+    };
+    if next.partitions.is_empty() {
+        let counts = |fleet: &Snapshot| [fleet.published, fleet.done, fleet.failed];
+        return between(counts(last), counts(next));
+    }
+    let counts = |one: &PartitionSnapshot| [one.published, one.done, one.failed];
+    let pairs = last.partitions.iter().zip(&next.partitions);
+    let pairs = pairs.filter(|(last, next)| last.trouble.is_none() && next.trouble.is_none());
+    pairs.fold([0; 3], |sums, (last, next)| {
+        let counts: [u64; 3] = between(counts(last), counts(next));
+        std::array::from_fn(|at| sums[at] + counts[at])
+    })
 }
 
 /// How long the messages took that ended between two snapshots, as far as the nodes' beats tell.
@@ -234,6 +254,32 @@ mod tests {
         trend.add(&fleet(11_000, 5, node(NodeRole::Worker, 11_000, 5)));
         assert_eq!(trend.points().last().unwrap().done_per_s, 0.0);
         assert_eq!(trend.per_s("w"), 0.0);
+    }
+
+    #[test]
+    fn a_partition_that_was_away_makes_no_leap_when_it_is_back() {
+        let partition = |published, trouble: Option<&str>| PartitionSnapshot {
+            published,
+            trouble: trouble.map(str::to_owned),
+            ..PartitionSnapshot::default()
+        };
+        let mut trend = Trend::default();
+        let mut add = |second: u64, partitions: [PartitionSnapshot; 2]| {
+            trend.add(&Arc::new(Snapshot {
+                now_ms: second * 1000,
+                published: partitions.iter().map(|one| one.published).sum(),
+                partitions: partitions.to_vec(),
+                ..Snapshot::default()
+            }));
+            trend.points().last().map(|point| point.published_per_s)
+        };
+        let both = |one, two| [partition(one, None), partition(two, None)];
+        assert_eq!(add(1, both(100, 1_000_000)), None);
+        assert_eq!(add(2, both(110, 1_000_020)), Some(30.0));
+        let away = [partition(130, None), partition(0, Some("refused"))];
+        assert_eq!(add(3, away), Some(20.0));
+        assert_eq!(add(4, both(140, 1_000_090)), Some(10.0));
+        assert_eq!(add(5, both(150, 1_000_100)), Some(20.0));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::observe::health::{Health, HealthMonitor, Limits};
+use crate::observe::partitions::Messages;
 use crate::observe::snapshot::Snapshot;
 use crate::observe::trend::Trend;
 use crate::{Error, FleetName, Inspector, Target};
@@ -223,16 +224,22 @@ impl Watcher {
                 lock(&self.inspector).insert(inspector).clone()
             }
         };
-        let store = inspector.store();
-        let state = store.fleet_state().await?;
+        let partitions = inspector.partitions();
+        let control = partitions.control();
+        let (state, messages) = tokio::join!(control.fleet_state(), Messages::read(partitions));
+        if let Err(Error::Partitions { .. }) = state {
+            // The fleet began, with another number of partitions, after this watch had connected.
+            *lock(&self.inspector) = None;
+        }
+        let state = state?;
         let (_, server) = match &mut self.server {
             Some(read) if read.0.elapsed() < SERVER_EVERY => {
-                store.update_replication(&mut read.1).await?;
+                control.update_replication(&mut read.1).await?;
                 read
             }
-            server => server.insert((Instant::now(), store.server().await?)),
+            server => server.insert((Instant::now(), control.server().await?)),
         };
-        Ok(Snapshot::of(&self.fleet, state, server.clone()))
+        Ok(Snapshot::of(&self.fleet, state, messages, server.clone()))
     }
 }
 

@@ -1,27 +1,47 @@
-//! A fleet on a cluster: it lives where its slot is, and follows it.
-
-mod servers;
+//! A fleet of one partition on a cluster: it lives where its slot is, and follows it.
 
 use std::time::{Duration, Instant};
 
 use baton::inspect::FailedCursor;
 use baton::{Effects, Error, Handler, HandlerError, Inspector, Message, Node, Target, interval};
+use baton_server::{ClusterGroup, PrivateServer};
+use redis::FromRedisValue;
 
-use crate::fleet::{Numbers, PAUSE, TIMEOUT, inspect, name, run, start};
-use servers::Cluster;
+use crate::fleet::{Numbers, PAUSE, TIMEOUT, inspect, name, run, start, start_with};
 
 const FENCE: &str = "baton:{moving:0}:fence";
 
+pub(crate) fn cluster(masters: usize, replicas: usize) -> ClusterGroup {
+    ClusterGroup::start(&PrivateServer::builder(), masters, replicas).unwrap()
+}
+
+fn fleet_slot(cluster: &ClusterGroup) -> u16 {
+    cluster.slot(FENCE).unwrap()
+}
+
+/// Sends a line of words to the master of the fleet's slot.
+fn ask<T: FromRedisValue>(cluster: &ClusterGroup, line: &str) -> T {
+    let owner = cluster.owner(fleet_slot(cluster)).unwrap();
+    let mut words = line.split(' ');
+    let mut command = redis::cmd(words.next().unwrap());
+    command.arg(words.collect::<Vec<_>>());
+    let client = redis::Client::open(cluster.servers[owner].url()).unwrap();
+    command
+        .query(&mut client.get_connection().unwrap())
+        .unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fleet_follows_its_slot_from_server_to_server_and_loses_nothing() {
-    let cluster = Cluster::start(3, false);
+    let cluster = cluster(3, 0);
     let (url, numbers) = (cluster.url(), Numbers::default());
     let nodes: Vec<_> = (0..3).map(|_| start(&url, &numbers)).collect();
     numbers.until_above("messages", 20).await;
-    let (first, slot) = cluster.first_owner(FENCE);
-    for round in 0..3 {
-        let (from, to) = ((first + round) % 3, (first + round + 1) % 3);
-        tokio::task::block_in_place(|| cluster.move_slot(slot, from, to));
+    let slot = fleet_slot(&cluster);
+    let first = cluster.owner(slot).unwrap();
+    for round in 1..=3 {
+        let to = (first + round) % 3;
+        tokio::task::block_in_place(|| cluster.move_slot(slot, to)).unwrap();
         let before = numbers.last();
         numbers
             .until_above("messages after a move", before + 20)
@@ -40,13 +60,38 @@ async fn a_fleet_follows_its_slot_from_server_to_server_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_that_wait_for_messages_follow_their_slot_at_once() {
+    let cluster = cluster(2, 0);
+    let (url, numbers) = (cluster.url(), Numbers::default());
+    // All workers have blocked at the bell for most of this time when the slot moves.
+    let every = Duration::from_millis(400);
+    let nodes: Vec<_> = (0..3).map(|_| start_with(&url, &numbers, every)).collect();
+    numbers.until_above("messages", 3).await;
+    let slot = fleet_slot(&cluster);
+    let first = cluster.owner(slot).unwrap();
+    for to in [1 - first, first, 1 - first] {
+        numbers.until_above("a message", numbers.last()).await;
+        tokio::task::block_in_place(|| cluster.move_slot(slot, to)).unwrap();
+        let (before, moved) = (numbers.last(), Instant::now());
+        numbers
+            .until_above("messages after a move", before + 2)
+            .await;
+        let took = moved.elapsed();
+        assert!(took < every * 8, "three messages took {took:?}");
+    }
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fleet_goes_on_with_the_replica_of_the_server_that_died() {
-    let mut cluster = Cluster::start(3, true);
+    let mut cluster = cluster(3, 1);
     let (url, numbers) = (cluster.url(), Numbers::default());
     let nodes: Vec<_> = (0..3).map(|_| start(&url, &numbers)).collect();
     numbers.until_above("messages", 20).await;
-    let (owner, _) = cluster.first_owner(FENCE);
-    cluster.masters[owner].kill9();
+    let owner = cluster.owner(fleet_slot(&cluster)).unwrap();
+    cluster.servers[owner].kill9();
     let before = numbers.last();
     numbers
         .until_above("messages on the replica", before + 50)
@@ -59,11 +104,47 @@ async fn a_fleet_goes_on_with_the_replica_of_the_server_that_died() {
     }
 }
 
+/// What a failover forgot, nodes tell the new generator if they are back soon after the first of them.
+/// No server of a cluster calls them, so each must look often.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_find_the_promoted_server_soon_after_each_other() {
+    let mut cluster = cluster(3, 1);
+    let (url, numbers) = (cluster.url(), Numbers::default());
+    let nodes = [start(&url, &numbers), start(&url, &numbers)];
+    numbers.until_above("messages", 20).await;
+    let mut inspectors = Vec::new();
+    for _ in 0..8 {
+        inspectors.push(inspect(&url).await);
+    }
+    let owner = cluster.owner(fleet_slot(&cluster)).unwrap();
+    cluster.servers[owner].kill9();
+    let looks = inspectors.into_iter().map(|inspector| {
+        tokio::spawn(async move {
+            let deadline = Instant::now() + TIMEOUT;
+            while inspector.snapshot().await.is_err() {
+                assert!(Instant::now() < deadline, "in vain: a snapshot");
+                tokio::time::sleep(PAUSE).await;
+            }
+            Instant::now()
+        })
+    });
+    let mut found = Vec::new();
+    for look in looks.collect::<Vec<_>>() {
+        found.push(look.await.unwrap());
+    }
+    found.sort();
+    let spread = found[found.len() - 1] - found[0];
+    assert!(spread < Duration::from_millis(400), "{spread:?} apart");
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_does_not_cover_the_slot_is_named() {
-    let cluster = Cluster::start(1, false);
-    let (_, slot) = cluster.first_owner(FENCE);
-    let () = servers::ask(&cluster.masters[0], &format!("CLUSTER DELSLOTS {slot}")).unwrap();
+    let cluster = cluster(1, 0);
+    let slot = fleet_slot(&cluster);
+    let () = ask(&cluster, &format!("CLUSTER DELSLOTS {slot}"));
     let target = Target::parse(&cluster.url()).unwrap();
     let error = Inspector::connect(&target, &name()).await.unwrap_err();
     let words = format!("no server of the cluster has slot {slot}");
@@ -82,7 +163,7 @@ impl Handler for Count {
         message: Message<'_>,
         effects: &mut Effects,
     ) -> Result<(), HandlerError> {
-        effects.incr_by("counted:{moving:0}", 1);
+        effects.incr_by(Effects::local("counted"), 1);
         if message.seq.is_multiple_of(2) {
             effects.incr_by("elsewhere", 1);
         }
@@ -92,23 +173,28 @@ impl Handler for Count {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_in_another_slot_is_refused_and_nothing_of_its_message_is_written() {
-    let cluster = Cluster::start(3, false);
+    let cluster = cluster(3, 0);
     let target = Target::parse(&cluster.url()).unwrap();
     let mut nodes = Vec::new();
     for _ in 0..2 {
         let source = interval(Duration::ZERO, |_, text| text.push(b'x'));
-        let settings = Node::builder(name()).messages(20);
+        let settings = Node::builder(name()).messages(20).partitions(1);
         let node = settings.build(target.clone(), source, Count).unwrap();
         nodes.push(run(node));
     }
-    let inspector = Inspector::connect(&target, &name()).await.unwrap();
     let deadline = Instant::now() + TIMEOUT;
-    while inspector.snapshot().await.unwrap().done < 10
-        || inspector.failed_count().await.unwrap() < 10
-    {
+    // Before the first node says how many partitions the fleet has, a client expects 16.
+    let inspector = loop {
         assert!(Instant::now() < deadline, "in vain: all ended");
+        let inspector = Inspector::connect(&target, &name()).await.unwrap();
+        if let Ok(snapshot) = inspector.snapshot().await
+            && snapshot.done == 10
+            && inspector.failed_count().await.unwrap() == 10
+        {
+            break inspector;
+        }
         tokio::time::sleep(PAUSE).await;
-    }
+    };
     let page = inspector
         .failed_messages(FailedCursor::OLDEST, 1)
         .await
@@ -116,10 +202,10 @@ async fn an_effect_in_another_slot_is_refused_and_nothing_of_its_message_is_writ
     let reason = &page.messages[0].message.reason;
     assert_eq!(
         reason,
-        "its effects were refused: a key lies in another slot of the cluster; write {moving:0} into its name"
+        "its effects were refused: a key lies in another slot of the cluster than its message; write {} \
+         into its name, which stands for the hash tag of the message's partition"
     );
-    let (owner, _) = cluster.first_owner(FENCE);
-    let counted: u64 = servers::ask(&cluster.masters[owner], "GET counted:{moving:0}").unwrap();
+    let counted: u64 = ask(&cluster, "GET counted:{moving:0}");
     assert_eq!(counted, 10, "{reason}");
     for node in nodes {
         node.stop().await;

@@ -62,11 +62,16 @@ impl Running {
 
 /// Starts a node that makes a message every two milliseconds, and keeps a ledger.
 pub(crate) fn start(url: &str, numbers: &Numbers) -> Running {
+    start_with(url, numbers, Duration::from_millis(2))
+}
+
+/// Starts a node that makes a message this often, and keeps a ledger.
+pub(crate) fn start_with(url: &str, numbers: &Numbers, every: Duration) -> Running {
     let target = Target::parse(url).unwrap();
-    let source = interval(Duration::from_millis(2), |seq, text| {
+    let source = interval(every, |seq, text| {
         text.extend_from_slice(format!("message {seq}").as_bytes());
     });
-    let settings = Node::builder(name()).audit(true);
+    let settings = Node::builder(name()).audit(true).partitions(1);
     let node = settings.build(target, source, numbers.clone()).unwrap();
     run(node)
 }

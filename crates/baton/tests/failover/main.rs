@@ -4,4 +4,8 @@
 
 mod cluster;
 mod fleet;
+mod growth;
+mod handed;
+mod lost_cluster;
+mod partitions;
 mod sentinel;

@@ -21,7 +21,7 @@ async fn a_fleet_follows_its_master_though_servers_die_hang_and_come_back() {
     numbers.until_above("messages", 20).await;
     // A master that dies, and one that hangs: its connections stay open.
     for hangs in [false, true] {
-        let old = group.master().unwrap();
+        let old = group.agreed_master().unwrap();
         match hangs {
             false => group.servers[old].kill9(),
             true => group.servers[old].pause().unwrap(),

@@ -313,6 +313,10 @@ async fn a_message_has_the_key_of_its_row() {
     let (fleet, generator, worker) = started(outbox).await;
     fleet.all_done(2).await;
     assert_eq!(keys_of(&fleet), ["8", "order 7 é"]);
+    // The next fleet has data of its own, and would relay rows that are left.
+    database
+        .until(0, "SELECT count(*) FROM \"it's keyed\"")
+        .await;
     generator.stop().await;
     worker.stop().await;
 

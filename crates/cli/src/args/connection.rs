@@ -6,7 +6,7 @@ use baton::FleetName;
 use clap::value_parser;
 
 /// Which Redis, and which fleet in it.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Clone)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
     /// Redis to use: redis://[user[:password]@]host[:port][/db], unix:///path/to/socket,

@@ -25,9 +25,10 @@ pub(crate) struct FilterArgs {
     /// 2026-01-31 or 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub(crate) since: Option<Since>,
-    /// The message with this number, or all from A to B; 0 is what never was a message
+    /// The message with this number, or all from A to B; 0 is what never was a message. With
+    /// several partitions, 3.17 is number 17 of partition 3, and 17 is that of each
     #[arg(long, value_name = "N|A..B", value_parser = seqs)]
-    pub(crate) seq: Option<RangeInclusive<u64>>,
+    pub(crate) seq: Option<Seqs>,
 }
 
 impl FilterArgs {
@@ -35,6 +36,14 @@ impl FilterArgs {
     pub(crate) fn is_empty(&self) -> bool {
         self.reason.is_none() && self.node.is_none() && self.since.is_none() && self.seq.is_none()
     }
+}
+
+/// Numbers of messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seqs {
+    /// None for those of every partition.
+    pub(crate) partition: Option<u64>,
+    pub(crate) numbers: RangeInclusive<u64>,
 }
 
 /// A moment in the past.
@@ -122,11 +131,21 @@ fn since(text: &str) -> Result<Since, String> {
     Ok(Since::Ago(ago))
 }
 
-fn seqs(text: &str) -> Result<RangeInclusive<u64>, String> {
-    let (first, last) = text.split_once("..").unwrap_or((text, text));
-    let (first, last) = (number(first)?, number(last)?);
+fn seqs(text: &str) -> Result<Seqs, String> {
+    let (first, last) = match text.split_once("..") {
+        Some((first, last)) => (first, Some(last)),
+        None => (text, None),
+    };
+    let (partition, first) = match first.split_once('.') {
+        Some((partition, first)) => (Some(number(partition)?), first),
+        None => (None, first),
+    };
+    let (first, last) = (number(first)?, number(last.unwrap_or(first))?);
     match first <= last {
-        true => Ok(first..=last),
+        true => Ok(Seqs {
+            partition,
+            numbers: first..=last,
+        }),
         false => Err("the first number is larger than the last".to_owned()),
     }
 }
@@ -166,9 +185,12 @@ mod tests {
 
     #[test]
     fn a_range_of_numbers_has_both_ends() {
-        assert_eq!(seqs("17"), Ok(17..=17));
-        assert_eq!(seqs("1..18446744073709551615"), Ok(1..=u64::MAX));
-        assert_eq!(seqs("0"), Ok(0..=0));
+        let of = |partition, numbers| Ok(Seqs { partition, numbers });
+        assert_eq!(seqs("17"), of(None, 17..=17));
+        assert_eq!(seqs("1..18446744073709551615"), of(None, 1..=u64::MAX));
+        assert_eq!(seqs("0"), of(None, 0..=0));
+        assert_eq!(seqs("3.17"), of(Some(3), 17..=17));
+        assert_eq!(seqs("0.1..20"), of(Some(0), 1..=20));
         for bad in [
             "",
             "..",
@@ -178,6 +200,10 @@ mod tests {
             "-1",
             "1...3",
             "1..2..3",
+            "3.",
+            ".17",
+            "3.1..3.2",
+            "1.2.3",
             "x",
             "18446744073709551616",
         ] {

@@ -62,9 +62,9 @@ Exit codes:
        that do not balance, `health` heard no yes, `doctor` found a fault,
        `server status` found no server, `getErrors` could not print everything
   2    the command line is wrong
-  130  SIGINT ended it, 143 SIGTERM did: a node ends at once by the second
-       signal, `getErrors` by the first, after it has removed what it printed,
-       and `drain` by the first";
+  130  SIGINT ended it, 143 SIGTERM or 129 SIGHUP did: a node ends at once by
+       the second signal, `getErrors` by the first, after it has removed what
+       it printed, and `drain` by the first";
 
 /// Below `baton run --help`.
 pub(crate) const RUN: &str = "\
@@ -93,21 +93,22 @@ Examples:
   BATON_INTERVAL=1s baton run
       The same flag from the environment.
 
-Write times with a unit: 500ms, 1.5s, 2min. SIGINT or SIGTERM stops the node in
-good order, with exit code 0; a second signal ends it at once, with 130 or 143.
+Write times with a unit: 500ms, 1.5s, 2min. SIGINT, SIGTERM or SIGHUP (its
+terminal closed) stops the node in good order, with exit code 0; a second signal
+ends it at once, with 130, 143 or 129.
 
 A command of yours says by its exit code what becomes of the message: 0 done, 65
 rejected for good, 126 and 127 not its fault (it goes back to the queue), all
 others try again later. The reason is the end of its stderr; its stdout goes to
-the log. It knows BATON_SEQ, BATON_KEY (for effects elsewhere that must happen
-once), BATON_ATTEMPT, BATON_DEADLINE_MS and BATON_EFFECTS, a file for effects in
-Redis, such as the line [\"INCRBY\",\"counted\",1].
+the log. It knows BATON_SEQ, BATON_PARTITION, BATON_KEY (for effects elsewhere
+that must happen once), BATON_ATTEMPT, BATON_DEADLINE_MS and BATON_EFFECTS, a
+file for effects in Redis, such as the line [\"INCRBY\",\"counted\",1].
 With --push the status says what becomes of the message: 2xx done; 408, 425, 429
 and all from 500 on try again later (Retry-After counts, up to an hour); any
 other is a rejection for good, and redirects are not followed. The service knows
 the headers Idempotency-Key (for effects elsewhere that must happen once),
-Baton-Seq, Baton-Attempt and Baton-Deadline-Ms. A 2xx body of the type
-application/x-baton-effects has effects in Redis, such as the line
+Baton-Seq, Baton-Partition, Baton-Attempt and Baton-Deadline-Ms. A 2xx body of
+the type application/x-baton-effects has effects in Redis, such as the line
 [\"INCRBY\",\"counted\",1].
 
 A source runs on the generator alone and ends with it. Exit code 0 means that
@@ -157,15 +158,17 @@ Examples:
   baton health --http 127.0.0.1:9464 --ready
       Can this node use Redis and its handler?
   baton health --redis redis://db.example --fleet orders
-      Does Redis answer, and does a node generate?
+      Does Redis answer, does a node generate, and can the fleet go on?
   HEALTHCHECK CMD [\"baton\", \"health\", \"--ready\"]
       In a container, whose variables BATON_HTTP or REDIS_URL say whom to ask.
 
 A node that listens on every address (0.0.0.0 or [::]) is asked on loopback. A
 node has watched its fleet for a while, so it also knows whether messages wait
 and none ends. Without --http the command looks at Redis until it sees a
-generator, or has seen none for as long as a lease lives; with --ready it only
-has to read the fleet. A healthy fleet may be paused.
+generator, or has seen none for as long as a lease lives; it says no, too, if
+the nodes say all that time that the server refuses messages, that no handler
+can work or that writes are not confirmed. With --ready it only has to read the
+fleet. A healthy fleet may be paused.
 
 Exit codes: 0 yes; 1 no, or no answer in time; 2 the command line is wrong.";
 
@@ -199,7 +202,7 @@ nothing can end: the workers are paused, or none is alive. Failed messages stay
 in the errors store.
 
 Exit codes: 0 every message has ended; 1 another client resumed the generator,
-or Redis failed; 130 or 143 interrupted. The generator stays paused, unless
+or Redis failed; 129, 130 or 143 interrupted. The generator stays paused, unless
 another client resumed it.";
 
 /// Below `baton acl --help`.
@@ -268,7 +271,7 @@ is not valid UTF-8, `text` has replacement characters and `text_hex` has all its
 bytes.
 
 Exit codes: 0 all printed and removed; 1 not everything could be printed, or
-Redis failed; 130 or 143 interrupted. A message that was not printed always
+Redis failed; 129, 130 or 143 interrupted. A message that was not printed always
 stays.";
 
 /// Below `baton errors --help`.
@@ -276,7 +279,8 @@ pub(crate) const ERRORS: &str = "\
 The format is that of `baton getErrors`. With --by reason every line is a group:
 how many messages, when the first and the last of them failed, the number of
 one, and the reason with N for each number in it but its exit code or HTTP
-status. As JSON a group has reason, count, first, last and example.
+status. As JSON a group has reason, count, first, last and example. What a
+`baton getErrors` holds that died is printed, too.
 
 Examples:
   baton errors | less
@@ -298,8 +302,8 @@ getErrors` holds it, so it was left out).
 
 Exit codes: 0 all that matched are retried or missing; 1 some are unfit, you
 said no, or Redis failed; 2 the command line is wrong, or --yes is missing
-without a terminal; 130 or 143 interrupted between two batches. What was done is
-printed each time.";
+without a terminal; 129, 130 or 143 interrupted between two batches. What was
+done is printed each time.";
 
 /// Below `baton drop --help`.
 pub(crate) const DROP: &str = "\
@@ -314,8 +318,9 @@ matched, retried, dropped, missing (another client settled or took it in
 between), unfit and held (a `baton getErrors` holds it, so it was left out).
 
 Exit codes: 0 all that matched are dropped or missing; 1 you said no, or Redis
-failed; 2 the command line is wrong, or --yes is missing without a terminal; 130
-or 143 interrupted between two batches. What was done is printed each time.";
+failed; 2 the command line is wrong, or --yes is missing without a terminal;
+129, 130 or 143 interrupted between two batches. What was done is printed each
+time.";
 
 /// Below `baton status --help`.
 pub(crate) const STATUS: &str = "\
@@ -326,8 +331,9 @@ Examples:
 
 A delayed message waits for its next attempt. With --json, next_due says when
 the first of them is due, handler_trouble of a node why its handler cannot work,
-source_trouble why it generates no more, and durability_trouble why its writes
-are not confirmed.
+source_trouble why it generates no more, publish_trouble why the server takes no
+messages of it (its memory is full), and durability_trouble why its writes are
+not confirmed.
 
 If the nodes have different versions, the row versions counts them.
 

@@ -46,6 +46,11 @@ pub(crate) struct RunArgs {
     /// Stop generating when the fleet has published N messages in total [default: never]
     #[arg(long, value_name = "N", env = "BATON_MESSAGES", value_parser = messages)]
     pub(crate) messages: Option<u64>,
+    /// Spread a new fleet over N partitions, each in a slot of its own; a fleet keeps the number of its first
+    /// copy [default: 1, in a cluster 16]
+    #[arg(long, value_name = "N", env = "BATON_PARTITIONS",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) partitions: Option<u32>,
     /// How long a silent generator keeps its lease, the right to generate
     #[arg(long, value_name = "TIME", env = "BATON_LEASE_TTL", default_value = "1500ms",
           value_parser = lease_ttl)]
@@ -161,6 +166,7 @@ impl RunArgs {
             .backoff(self.backoff)
             .generator_works(self.generator_works.into())
             .roles(self.roles())
+            .partitions(self.partitions)
             .max_pending(self.max_pending)
             .max_errors(self.max_errors)
             .keep_errors(self.keep_errors)

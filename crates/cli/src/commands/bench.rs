@@ -25,7 +25,7 @@ use crate::shutdown::Shutdown;
 use crate::usage_error::UsageError;
 use crate::{stdout, target};
 use progress::Bar;
-use summary::Summary;
+use summary::{Servers, Summary};
 
 /// Share of messages that workers find faulty.
 const ERROR_RATE: f64 = 0.05;
@@ -202,13 +202,13 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn measure(&self) -> anyhow::Result<Summary> {
-        let server = self.server_version()?;
+        let servers = self.servers()?;
         let bytes_per_pending = baton_bench::bytes_per_pending(&self.plan)?;
-        let batch = match self.args.work.is_zero() {
+        let batch = match self.args.work.is_zero() && servers.count == 1 {
             true => Some(self.best_batch()?),
             false => None,
         };
-        let mut summary = Summary::new(self.args, server, bytes_per_pending, batch);
+        let mut summary = Summary::new(self.args, servers, bytes_per_pending, batch);
         for run in 0..self.args.runs {
             // By turns, so that neither always has the warmer machine.
             if run % 2 == 0 {
@@ -222,9 +222,12 @@ impl Bench<'_> {
         Ok(summary)
     }
 
-    fn server_version(&self) -> anyhow::Result<String> {
-        let mut probe = baton_bench::ServerProbe::open(&self.plan.target)?;
-        probe.version()
+    fn servers(&self) -> anyhow::Result<Servers> {
+        let mut probe = baton_bench::FleetProbe::open(&self.plan.target)?;
+        Ok(Servers {
+            version: probe.version()?,
+            count: probe.servers().len(),
+        })
     }
 
     fn ours(&self, run: u16) -> anyhow::Result<baton_bench::Run> {

@@ -13,25 +13,27 @@ use crate::{client, runtime, stdout, target};
 pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {
     let target = target::for_command(connection)?;
     let report = runtime::block_on(async {
-        let store = client::store(&target, &connection.fleet).await?;
-        store.preflight_to_act().await?;
-        let reclaimed = reclaim(&store).await?;
-        let freed = store.free().await?;
-        let forgotten = store.forget().await?;
+        let partitions = client::partitions(&target, &connection.fleet).await?;
+        partitions.preflight(true).await?;
+        let mut reclaimed = Reclaimed::default();
+        for store in partitions.all() {
+            reclaim(store, &mut reclaimed).await?;
+        }
+        let freed = partitions.control().free().await?;
+        let forgotten = partitions.control().forget().await?;
         Ok(report(reclaimed, freed.as_deref(), forgotten))
     })?;
     stdout::print(report.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns everything that dead nodes held. Claims of living nodes move while a call walks through
-/// them, so it calls again until there is nothing left.
-async fn reclaim(store: &Store) -> anyhow::Result<Reclaimed> {
-    let mut all = Reclaimed::default();
+/// Returns everything that dead nodes held in a partition. Claims of living nodes move while a call walks
+/// through them, so it calls again until there is nothing left.
+async fn reclaim(store: &Store, all: &mut Reclaimed) -> anyhow::Result<()> {
     loop {
         let some = store.reclaim_absent().await?;
         if some.nodes.is_empty() {
-            return Ok(all);
+            return Ok(());
         }
         all.add(some);
     }

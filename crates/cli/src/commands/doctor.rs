@@ -11,7 +11,9 @@ mod server;
 use std::process::ExitCode;
 
 use baton::{FleetName, Target};
-use baton_protocol::{Error, RedisUser, TargetKind, ask_sentinels, target_facts};
+use baton_protocol::{
+    Error, Partitions, RedisUser, Store, TargetKind, ask_sentinels, target_facts,
+};
 use serde_json::json;
 
 use crate::args::{ConnectionArgs, DoctorArgs};
@@ -80,11 +82,13 @@ async fn examine_server(
     known_replicas: u64,
     findings: &mut Vec<Finding>,
 ) -> anyhow::Result<()> {
-    let store = client::viewer(target, fleet).await?;
-    let facts = Facts::read(&store, target_facts(target), durability).await?;
+    let control = client::control_viewer(target, fleet).await?;
+    let facts = Facts::read(&control, target_facts(target), durability).await?;
     findings.push(Finding::ok("connection", format!("{target} answers")));
     if facts.target.kind == TargetKind::Cluster {
-        findings.push(place::cluster(&store, &facts).await?);
+        // A cluster that is down does not say how many there are.
+        let partitions = Partitions::view(target, fleet).await.ok();
+        findings.push(place::cluster(&control, partitions.as_ref(), &facts).await?);
     }
     findings.extend(server::check(&facts));
     if facts.info.text("role") != "slave" {
@@ -96,32 +100,45 @@ async fn examine_server(
     Ok(())
 }
 
-/// Tries everything that a node does, on a key that is deleted again.
+/// Tries everything that a node does, on a key of each partition that is deleted again.
 async fn rights(target: &Target, fleet: &FleetName) -> Vec<Finding> {
     let refused = |check, error: anyhow::Error, advice| {
         vec![Finding::fail(check, error_line(&error), advice)]
     };
     let grant = "`baton acl node` prints the rule of a user that may do it";
-    let store = match client::store(target, fleet).await {
-        Ok(store) => store,
+    let control = match client::control(target, fleet).await {
+        Ok(control) => control,
         Err(error) => return refused("rights", error, grant),
     };
-    match store.check_rights(RedisUser::Node).await {
-        Err(error @ Error::Unavailable(_)) => {
-            return refused(
-                "rights",
-                error.into(),
-                "the server takes no writes at present",
-            );
+    let lacks = |error: Error| match error {
+        Error::Unavailable(_) => refused(
+            "rights",
+            error.into(),
+            "the server takes no writes at present",
+        ),
+        error => refused("rights", error.into(), grant),
+    };
+    if let Err(error) = control.check_rights(RedisUser::Node).await {
+        return lacks(error);
+    }
+    let partitions = match client::partitions(target, fleet).await {
+        Ok(partitions) => partitions,
+        Err(error) => return refused("rights", error, grant),
+    };
+    let mut stores = vec![&control];
+    if partitions.are_several() {
+        stores.extend(partitions.all());
+    }
+    for store in &stores[1..] {
+        if let Err(error) = store.check_rights(RedisUser::Node).await {
+            return lacks(error);
         }
-        Err(error) => return refused("rights", error.into(), grant),
-        Ok(()) => {}
     }
     let mut findings = vec![Finding::ok(
         "rights",
         "this user may do all that a node does",
     )];
-    findings.extend(match store.check_keys().await {
+    findings.extend(match check_keys(&stores).await {
         Ok(()) => vec![Finding::ok(
             "keys",
             "no key of the fleet is used by another program",
@@ -133,4 +150,12 @@ async fn rights(target: &Target, fleet: &FleetName) -> Vec<Finding> {
         ),
     });
     findings
+}
+
+/// Looks for keys that another program uses.
+async fn check_keys(stores: &[&Store]) -> Result<(), Error> {
+    for store in stores {
+        store.check_keys().await?;
+    }
+    Ok(())
 }

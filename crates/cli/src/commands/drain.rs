@@ -70,6 +70,7 @@ fn describe(snapshot: &Snapshot) -> String {
         ..
     } = snapshot;
     let subject = match open(snapshot) {
+        0 if !is_whole(snapshot) => return snapshot.partition_troubles().join("; "),
         0 => return "every message has ended".to_owned(),
         1 => "1 message has not ended".to_owned(),
         open => format!("{} messages have not ended", thousands(open)),
@@ -81,6 +82,11 @@ fn describe(snapshot: &Snapshot) -> String {
     };
     let [pending, claimed, delayed] = [pending, claimed, delayed].map(|count| thousands(*count));
     format!("{subject}: {pending} pending, {claimed} claimed, {delayed} delayed{due}")
+}
+
+/// Whether all partitions could be read. Messages of another one may not have ended.
+fn is_whole(snapshot: &Snapshot) -> bool {
+    snapshot.partition_troubles().is_empty()
 }
 
 /// How many messages have not ended.
@@ -135,7 +141,7 @@ impl Wait {
                      resumed it, or Redis lost its data"
                 );
             }
-            if open(&self.snapshot) == 0 {
+            if open(&self.snapshot) == 0 && is_whole(&self.snapshot) {
                 return Ok(());
             }
             self.tell();
@@ -169,6 +175,9 @@ impl Wait {
 
     /// Says why the wait may never end.
     fn say_what_hinders(&mut self, now: Instant) {
+        if !is_whole(&self.snapshot) {
+            self.say("not all partitions can be read; waiting for them");
+        }
         let snapshot = &self.snapshot;
         if snapshot.paused.workers_since_ms.is_some() {
             self.say("the workers are paused: no message ends until `baton resume workers`");
@@ -197,5 +206,24 @@ impl Wait {
             self.said.push(words);
             self.bar.suspend(|| errln!("baton: {words}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton::inspect::PartitionSnapshot;
+
+    use super::*;
+
+    #[test]
+    fn messages_of_a_partition_that_cannot_be_read_may_not_have_ended() {
+        let mut snapshot = Snapshot::default();
+        snapshot.partitions = vec![PartitionSnapshot::default(); 2];
+        assert!(is_whole(&snapshot));
+        assert_eq!(describe(&snapshot), "every message has ended");
+        snapshot.partitions[1].partition = 1;
+        snapshot.partitions[1].trouble = Some("no answer".to_owned());
+        assert!(!is_whole(&snapshot));
+        assert_eq!(describe(&snapshot), "partition 1 cannot be read: no answer");
     }
 }

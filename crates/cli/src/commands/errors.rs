@@ -21,7 +21,8 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &ErrorsArgs) -> anyhow::Res
     runtime::block_on(async {
         let inspector = client::reader(&target, &connection.fleet).await?;
         let filter = FailedFilter::new(&args.filter, &inspector).await?;
-        let is_empty = inspector.failed_count().await? == 0;
+        let all = inspector.failed_count().await? + inspector.claimed_count().await?;
+        let is_empty = all <= inspector.held_count().await?;
         let matching = match args.by {
             None => print(&inspector, &filter, &args.format).await?,
             Some(GroupBy::Reason) => print_groups(&inspector, &filter, &args.format).await?,
@@ -31,7 +32,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &ErrorsArgs) -> anyhow::Res
             (false, 0) => errln!("baton: no failed message matches"),
             _ => {}
         }
-        report_claimed(inspector.claimed_count().await?);
+        report_claimed(inspector.held_count().await?);
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
+use baton::Target;
 use baton::inspect::{Limits, Watch};
-use baton::{FleetName, Target};
 use tokio::time::{Instant, timeout_at};
 
 use crate::args::{ConnectionArgs, HealthArgs};
@@ -60,22 +60,35 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &HealthArgs) -> anyhow::Res
     };
     let line = match args.http {
         Some(addr) => runtime::block_on(http::ask(addr, question, deadline))?,
-        None => {
-            let target = target::for_command(connection)?;
-            runtime::block_on(ask_redis(target, &connection.fleet, question, deadline))?
-        }
+        None => runtime::block_on(ask_redis(connection, question, deadline))?,
     };
     stdout::print(format!("{}: {line}\n", question.word()).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// The server that the command line means. A file that it names may be a FIFO without a writer, so it is
+/// read on a thread that this process leaves behind.
+async fn resolve(connection: &ConnectionArgs, deadline: Deadline) -> anyhow::Result<Target> {
+    let connection = connection.clone();
+    let target = tokio::task::spawn_blocking(move || target::for_command(&connection));
+    match timeout_at(deadline.at, target).await {
+        Ok(target) => target?,
+        Err(_) => bail!(
+            "the password file or a certificate could not be read within {:?}: is one of them a FIFO?",
+            deadline.within
+        ),
+    }
+}
+
 /// Reads the fleet until it shows a sign of life, or has shown none for too long.
 async fn ask_redis(
-    target: Target,
-    fleet: &FleetName,
+    connection: &ConnectionArgs,
     question: Question,
     deadline: Deadline,
 ) -> anyhow::Result<String> {
+    let target = resolve(connection, deadline).await?;
+    let within = deadline.within;
+    let fleet = &connection.fleet;
     let place = format!("fleet {fleet} on {target}");
     let not = format!("not {}: {place}", question.word());
     // A refusal is final; a server that does not answer may come back in time.
@@ -84,6 +97,7 @@ async fn ask_redis(
     }
     let watch = Watch::start(target, fleet.clone(), EVERY, Limits::default());
     let mut views = watch.views();
+    let mut obstacles = Vec::new();
     while let Ok(Some(view)) = timeout_at(deadline.at, views.next()).await {
         if !view.health.is_well() {
             bail!("{not}: {}", view.health.troubles.join("; "));
@@ -91,18 +105,19 @@ async fn ask_redis(
         let (None, Some(snapshot)) = (&view.trouble, &view.snapshot) else {
             continue;
         };
-        match (question, &snapshot.generator.node) {
+        // A successor may be about to take over, and an obstacle may pass.
+        obstacles = match (question, &snapshot.generator.node) {
             (Question::Ready, _) => return Ok(place),
-            (Question::Healthy, Some(node)) => return Ok(format!("{place}: {node} generates")),
-            // A successor may be about to take over.
-            (Question::Healthy, None) => {}
+            (Question::Healthy, Some(_)) => snapshot.obstacles(),
+            (Question::Healthy, None) => vec![format!("no generator within {within:?}")],
+        };
+        if let (Some(node), true) = (&snapshot.generator.node, obstacles.is_empty()) {
+            return Ok(format!("{place}: {node} generates"));
         }
     }
-    let within = deadline.within;
-    let view = views.latest();
-    match (&view.trouble, &view.snapshot) {
-        (Some(trouble), _) => bail!("{not}: it could not be read within {within:?}: {trouble}"),
-        (None, None) => bail!("{not}: no answer within {within:?}"),
-        (None, Some(_)) => bail!("{not}: no generator within {within:?}"),
+    match &views.latest().trouble {
+        Some(trouble) => bail!("{not}: it could not be read within {within:?}: {trouble}"),
+        None if obstacles.is_empty() => bail!("{not}: no answer within {within:?}"),
+        None => bail!("{not}: {}", obstacles.join("; ")),
     }
 }

@@ -1,6 +1,6 @@
 //! `baton retry` and `baton drop`: settle failed messages by hand.
 //!
-//! The command walks through the store and remembers the id of each message that matches, 16 bytes
+//! The command walks through the store and remembers the id of each message that matches, 24 bytes
 //! each. After the question it settles exactly those, batch by batch: not a message that failed
 //! later, even if a server that lost its data gave it the number of another.
 
@@ -82,11 +82,10 @@ pub(crate) fn run(
     let target = target::for_command(connection)?;
     let shutdown = Shutdown::on_signals()?;
     runtime::block_on(async {
-        let store = client::store(&target, &connection.fleet).await?;
-        store.preflight_to_act().await?;
+        let inspector = client::inspector(&target, &connection.fleet).await?;
+        inspector.preflight_to_act().await?;
         // Frees what dead drains had claimed.
-        store.reclaim().await?;
-        let inspector = Inspector::over(store);
+        inspector.reclaim().await?;
         let inspector = inspector.require(args.durability.durability).await;
         // A server that cannot give it now would not give it in the end.
         inspector.confirm().await.with_context(|| {

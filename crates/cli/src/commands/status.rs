@@ -1,6 +1,7 @@
 //! `baton status`: one reading of the fleet, for people or for programs.
 
 mod durability;
+mod partitions;
 mod table;
 
 use std::process::ExitCode;
@@ -20,8 +21,8 @@ pub(crate) use table::{duration, table};
 /// Moves the cursor to the upper left corner and clears the screen from there.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Prints the fleet. The exit code is 1 if the books do not balance, or if the lease ends later
-/// than any node can have said.
+/// Prints the fleet. The exit code is 1 if the books do not balance, if a partition cannot be read, or if
+/// the lease ends later than any node can have said.
 pub(crate) fn run(connection: &ConnectionArgs, args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let target = target::for_command(connection)?;
     if args.watch {
@@ -36,10 +37,13 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &StatusArgs) -> anyhow::Res
         false => table(&snapshot, &target.to_string(), terminal::has_colours()).into_bytes(),
     };
     stdout::print(&text)?;
-    Ok(match snapshot.balanced && !snapshot.lease_is_ahead() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    let is_whole = snapshot.partition_troubles().is_empty();
+    Ok(
+        match snapshot.balanced && is_whole && !snapshot.lease_is_ahead() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        },
+    )
 }
 
 /// Prints the fleet every second until a shutdown is requested or the reader is gone.

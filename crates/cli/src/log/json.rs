@@ -13,6 +13,10 @@ pub(crate) fn write(to: &mut Vec<u8>, at: SystemTime, node: &str, entry: &Entry<
     let line = Line {
         at,
         node: node.into(),
+        partition: match entry {
+            Entry::Event(Event::InPartition { partition, .. }) => Some(*partition),
+            _ => None,
+        },
         event: log_event(entry),
     };
     if json::write_line(to, &line).is_err() {
@@ -24,7 +28,7 @@ pub(crate) fn write(to: &mut Vec<u8>, at: SystemTime, node: &str, entry: &Entry<
 /// The entry as programs read it. It borrows from the entry, so that a line costs no allocation.
 fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
     let event = match entry {
-        Entry::Event(event) => *event,
+        Entry::Event(event) => event.inner(),
         Entry::Output { seq, line } => {
             return LogEvent::HandlerOutput {
                 seq: *seq,
@@ -90,6 +94,10 @@ fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
             first: *first,
             last: *last,
         },
+        Event::Unconfirmed { first, last } => LogEvent::Unconfirmed {
+            first: *first,
+            last: *last,
+        },
         Event::Void { first, last } => LogEvent::Void {
             first: *first,
             last: *last,
@@ -112,6 +120,7 @@ fn log_event<'a>(entry: &Entry<'a>) -> LogEvent<'a> {
             },
             reason: reason.as_deref().map(Into::into),
         },
+        Event::Confirmed => LogEvent::Confirmed,
         Event::Warning(warning) => LogEvent::Warning {
             text: hints::warning(warning).into(),
         },
@@ -178,6 +187,7 @@ mod tests {
                 r#"fenced","node":"n0de","epoch":3,"by":null}"#,
                 r#"fenced","node":"n0de","epoch":3,"by":"k3v9x0a7qm"}"#,
                 r#"lost","node":"n0de","first":5,"last":6}"#,
+                r#"unconfirmed","node":"n0de","first":5,"last":6}"#,
                 r#"regressed","node":"n0de","first":7,"last":9}"#,
                 r#"void","node":"n0de","first":8,"last":8}"#,
                 r#"reclaimed","node":"n0de","count":1,"nodes":["k3v9x0a7qm"]}"#,
@@ -187,6 +197,7 @@ mod tests {
                 r#"resumed","node":"n0de","part":"workers"}"#,
                 r#"redis","node":"n0de","state":"lost","reason":"connection refused"}"#,
                 r#"redis","node":"n0de","state":"regained"}"#,
+                r#"confirmed","node":"n0de"}"#,
                 r#"warning","node":"n0de","text":"cannot publish for now: OOM command not allowed"}"#,
                 concat!(
                     r#"snapshot","node":"n0de","role":"generator","published_per_s":2.0,"#,

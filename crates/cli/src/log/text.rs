@@ -122,6 +122,11 @@ impl Display for Words<'_> {
                 "lost its claim on {}, or the answer to its commit: another worker takes over what has not ended",
                 Numbers(*first, *last)
             ),
+            Event::Unconfirmed { first, last } => write!(
+                f,
+                "committed {}, unconfirmed: a failover can still forget that",
+                Numbers(*first, *last)
+            ),
             Event::Regressed { first, last } => write!(
                 f,
                 "warning: Redis has forgotten {}, which it had acknowledged (see `baton status`)",
@@ -159,6 +164,7 @@ impl Display for Words<'_> {
                 let reason = reason.as_deref().unwrap_or("no answer");
                 write!(f, "lost Redis: {}", Escaped(reason.as_bytes()))
             }
+            Event::Confirmed => f.write_str("writes count again: the server confirms them"),
             Event::Warning(warning) => {
                 let text = hints::warning(warning);
                 write!(f, "warning: {}", Escaped(text.as_bytes()))
@@ -178,6 +184,9 @@ impl Display for Words<'_> {
                 if *generator { "generator" } else { "worker" }
             ),
             Event::Stopped => f.write_str("stopped"),
+            Event::InPartition { partition, event } => {
+                write!(f, "partition {partition}: {}", Words(event))
+            }
             // A newer library may have more events.
             other => write!(f, "{other:?}"),
         }
@@ -228,6 +237,7 @@ mod tests {
                 "lost its lease (epoch 3)",
                 "lost its lease (epoch 3) to k3v9x0a7qm",
                 "lost its claim on #5–#6, or the answer to its commit: another worker takes over what has not ended",
+                "committed #5–#6, unconfirmed: a failover can still forget that",
                 "warning: Redis has forgotten #7–#9, which it had acknowledged (see `baton status`)",
                 "warning: #8 cannot be had any more: void, no other message gets the number",
                 "took back 1 message of dead worker k3v9x0a7qm",
@@ -237,6 +247,7 @@ mod tests {
                 "goes on, by `baton resume workers`",
                 "lost Redis: connection refused",
                 "regained Redis",
+                "writes count again: the server confirms them",
                 "warning: cannot publish for now: OOM command not allowed",
                 "generator: 2.0 published/s, 0.0 processed/s; pending 3, claimed 1, delayed 2, errors 6",
                 "stopped",

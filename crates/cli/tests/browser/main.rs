@@ -10,6 +10,7 @@ mod failed;
 mod fleet;
 mod hostile;
 mod layout;
+mod partitions;
 mod proxied;
 #[path = "../shared/mod.rs"]
 mod shared;

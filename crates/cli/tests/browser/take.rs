@@ -243,10 +243,13 @@ fn wait_file(folder: &Path) -> (String, String) {
         let mut files = std::fs::read_dir(folder)
             .unwrap()
             .map(|file| file.unwrap().path());
-        // A browser gives the file its name at the end.
-        if let Some(file) = files.find(|file| file.extension().is_some_and(|end| end == "ndjson")) {
+        // A browser keeps the name with an empty file, and gives it to the whole one at the end.
+        if let Some(file) = files.find(|file| file.extension().is_some_and(|end| end == "ndjson"))
+            && let text = std::fs::read_to_string(&file).unwrap()
+            && !text.is_empty()
+        {
             let name = file.file_name().unwrap().to_string_lossy().into_owned();
-            return (name, std::fs::read_to_string(file).unwrap());
+            return (name, text);
         }
         assert!(Instant::now() < deadline, "no file was saved");
         thread::sleep(Duration::from_millis(10));

@@ -37,6 +37,18 @@ fn a_wrong_entry_is_refused_with_the_reason() {
             "a=*/70 * * * *",
             "'*/70' in the field of the minute: a step of 70 leaves only 0",
         ),
+        (
+            "a=*/0 * * * *",
+            "'*/0' in the field of the minute: a step is a whole number from 1 on",
+        ),
+        (
+            "a=1-2-3 * * * *",
+            "'1-2-3' in the field of the minute: a range has one first and one last value",
+        ),
+        (
+            "a=1,,2 * * * *",
+            "'1,,2' in the field of the minute: a comma stands between two values",
+        ),
         ("a=0 22-2 * * *", "; write 22-23,0-2"),
         ("a=@reboot", "write one of @hourly, @daily"),
         ("a=0 0 30 2 *", "'0 0 30 2 *' never fires"),

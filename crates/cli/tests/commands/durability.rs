@@ -1,7 +1,10 @@
 //! What a fleet can lose, as the views say it: the level of its nodes, on a server with replicas.
 
 use std::collections::BTreeSet;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use baton_log::LogEvent;
 use baton_server::PrivateServer;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -10,7 +13,7 @@ use crate::shared::page::{self, Page};
 use crate::shared::redis;
 use crate::shared::replicated::{PlantedNode, Replicated};
 use crate::shared::wait_until;
-use crate::support::{Ended, baton, end, on, read_line, signal};
+use crate::support::{Ended, baton, end, on, read_line, read_log, signal};
 
 fn status(server: &PrivateServer) -> (Ended, Value) {
     let text = on(server, &["status"]);
@@ -141,12 +144,8 @@ fn a_node_is_not_ready_while_a_replica_that_it_waits_for_hangs() {
     let run = ["run", "--redis", &url, "--interval", "20ms"];
     let mut node = baton(&[&run[..], &flags].concat()).spawn().unwrap();
     let line = read_line(node.stderr.as_mut().unwrap());
-    let (_, rest) = line.split_once("http://").unwrap();
-    let address = rest.split('/').next().unwrap();
-    let answers = |path: &str, code: &str, words: &str| {
-        let answer = page::get(address, path);
-        answer.split(' ').nth(1) == Some(code) && answer.contains(words)
-    };
+    let address = page::address_in(&line);
+    let answers = |path, code, words: &str| page::answers(address, path, code, words);
     let trouble = "baton_node_durability_trouble{";
     let has_trouble = |value: &str| {
         let metrics = page::get(address, "/metrics");
@@ -182,5 +181,63 @@ fn a_node_is_not_ready_while_a_replica_that_it_waits_for_hangs() {
         answers("/readyz", "200", "") && answers("/healthz", "200", "") && has_trouble(" 0")
     });
     signal(&node, Signal::TERM);
+    let ended = end(node);
+    assert_eq!(ended.code, Some(0));
+    // The log has the end of what it warned of, once.
+    let at = |words: &str| {
+        let lines = ended.lines().into_iter().enumerate();
+        let found = lines.filter(|(_, line)| line.contains(words));
+        found.map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    let warned = at("warning: nothing counts as written for now");
+    let over = at("writes count again: the server confirms them");
+    assert_eq!((warned.len(), over.len()), (1, 1), "{}", ended.stdout);
+    assert!(warned < over, "{}", ended.stdout);
+}
+
+#[test]
+fn a_node_that_stops_while_nothing_is_confirmed_ends_within_its_grace_and_says_so() {
+    let Replicated {
+        server,
+        mut replicas,
+    } = Replicated::start(1);
+    let url = server.url();
+    let run = [
+        "run",
+        "--redis",
+        &url,
+        "--interval",
+        "20ms",
+        "--log",
+        "json",
+    ];
+    let flags = ["--durability", "replicas:1", "--generator-works", "always"];
+    let mut node = baton(&[&run[..], &flags].concat()).spawn().unwrap();
+    // Otherwise the node would wait for a reader of its log.
+    let mut stdout = node.stdout.take().unwrap();
+    let log = thread::spawn(move || std::io::read_to_string(&mut stdout).unwrap());
+    wait_until("messages that ended", || {
+        status(&server).1["done"].as_u64() > Some(5)
+    });
+    replicas[0].pause().unwrap();
+    wait_until("a beat that says it", || {
+        status(&server).1["durability_troubles"] != json!([])
+    });
+    let began = Instant::now();
+    signal(&node, Signal::TERM);
     assert_eq!(end(node).code, Some(0));
+    let took = began.elapsed();
+    let log = log.join().unwrap();
+    let events: Vec<LogEvent> = log.lines().map(|line| read_log(line).event).collect();
+    let named = |name: &str| events.iter().filter(|event| event.name() == name).count();
+    assert!(named("unconfirmed") > 0, "{log}");
+    assert_eq!(named("lost"), 0, "{log}");
+    // Five seconds for what may be confirmed after all, and the time that a node takes anyway.
+    assert!(took < Duration::from_millis(6500), "{took:?}");
+    // What it says is committed has ended, in the books of the server.
+    let (_, json) = status(&server);
+    assert_eq!(
+        (&json["claimed"], &json["balanced"]),
+        (&json!(0), &json!(true))
+    );
 }

@@ -4,7 +4,7 @@ use baton_protocol::record::{encode, failed_once};
 use serde_json::{Value, json};
 
 use crate::seeder::{AT, AT_MS, line, with_failures};
-use crate::support::{on, run, server, shell};
+use crate::support::{end, on, read_line, run, server, shell, start_get_errors, wait_until};
 
 #[test]
 fn errors_prints_what_get_errors_would_and_leaves_it() {
@@ -31,6 +31,36 @@ fn errors_prints_what_get_errors_would_and_leaves_it() {
     command.env("REDIS_URL", server.url());
     let head = run(command);
     assert_eq!((head.lines().len(), head.stderr.as_str()), (2, ""));
+}
+
+#[test]
+fn what_a_dead_get_errors_held_is_printed_though_no_node_runs() {
+    let (server, seed) = with_failures(150);
+    let (mut taker, mut stdout) = start_get_errors(&server);
+    // It holds a hundred, and its reader has taken one.
+    assert_eq!(read_line(&mut stdout), line(1, "m1"));
+    let printed = on(&server, &["errors"]);
+    assert_eq!(printed.lines().len(), 50, "{printed:#?}");
+    printed.complains("left out 100 failed messages, held by another `baton getErrors`");
+
+    taker.kill().unwrap();
+    end(taker);
+    // The server has to notice that its connections are closed.
+    wait_until("all of them", || {
+        on(&server, &["errors"]).lines().len() == 150
+    });
+    let printed = on(&server, &["errors"]);
+    let all: Vec<String> = (1..=150).map(|seq| line(seq, &format!("m{seq}"))).collect();
+    assert_eq!(
+        (printed.lines(), printed.stderr.as_str()),
+        (all.iter().map(String::as_str).collect(), "")
+    );
+    let groups = on(&server, &["errors", "--by", "reason"]);
+    groups.says("150\t");
+    // They are found from the newest on, too, and can be settled.
+    let dropped = on(&server, &["drop", "--seq", "2..3", "--yes"]);
+    assert_eq!(dropped.code, Some(0), "{dropped:#?}");
+    assert_eq!(seed.waiting().len(), 148);
 }
 
 #[test]

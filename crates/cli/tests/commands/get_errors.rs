@@ -5,8 +5,10 @@ use std::thread;
 
 use redis::Commands;
 use rustix::process::Signal;
+use serde_json::json;
 
 use crate::seeder::{Seeder, line, texts, with_failures};
+use crate::shared::replicated::PlantedNode;
 use crate::support::{
     baton, end, on, read_line, redis, run, send, server, signal, start_get_errors,
 };
@@ -150,7 +152,7 @@ fn killed_in_the_middle_it_has_removed_nothing_that_was_not_read() {
 
 #[test]
 fn interrupted_it_removes_what_was_read_and_gives_back_the_rest() {
-    for (sent, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+    for (sent, code) in [(Signal::HUP, 129), (Signal::INT, 130), (Signal::TERM, 143)] {
         let (server, seed) = with_failures(10);
         let (child, mut stdout) = start_get_errors(&server);
         for seq in 1..=3 {
@@ -215,6 +217,7 @@ fn what_another_holds_is_counted_by_those_that_do_not_show_it() {
     let server = server();
     let mut seed = Seeder::new(&server);
     seed.fail(&["first", "second"]);
+    let _other = PlantedNode::saying(&server, "other", &json!({}));
     send(
         &server,
         &["HSET", "baton:{default:0}:errors_held", "1", "other:errors"],

@@ -10,6 +10,7 @@ use baton_server::PrivateServer;
 use rustix::process::Signal;
 
 use crate::shared::page::Page;
+use crate::shared::replicated::Replicated;
 use crate::support::{Ended, baton, dead_port, on, run, send, server, signal, wait_until};
 
 /// A node with `--http`, and where it listens.
@@ -248,6 +249,68 @@ fn who_does_not_answer_in_time_is_not_healthy() {
 }
 
 #[test]
+fn a_password_file_that_nobody_writes_is_not_waited_for() {
+    let server = PrivateServer::builder().password("s3cret").start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("password");
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let path = fifo.to_str().unwrap().to_owned();
+    let flags = ["--password-file", &path];
+    let url = server.url();
+    let asked = [&["--redis", &url][..], &flags, &["health", "--ready"]].concat();
+    let started = Instant::now();
+    let late = run(baton(&[&asked[..], &["--within", "300ms"]].concat()));
+    assert_no(&late, &["password file", "could not be read within 300ms"]);
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    // A pipe with a writer is a file as any other, such as that of `<(pass show redis)`.
+    let writer = thread::spawn(move || std::fs::write(fifo, "s3cret\n"));
+    assert_eq!(run(baton(&asked)).code, Some(0));
+    writer.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_fleet_that_cannot_go_on_is_not_healthy_and_redis_says_why() {
+    let mut group = Replicated::start(1);
+    let server = &group.server;
+    let mut command = baton(&["--redis", &server.url(), "--durability", "replicas:1"]);
+    command.args(["--interval", "20ms"]);
+    let node = Node::start(command);
+    wait_until("a healthy fleet", || {
+        on(server, &["health"]).code == Some(0)
+    });
+    group.replicas[0].pause().unwrap();
+    wait_until("a beat that says it", || {
+        on(server, &["health", "--within", "500ms"]).code == Some(1)
+    });
+    assert_no(
+        &on(server, &["health"]),
+        &[
+            "not healthy: fleet default on ",
+            "are not confirmed: no replica has the last writes",
+        ],
+    );
+    // The fleet can be read.
+    assert_eq!(on(server, &["health", "--ready"]).code, Some(0));
+    group.replicas[0].resume().unwrap();
+    wait_until("a healthy fleet", || {
+        on(server, &["health"]).code == Some(0)
+    });
+
+    send(server, &["CONFIG", "SET", "maxmemory", "1"]);
+    wait_until("a beat that says it", || {
+        let asked = on(server, &["health", "--within", "500ms"]);
+        asked.stderr.contains("are refused by the server: OOM")
+    });
+    send(server, &["CONFIG", "SET", "maxmemory", "0"]);
+    wait_until("a healthy fleet", || {
+        on(server, &["health"]).code == Some(0)
+    });
+    node.stop();
+}
+
+#[test]
 fn a_server_that_stands_still_is_not_healthy() {
     let server = server();
     let node = Node::on(&server);
@@ -265,7 +328,13 @@ fn a_server_that_stands_still_is_not_healthy() {
 fn who_is_no_node_is_named() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = other.local_addr().unwrap().to_string();
-    let answers: [(&[u8], &[&str]); 3] = [
+    let not_ours = "/healthz answered, but not as Baton does";
+    let answers: [(&[u8], &[&str]); 4] = [
+        // Any program may have such a path.
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n",
+            &[not_ours, "`run --http`"],
+        ),
         (
             b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
             &["/healthz answered 404 Not Found", "`run --http`"],

@@ -59,6 +59,7 @@ impl Service {
             let key = headers["idempotency-key"].clone();
             keys.entry(key).or_insert((0, token)).0 += 1;
             let seq: u64 = headers["baton-seq"].parse().unwrap();
+            assert_eq!(headers["baton-partition"], "0");
             let (status, body) = match seq % 5 {
                 0 => ("422 No", "no such customer"),
                 _ => ("200 OK", "[\"INCRBY\",\"counted\",1]\n"),

@@ -1,11 +1,12 @@
 //! A client of the tests that publishes, claims and fails messages by hand.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton::{Effects, FailedMessage, FleetName, Target};
 use baton_protocol::{
-    Claim, ClaimCall, Commit, CommitCall, Delay, Note, PackBuilder, PublishCall, Seal, Slot, Store,
-    record,
+    BeatCall, Census, Claim, ClaimCall, Commit, CommitCall, Delay, Note, PackBuilder, Partitions,
+    PublishCall, Seal, Slot, Store, record,
 };
 use baton_server::PrivateServer;
 use tokio::runtime::Runtime;
@@ -23,7 +24,7 @@ const PACK: usize = 500;
 
 /// Generates and works in a fleet, but only when a test says so.
 pub(crate) struct Seeder {
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     pub(crate) store: Store,
     next: u64,
     claim: u64,
@@ -37,25 +38,46 @@ impl Seeder {
 
     /// The same by its URL.
     pub(crate) fn at(url: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = runtime();
         let store = runtime.block_on(async {
             let (target, fleet) = (
                 Target::parse(url).unwrap(),
                 FleetName::new("default").unwrap(),
             );
-            let store = Store::open(&target, &fleet, "seeder", |_| {})
+            Store::open(&target, &fleet, "seeder", |_| {})
                 .await
-                .unwrap();
-            assert!(matches!(
-                store.seal(1).await.unwrap(),
-                Seal::Sealed { last: 0, .. }
-            ));
-            store
+                .unwrap()
         });
+        Self::over(runtime, store)
+    }
+
+    /// One for each partition of a fleet of so many.
+    pub(crate) fn of_partitions(server: &PrivateServer, count: u32) -> Vec<Self> {
+        let runtime = runtime();
+        let partitions = runtime.block_on(async {
+            let target = Target::parse(&server.url_with_password()).unwrap();
+            let fleet = FleetName::new("default").unwrap();
+            let opened = Partitions::open(&target, &fleet, "seeder", Some(count), |_| {});
+            let (partitions, _) = opened.await.unwrap();
+            let beat = partitions.control().beat(BeatCall {
+                lease_ttl: TTL,
+                about: "{}",
+                above: 0,
+                is_candidate: true,
+                known: 0,
+            });
+            let _ = beat.await.unwrap();
+            partitions
+        });
+        let stores = partitions.all().iter().cloned();
+        stores
+            .map(|store| Self::over(Arc::clone(&runtime), store))
+            .collect()
+    }
+
+    fn over(runtime: Arc<Runtime>, store: Store) -> Self {
+        let sealed = runtime.block_on(store.seal(1)).unwrap();
+        assert!(matches!(sealed, Seal::Sealed { last: 0, .. }), "{sealed:?}");
         Self {
             runtime,
             store,
@@ -72,10 +94,12 @@ impl Seeder {
         let publish = self.store.publish(PublishCall {
             stage: 1,
             is_staged: false,
+            claim_ttl: Duration::from_secs(5),
             epoch: 1,
             first: self.next,
             count,
             cursor: b"",
+            made: None,
             max_pending: u64::MAX >> 12,
             digest: None,
             pack: &pack,
@@ -186,6 +210,11 @@ impl Seeder {
         })
     }
 
+    /// Where every message is.
+    pub(crate) fn census(&self) -> Census {
+        self.runtime.block_on(self.store.census()).unwrap()
+    }
+
     /// The texts of all failed messages that wait, in their order.
     pub(crate) fn waiting(&self) -> Vec<String> {
         let (mut texts, mut after) = (Vec::new(), Some(0));
@@ -203,6 +232,14 @@ impl Seeder {
     fn slot(&self) -> Slot {
         Slot::new(self.store.node(), 0)
     }
+}
+
+fn runtime() -> Arc<Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
+    Arc::new(runtime.unwrap())
 }
 
 /// A server on which the messages `m1` to `m{count}` have failed, and their seeder.

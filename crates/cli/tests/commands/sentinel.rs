@@ -37,7 +37,7 @@ fn a_fleet_lives_on_the_master_and_a_wrong_name_of_the_master_is_told() {
     three_messages(|| at(&url));
     assert_eq!(status(at(&url))["done"], 3);
     // The master has the messages.
-    let master = group.servers[group.master().unwrap()].url();
+    let master = group.servers[group.agreed_master().unwrap()].url();
     assert_eq!(status(at(&master))["done"], 3);
 
     let unknown = url.replace("/fleet", "/other");

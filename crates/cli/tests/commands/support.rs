@@ -35,6 +35,12 @@ pub(crate) fn baton(args: &[&str]) -> Command {
     clean(Command::new(env!("CARGO_BIN_EXE_baton")), args)
 }
 
+/// The program, which hears SIGHUP even if these tests run under `nohup`.
+pub(crate) fn baton_in_terminal(args: &[&str]) -> Command {
+    let program = ["--default-signal=HUP", env!("CARGO_BIN_EXE_baton")];
+    clean(Command::new("env"), &[&program[..], args].concat())
+}
+
 /// A shell command line in which `$BATON` is the program.
 pub(crate) fn shell(line: &str) -> Command {
     let mut command = clean(Command::new("sh"), &["-c", line]);
@@ -158,7 +164,7 @@ pub(crate) fn on(server: &PrivateServer, args: &[&str]) -> Ended {
 
 /// Starts `getErrors` on a server, with its output in a pipe.
 pub(crate) fn start_get_errors(server: &PrivateServer) -> (Child, ChildStdout) {
-    let mut child = baton(&["getErrors", "--redis", &server.url()])
+    let mut child = baton_in_terminal(&["getErrors", "--redis", &server.url()])
         .spawn()
         .unwrap();
     let stdout = child.stdout.take().unwrap();

@@ -101,13 +101,13 @@ fn the_page_works_with_the_printed_rights_and_is_no_subscriber() {
         assert!(errors.contains("second to fail"), "{name}: {errors}");
         let metrics = get(&address, "/metrics");
         assert!(metrics.contains("baton_up{fleet=\"default\"} 1"), "{name}");
-        // The seeder's own two channels are all there is.
+        // The seeder's own three channels are all there is.
         let mut redis = crate::support::redis(&server);
         let channels: Vec<String> = redis::cmd("PUBSUB")
             .arg("CHANNELS")
             .query(&mut redis)
             .unwrap();
-        assert_eq!(channels.len(), 2, "{name}: {channels:?}");
+        assert_eq!(channels.len(), 3, "{name}: {channels:?}");
         signal(&web, Signal::TERM);
         assert_eq!(end(web).code, Some(0), "{name}");
     }

@@ -20,7 +20,7 @@ impl Lossy {
     fn start(args: &str) -> Self {
         let group = SentinelGroup::start(&PrivateServer::builder(), 2).unwrap();
         let fleet = fleet_at(3, &group.url(), args);
-        let old = group.master().unwrap();
+        let old = group.agreed_master().unwrap();
         Self { group, fleet, old }
     }
 

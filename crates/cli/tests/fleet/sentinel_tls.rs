@@ -42,7 +42,7 @@ fn a_fleet_behind_tls_and_passwords_goes_on_when_its_master_dies() {
     fleet.start_many(3, TIMEOUT).unwrap();
     wait_for(&fleet, 0, "a message", |told| told.is_processed());
 
-    let old = group.master().unwrap();
+    let old = group.agreed_master().unwrap();
     let mark = fleet.mark();
     group.servers[old].kill9();
     wait_for(&fleet, mark, "a node to lose Redis", |told| {

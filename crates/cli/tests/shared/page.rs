@@ -80,3 +80,16 @@ pub(crate) fn get(address: &str, path: &str) -> String {
     stream.read_to_string(&mut answer).unwrap();
     answer
 }
+
+/// Whether the answer to a GET has this status and these words.
+pub(crate) fn answers(address: &str, path: &str, status: &str, words: &str) -> bool {
+    let answer = get(address, path);
+    answer.split(' ').nth(1) == Some(status) && answer.contains(words)
+}
+
+/// The address in the line that a program prints when it listens.
+#[track_caller]
+pub(crate) fn address_in(line: &str) -> &str {
+    let (_, rest) = line.split_once("http://").unwrap();
+    rest.split('/').next().unwrap()
+}

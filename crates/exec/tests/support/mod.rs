@@ -51,7 +51,9 @@ pub(crate) fn handler(exec: Exec) -> ExecHandler {
 }
 
 pub(crate) fn message(text: &[u8]) -> Message<'_> {
-    Message::new(7, text)
+    let mut message = Message::new(7, text);
+    message.partition = 3;
+    message
 }
 
 pub(crate) async fn handle(handler: &ExecHandler, text: &[u8]) -> Outcome {

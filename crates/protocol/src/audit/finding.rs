@@ -79,6 +79,13 @@ pub enum Finding {
         /// What the ledger says.
         ledger: u64,
     },
+    /// One of these, in a fleet of several partitions.
+    InPartition {
+        /// The partition.
+        partition: u32,
+        /// What is wrong there. Its numbers are those of the partition.
+        finding: Box<Finding>,
+    },
 }
 
 impl fmt::Display for Finding {
@@ -125,6 +132,9 @@ impl fmt::Display for Finding {
             }
             Self::Counter { name, says, ledger } => {
                 write!(f, "{name} is counted as {says}, the ledger has {ledger}")
+            }
+            Self::InPartition { partition, finding } => {
+                write!(f, "partition {partition}: {finding}")
             }
         }
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt, stream};
 
 use crate::record::{self, seq_of};
-use crate::{Census, Digest, Entry, Error, Ledger, Store};
+use crate::{Census, Digest, Entry, Error, Ledger, Partitions, Store};
 
 use ends::Ends;
 pub use finding::Finding;
@@ -67,6 +67,19 @@ pub async fn audit(store: &Store, ledger: &Ledger) -> Result<Audit, Error> {
     Ok(compare(ledger, &census, &records))
 }
 
+/// Audits all partitions of a fleet that is at rest; `ledgers` are theirs, in order.
+pub async fn audit_all(partitions: &Partitions, ledgers: &[Ledger]) -> Result<Audit, Error> {
+    let mut whole = Audit::default();
+    for (store, ledger) in partitions.all().iter().zip(ledgers) {
+        let part = audit(store, ledger).await?;
+        match partitions.are_several() {
+            true => whole.add(store.partition(), part),
+            false => whole = part,
+        }
+    }
+    Ok(whole)
+}
+
 /// Compares the sources. `records` are the records of all failed messages, drained or not, sorted by
 /// their sequence numbers.
 pub fn compare(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> Audit {
@@ -80,6 +93,23 @@ pub fn compare(ledger: &Ledger, census: &Census, records: &[(u64, Vec<u8>)]) -> 
 }
 
 impl Audit {
+    /// Adds the audit of a partition.
+    pub fn add(&mut self, partition: u32, other: Self) {
+        self.published = self.published.saturating_add(other.published);
+        self.void = self.void.saturating_add(other.void);
+        self.done = self.done.saturating_add(other.done);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.retried = self.retried.saturating_add(other.retried);
+        self.lost = self.lost.saturating_add(other.lost);
+        self.duplicated = self.duplicated.saturating_add(other.duplicated);
+        let named = other.findings.into_iter();
+        self.findings
+            .extend(named.map(|finding| Finding::InPartition {
+                partition,
+                finding: Box::new(finding),
+            }));
+    }
+
     /// Published and void ranges must tile the numbers from 1 on, in order. The first ends and the void
     /// ranges must tile the same numbers, in any order. Each retry must have ended.
     fn tile(&mut self, ledger: &Ledger, ends: &Ends) {

@@ -5,13 +5,16 @@ use std::time::Duration;
 use super::confirm::Era;
 use super::{Store, decode, digest_arg};
 use crate::bounds::MAX_TTL_MS;
-use crate::encoding::effects::Effects;
+use crate::encoding::effects::{Effects, local_key};
 use crate::encoding::note::Note;
 use crate::encoding::pack::Range;
 use crate::{Digest, Error, scripts};
 
 /// After so many deaths of its workers a message fails.
 const POISON_DEATHS: u64 = 3;
+
+/// The part of a node that gets messages in the step that publishes them; the script knows it, too.
+const HANDED: &str = "handed";
 
 /// The name under which a part of a node claims: `node:part`. A slot has at most one claim at a
 /// time, and numbers its claims.
@@ -27,6 +30,15 @@ impl Slot {
         Self {
             name: format!("{node}:{part}"),
         }
+    }
+
+    /// The slot in which a node of several partitions gets a message in the step that publishes it.
+    pub fn handed(node: &str) -> Self {
+        Self::new(node, HANDED)
+    }
+
+    fn node(&self) -> &str {
+        self.name.split_once(':').map_or("", |(node, _)| node)
     }
 
     /// `node:part`, the slot's field in `claims`.
@@ -216,7 +228,7 @@ impl Store {
         &self,
         call: ClaimCall<'_>,
         sleepers: Option<usize>,
-    ) -> ([&[u8]; 14], [String; 9]) {
+    ) -> ([&[u8]; 14], [String; 10]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -244,6 +256,7 @@ impl Store {
             keys.presence.clone(),
             u8::from(call.alone).to_string(),
             sleepers.map_or_else(String::new, |count| count.to_string()),
+            self.sleeper(call.slot.node()),
         ];
         (names.map(|key| key.as_bytes()), args)
     }
@@ -281,7 +294,7 @@ impl Store {
         let (script, loads, era) = (&scripts::COMMIT, self.loads(), self.era());
         let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
         let answer = self.load_if_missing(script, loads, answer, command).await;
-        let commit = decode::commit(&answer.map_err(|error| self.name_slot(error))?)?;
+        let commit = decode::commit(&answer.map_err(Self::name_slot)?)?;
         self.confirm_commit(era, commit).await
     }
 
@@ -293,13 +306,14 @@ impl Store {
         Ok(commit)
     }
 
-    /// In a cluster, a script changes keys of one slot only: that of the fleet.
-    fn name_slot(&self, error: Error) -> Error {
+    /// In a cluster, a script changes keys of one slot only: that of the partition.
+    fn name_slot(error: Error) -> Error {
         match error {
-            Error::Refused(words) if words.starts_with("CROSSSLOT") => Error::Refused(format!(
-                "a key lies in another slot of the cluster; write {{{}:0}} into its name",
-                self.fleet
-            )),
+            Error::Refused(words) if words.starts_with("CROSSSLOT") => Error::Refused(
+                "a key lies in another slot of the cluster than its message; write {} into its name, \
+                 which stands for the hash tag of the message's partition"
+                    .to_owned(),
+            ),
             error => error,
         }
     }
@@ -328,7 +342,7 @@ impl Store {
         let commit = self
             .load_if_missing(&scripts::COMMIT, loads, commit, end)
             .await
-            .map_err(|error| self.name_slot(error));
+            .map_err(Self::name_slot);
         let claim = self
             .load_if_missing(&scripts::CLAIM, loads, claim, begin)
             .await;
@@ -390,6 +404,10 @@ impl Store {
             args.push(size.as_bytes());
             args.extend(effect.args.iter().map(Vec::as_slice));
         }
+        let effect_keys: Vec<_> = effects
+            .iter()
+            .map(|effect| local_key(&effect.key, keys.tag()))
+            .collect();
         let mut names: Vec<&[u8]> = [
             &keys.claims,
             &keys.deadlines,
@@ -405,7 +423,7 @@ impl Store {
         ]
         .map(|key| key.as_bytes())
         .to_vec();
-        names.extend(effects.iter().map(|effect| effect.key.as_slice()));
+        names.extend(effect_keys.iter().map(|key| &**key));
         super::command(verb, text, &names, &args)
     }
 

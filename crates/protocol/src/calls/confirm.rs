@@ -62,6 +62,8 @@ struct Shared {
     wake: Notify,
     /// Why nothing is confirmed; none while it is.
     trouble: watch::Sender<Option<String>>,
+    /// Whether callers wait no more while there is a trouble.
+    gives_up: watch::Sender<bool>,
 }
 
 /// A caller that waits.
@@ -83,6 +85,7 @@ impl Confirmer {
             waiting: Mutex::default(),
             wake: Notify::new(),
             trouble: watch::Sender::new(None),
+            gives_up: watch::Sender::new(false),
         });
         let task = tokio::spawn(run(link, key, Arc::clone(&shared)));
         Some(Self {
@@ -113,14 +116,24 @@ impl Confirmer {
         let (confirmed, answer) = oneshot::channel();
         self.shared.queue().push_back(Waiting { era, confirmed });
         self.shared.wake.notify_one();
-        let why = match tokio::time::timeout(CONFIRM_TIMEOUT, answer).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(_)) => "the server changed before the write was confirmed",
-            Err(_) => "no confirmation came in time",
+        let answer = tokio::time::timeout(CONFIRM_TIMEOUT, answer);
+        let why = tokio::select! {
+            biased;
+            answer = answer => match answer {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(_)) => "the server changed before the write was confirmed",
+                Err(_) => "no confirmation came in time",
+            },
+            () = self.shared.given_up() => "the node waits no longer",
         };
         let trouble = self.shared.trouble.borrow().clone();
         let why = trouble.unwrap_or_else(|| why.to_owned());
         Err(Error::Unconfirmed(why))
+    }
+
+    /// From now on no caller waits for a confirmation that a trouble keeps from coming.
+    pub(super) fn give_up(&self) {
+        self.shared.gives_up.send_replace(true);
     }
 
     /// Why nothing is confirmed; none while it is.
@@ -137,6 +150,17 @@ impl Shared {
     fn set_trouble(&self, reason: Option<String>) {
         self.trouble
             .send_if_modified(|before| std::mem::replace(before, reason.clone()) != reason);
+    }
+
+    /// Resolves when callers wait no more.
+    async fn given_up(&self) {
+        // The senders live as long as `self`.
+        let _ = self
+            .gives_up
+            .subscribe()
+            .wait_for(|gives_up| *gives_up)
+            .await;
+        let _ = self.trouble.subscribe().wait_for(Option::is_some).await;
     }
 
     /// Ends the era. Callers that noted it get no confirmation.

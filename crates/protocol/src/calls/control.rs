@@ -104,10 +104,11 @@ impl Store {
                     FIRST_STANDBY_BEAT.as_millis().to_string().as_bytes(),
                     if call.is_candidate { b"1" } else { b"0" },
                     call.known.to_string().as_bytes(),
+                    self.place.count.to_string().as_bytes(),
                 ],
             )
             .await?;
-        decode::beat(&self.fleet, &answer)
+        decode::beat(&self.fleet, self.place.count, &answer)
     }
 
     /// Removes this node from the fleet. A node that holds the lease resigns; returns whether it

@@ -3,17 +3,20 @@
 
 mod fleet_state;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use redis::Value;
 
-use super::answer::{array, bytes, number, string, strings, unexpected, worded};
+use super::answer::{array, bytes, exact, number, pairs, string, strings, unexpected, worded};
 use super::{
     Beat, Claim, ClaimedPack, Commit, ErrorsClaim, ErrorsCommit, Extend, Fence, GiveBack, PROTOCOL,
-    Paused, Publish, Reclaimed, Seal, Settled,
+    Park, Paused, Progress, Publish, Reclaimed, Seal, Settled,
 };
+use crate::bounds::MAX_PARTITIONS;
 use crate::encoding::note::Note;
 use crate::encoding::pack::Range;
+use crate::encoding::parcel::Parcel;
 use crate::error::says_not_executed;
 use crate::keys::FleetName;
 use crate::server_info::ServerInfo;
@@ -21,10 +24,10 @@ use crate::{Error, FailedPreview, record, scripts};
 
 pub use crate::encoding::takeover::parse as takeover;
 pub use crate::error::classify as error;
-pub use fleet_state::{census, fleet_state, now_ms, roster};
+pub use fleet_state::{census, fleet_state, now_ms, partition_state, roster};
 
 /// Decodes the answer to `beat`.
-pub fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {
+pub fn beat(fleet: &FleetName, ours: u32, answer: &Value) -> Result<Beat, Error> {
     let call = scripts::BEAT.name;
     let millis = |value| Ok::<_, Error>(Duration::from_millis(number(call, value)?));
     match worded(call, answer)? {
@@ -44,6 +47,79 @@ pub fn beat(fleet: &FleetName, answer: &Value) -> Result<Beat, Error> {
             last: number(call, last)?,
         }),
         (b"protocol", [theirs]) => Err(foreign_protocol(fleet, string(call, theirs)?)),
+        (b"partitions", [theirs]) => {
+            let theirs = u32::try_from(number(call, theirs)?);
+            Err(other_partitions(fleet, theirs.unwrap_or(u32::MAX), ours))
+        }
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// The error of a node that asks for `ours` partitions where the fleet has `theirs`.
+pub(super) fn other_partitions(fleet: &FleetName, theirs: u32, ours: u32) -> Error {
+    let fleet = fleet.as_str().to_owned();
+    Error::Partitions {
+        fleet,
+        theirs,
+        ours,
+    }
+}
+
+/// Decodes `protocol` and `partitions` of a fleet: how many partitions it has, if there is a fleet.
+pub(super) fn stored_partitions(key: &str, answer: &Value) -> Result<Option<u32>, Error> {
+    match array("HMGET", answer)? {
+        [Value::Nil, Value::Nil] => Ok(None),
+        [_, Value::Nil] => Ok(Some(1)),
+        [_, stored] => {
+            let stored = string("HMGET", stored)?;
+            let count = stored.parse().ok();
+            match count.filter(|count| (1..=MAX_PARTITIONS).contains(count)) {
+                Some(count) => Ok(Some(count)),
+                None => Err(Error::Refused(format!(
+                    "BADVALUE {key} partitions is {stored:?}: a fleet has 1 to {MAX_PARTITIONS}"
+                ))),
+            }
+        }
+        _ => Err(unexpected("HMGET", answer)),
+    }
+}
+
+/// Decodes the answer to `park`.
+pub fn park(answer: &Value) -> Result<Park, Error> {
+    let call = scripts::PARK.name;
+    match worded(call, answer)? {
+        (b"ok", []) => Ok(Park::Ok),
+        (b"fenced", [node, epoch]) => Ok(Park::Fenced {
+            node: string(call, node)?,
+            epoch: number(call, epoch)?,
+        }),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the packs that are parked in a partition.
+pub fn parked(answer: &Value) -> Result<Vec<Parcel>, Error> {
+    let mut parcels = Vec::new();
+    for (_, value) in pairs("HGETALL", answer)? {
+        parcels.extend(Parcel::decode(bytes("HGETALL", value)?));
+    }
+    Ok(parcels)
+}
+
+/// Decodes the answer to `ring`.
+pub fn ring(answer: &Value) -> Result<(), Error> {
+    let call = scripts::RING.name;
+    match worded(call, answer)? {
+        (b"ok", []) => Ok(()),
+        _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// Decodes the answer to `tell`: the last number of the partition.
+pub fn tell(answer: &Value) -> Result<u64, Error> {
+    let call = scripts::TELL.name;
+    match worded(call, answer)? {
+        (b"ok", [last]) => number(call, last),
         _ => Err(unexpected(call, answer)),
     }
 }
@@ -77,16 +153,27 @@ pub fn forget(answer: &Value) -> Result<Vec<String>, Error> {
 pub fn seal(answer: &Value) -> Result<Seal, Error> {
     let call = scripts::SEAL.name;
     match worded(call, answer)? {
-        (b"sealed", [last, cursor, known]) => Ok(Seal::Sealed {
+        (b"sealed", [last, cursor, known, made]) => Ok(Seal::Sealed {
             last: number(call, last)?,
             cursor: bytes(call, cursor)?.to_vec(),
             known: number(call, known)?,
+            made: read_made(call, made)?,
         }),
         (b"fenced", [node, epoch]) => Ok(Seal::Fenced {
             node: string(call, node)?,
             epoch: number(call, epoch)?,
         }),
         _ => Err(unexpected(call, answer)),
+    }
+}
+
+/// What the fleet had made; nothing if the text is empty.
+fn read_made(call: &'static str, made: &Value) -> Result<Progress, Error> {
+    match string(call, made)?.as_str() {
+        "" => Ok(Progress::default()),
+        text => Progress::parse(text).ok_or_else(|| {
+            Error::Refused(format!("BADVALUE the field made of a fence is {text:?}"))
+        }),
     }
 }
 
@@ -251,6 +338,16 @@ pub fn reclaim(answer: &Value) -> Result<Reclaimed, Error> {
     }
 }
 
+/// Decodes the number of a claim from what `claims` holds for its slot; none if it holds nothing, or if no
+/// script wrote it.
+pub fn claim_number(value: &Value) -> Result<Option<u64>, Error> {
+    if *value == Value::Nil {
+        return Ok(None);
+    }
+    let claim = str::from_utf8(bytes("HGET", value)?).unwrap_or_default();
+    Ok(claim.split(' ').nth(1).and_then(exact))
+}
+
 /// Decodes a note; none if it is missing, or if no worker wrote it.
 pub fn note(answer: &Value) -> Result<Option<Note>, Error> {
     match answer {
@@ -338,6 +435,39 @@ pub fn error_ids(answer: &Value) -> Result<(u64, u64), Error> {
     let free = number(call, free).ok();
     let free = free.filter(|free| (1..=last + 1).contains(free));
     Ok((last, free.unwrap_or(1)))
+}
+
+/// Who holds records of the errors store.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Holders {
+    /// How many records drains hold that live.
+    pub living: u64,
+    /// The ids of the records that dead drains hold, in order.
+    pub abandoned: Vec<u64>,
+}
+
+/// Decodes who holds records; `presence` is the prefix of the presence channels.
+pub fn holders(presence: &str, answers: &[Value]) -> Result<Holders, Error> {
+    let call = "HGETALL";
+    let [held, channels] = answers else {
+        return Err(unexpected(call, answers));
+    };
+    let channels = strings(call, channels)?;
+    let present: HashSet<&str> = channels
+        .iter()
+        .filter_map(|channel| channel.strip_prefix(presence))
+        .collect();
+    let (mut living, mut abandoned) = (0, Vec::new());
+    for (id, slot) in pairs(call, held)? {
+        let slot = string(call, slot)?;
+        match slot.rsplit_once(':') {
+            Some((node, _)) if present.contains(node) => living += 1,
+            // An id that is no number names no record.
+            _ => abandoned.extend(number(call, id).ok()),
+        }
+    }
+    abandoned.sort_unstable();
+    Ok(Holders { living, abandoned })
 }
 
 /// Decodes which fields of a hash are present.

@@ -1,6 +1,10 @@
 //! Reads failed messages and leaves them in the errors store: plain reads, bounded in bytes.
+//!
+//! Records that a dead drain holds count as free here: a node gives them back as soon as one runs, and
+//! until then a reader would miss them.
 
 use super::answer::unexpected;
+use super::fleet_state::plain;
 use super::{Store, decode};
 use crate::Error;
 
@@ -18,7 +22,7 @@ pub struct Failure {
     pub record: Vec<u8>,
 }
 
-/// Some failed messages that no drain holds.
+/// Some failed messages that no living drain holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
     /// The failed messages; empty if there are no more.
@@ -29,8 +33,33 @@ pub struct Page {
 
 /// The ids that records can have.
 struct Ids {
+    /// Those that dead drains hold, in order. They may be lower than the others.
+    abandoned: Vec<u64>,
     lowest: u64,
     highest: u64,
+}
+
+impl Ids {
+    /// Those of them above `after`.
+    fn above(mut self, after: u64) -> Self {
+        self.lowest = self.lowest.max(after.saturating_add(1));
+        self.abandoned.retain(|id| *id > after);
+        self
+    }
+
+    /// Those of them below `before`.
+    fn below(mut self, before: u64) -> Self {
+        self.highest = self.highest.min(before.saturating_sub(1));
+        self.abandoned.retain(|id| *id < before);
+        self
+    }
+
+    /// All of them, in order.
+    fn all(&self) -> impl DoubleEndedIterator<Item = u64> + Clone {
+        let below = self.abandoned.partition_point(|id| *id < self.lowest);
+        let below = self.abandoned[..below].iter().copied();
+        below.chain(self.lowest..=self.highest)
+    }
 }
 
 impl Store {
@@ -55,29 +84,47 @@ impl Store {
         decode::length(&self.link.call(&command).await?)
     }
 
+    /// How many failed messages drains hold that live.
+    pub async fn errors_held_by_living(&self) -> Result<u64, Error> {
+        match self.errors_held().await? {
+            0 => Ok(0),
+            _ => Ok(self.holders().await?.living),
+        }
+    }
+
+    /// Who holds records of the errors store.
+    async fn holders(&self) -> Result<decode::Holders, Error> {
+        let presence = &self.keys.presence;
+        let held = plain(&["HGETALL", &self.keys.errors_held]);
+        // A fleet's name has no character that is special in a pattern.
+        let channels = plain(&["PUBSUB", "CHANNELS", &format!("{presence}*")]);
+        let answers = self.transaction(&[held, channels]).await?;
+        decode::holders(presence, &answers)
+    }
+
     /// The highest id so far; 0 before the first failure.
     pub async fn errors_last(&self) -> Result<u64, Error> {
-        Ok(self.errors_ids().await?.highest)
+        // `getErrors` may not ask who lives.
+        Ok(self.errors_bounds().await?.0.highest)
     }
 
     /// Max `max` records with ids below `before`, or with any id, the newest first.
     pub async fn errors_before(&self, before: Option<u64>, max: u64) -> Result<Page, Error> {
-        let Ids { lowest, highest } = self.errors_ids().await?;
-        let highest = before.map_or(highest, |before| highest.min(before.saturating_sub(1)));
-        self.errors_page((lowest..=highest).rev(), max).await
+        let ids = self.errors_ids().await?.below(before.unwrap_or(u64::MAX));
+        self.errors_page(ids.all().rev(), &ids.abandoned, max).await
     }
 
     /// Max `max` records with ids above `after`, the oldest first.
     pub async fn errors_after(&self, after: u64, max: u64) -> Result<Page, Error> {
-        let Ids { lowest, highest } = self.errors_ids().await?;
-        let lowest = lowest.max(after.saturating_add(1));
-        self.errors_page(lowest..=highest, max).await
+        let ids = self.errors_ids().await?.above(after);
+        self.errors_page(ids.all(), &ids.abandoned, max).await
     }
 
-    /// A page of the first records among these ids that no drain holds.
+    /// A page of the first records among these ids that no living drain holds.
     async fn errors_page(
         &self,
         mut ids: impl Iterator<Item = u64> + Clone,
+        abandoned: &[u64],
         max: u64,
     ) -> Result<Page, Error> {
         loop {
@@ -85,7 +132,7 @@ impl Store {
             if batch.is_empty() {
                 return Ok(Page::default());
             }
-            let (failures, done) = self.read_free(&batch, max).await?;
+            let (failures, done) = self.read_free(&batch, abandoned, max).await?;
             let last_done = ids.nth(done - 1);
             if !failures.is_empty() {
                 let next = last_done.filter(|_| ids.clone().next().is_some());
@@ -108,12 +155,20 @@ impl Store {
             .await
     }
 
-    /// Like [`Store::errors_read`], for max `max` records that no drain holds. `ids` is not empty.
-    async fn read_free(&self, ids: &[u64], max: u64) -> Result<(Vec<Failure>, usize), Error> {
+    /// Like [`Store::errors_read`], for max `max` records that no drain holds, or a dead one. `ids` is not
+    /// empty.
+    async fn read_free(
+        &self,
+        ids: &[u64],
+        abandoned: &[u64],
+        max: u64,
+    ) -> Result<(Vec<Failure>, usize), Error> {
         let mut held = redis::cmd("HMGET");
         held.arg(&self.keys.errors_held).arg(ids);
         let held = decode::are_present(&self.link.call(&held).await?)?;
-        let free: Vec<bool> = held.into_iter().map(|held| !held).collect();
+        let free = ids.iter().zip(held);
+        let free = free.map(|(id, held)| !held || abandoned.binary_search(id).is_ok());
+        let free: Vec<bool> = free.collect();
         let lengths = self.lengths(ids).await?;
         self.read_batch(ids, &lengths, &free, max).await
     }
@@ -179,12 +234,22 @@ impl Store {
     }
 
     async fn errors_ids(&self) -> Result<Ids, Error> {
+        let (mut ids, held) = self.errors_bounds().await?;
+        if held > 0 {
+            ids.abandoned = self.holders().await?.abandoned;
+        }
+        Ok(ids)
+    }
+
+    /// The lowest and the highest id, and how many records drains hold.
+    async fn errors_bounds(&self) -> Result<(Ids, u64), Error> {
         let mut ids = redis::cmd("HMGET");
         ids.arg(&self.keys.errors_ids).arg("last").arg("free");
         let mut length = redis::cmd("HLEN");
         length.arg(&self.keys.errors);
-        let answers = self.transaction(&[ids, length]).await?;
-        let [ids, length] = &answers[..] else {
+        let held = plain(&["HLEN", &self.keys.errors_held]);
+        let answers = self.transaction(&[ids, length, held]).await?;
+        let [ids, length, held] = &answers[..] else {
             return Err(unexpected("HMGET", &answers));
         };
         let (highest, lowest) = decode::error_ids(ids)?;
@@ -194,7 +259,14 @@ impl Store {
                  highest of their ids",
                 self.keys.errors_ids, self.keys.errors
             ))),
-            _ => Ok(Ids { lowest, highest }),
+            _ => {
+                let ids = Ids {
+                    abandoned: Vec::new(),
+                    lowest,
+                    highest,
+                };
+                Ok((ids, decode::length(held)?))
+            }
         }
     }
 }

@@ -97,6 +97,34 @@ pub struct Census {
 }
 
 impl Census {
+    /// Adds the messages of another partition. What is paused in any of the two is paused, since the
+    /// earlier time.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, count) in [
+            (&mut self.published, other.published),
+            (&mut self.done, other.done),
+            (&mut self.failed, other.failed),
+            (&mut self.pending, other.pending),
+            (&mut self.claimed, other.claimed),
+            (&mut self.delayed, other.delayed),
+            (&mut self.errors, other.errors),
+            (&mut self.foreign, other.foreign),
+            (&mut self.retried, other.retried),
+            (&mut self.void, other.void),
+            (&mut self.dropped, other.dropped),
+        ] {
+            *sum = sum.saturating_add(count);
+        }
+        let due = [self.next_due_ms, other.next_due_ms];
+        self.next_due_ms = due.into_iter().flatten().min();
+        self.counted &= other.counted;
+        self.paused = self.paused.in_any(other.paused);
+        for (node, claimed) in &other.claimed_by {
+            let sum = self.claimed_by.entry(node.clone()).or_default();
+            *sum = sum.saturating_add(*claimed);
+        }
+    }
+
     /// The conservation check: every message is in exactly one place.
     pub fn balanced(&self) -> bool {
         // Foreign entries can make a count as large as a number can be.
@@ -122,6 +150,15 @@ pub struct FleetState {
     pub census: Census,
     /// Takeovers of the lease, newest first.
     pub takeovers: Vec<Takeover>,
+    /// The newest failed messages, newest first.
+    pub newest: Vec<FailedPreview>,
+}
+
+/// The messages of one partition, read in one step.
+#[derive(Debug, Clone)]
+pub struct PartitionState {
+    /// Where every message is.
+    pub census: Census,
     /// The newest failed messages, newest first.
     pub newest: Vec<FailedPreview>,
 }
@@ -153,39 +190,63 @@ impl Store {
         decode::census(ranges, &answers)
     }
 
-    /// Reads the fleet's state.
+    /// Reads the fleet's state. In a fleet of several partitions the control store has no messages: see
+    /// [`Store::partition_state`].
     pub async fn fleet_state(&self) -> Result<FleetState, Error> {
         let keys = &self.keys;
-        let newest = [NEWEST_FAILED, NEWEST_BYTES, MAX_NEWEST_RECORD];
-        let newest = newest.map(|number| number.to_string());
-        let args = newest.each_ref().map(String::as_bytes);
         let rest = [
-            plain(&["HGET", &keys.meta, "protocol"]),
+            plain(&["HMGET", &keys.meta, "protocol", "partitions"]),
             plain(&["LRANGE", &keys.takeovers, "0", "-1"]),
-            // EVAL, not EVALSHA: the script is short, and a viewer needs one right less.
-            command(
-                self.eval_verb(),
-                &scripts::NEWEST.source,
-                &[&keys.errors, &keys.errors_held, &keys.errors_ids],
-                &args,
-            ),
+            self.newest_command(),
         ];
         let roster = self.roster_commands().into_iter();
         let commands = roster.chain(self.census_commands(STATE_RANGES)).chain(rest);
-        let answers = match self.transaction(&commands.collect::<Vec<_>>()).await {
+        let answers = self
+            .state_transaction(&commands.collect::<Vec<_>>())
+            .await?;
+        let (presence, partitions) = (&keys.presence, self.place.count);
+        decode::fleet_state(&self.fleet, partitions, presence, STATE_RANGES, &answers)
+    }
+
+    /// Reads where the messages of this partition are. All partitions together cost as much as one.
+    pub async fn partition_state(&self) -> Result<PartitionState, Error> {
+        let ranges = (STATE_RANGES / u64::from(self.place.count)).max(1);
+        let commands = self.census_commands(ranges).into_iter();
+        let commands = commands.chain([self.newest_command()]);
+        let answers = self
+            .state_transaction(&commands.collect::<Vec<_>>())
+            .await?;
+        decode::partition_state(ranges, &answers)
+    }
+
+    /// Reads the newest failed messages.
+    fn newest_command(&self) -> redis::Cmd {
+        let keys = &self.keys;
+        let newest = [NEWEST_FAILED, NEWEST_BYTES, MAX_NEWEST_RECORD];
+        let newest = newest.map(|number| number.to_string());
+        // EVAL, not EVALSHA: the script is short, and a viewer needs one right less.
+        command(
+            self.eval_verb(),
+            &scripts::NEWEST.source,
+            &[&keys.errors, &keys.errors_held, &keys.errors_ids],
+            &newest.each_ref().map(String::as_bytes),
+        )
+    }
+
+    async fn state_transaction(&self, commands: &[redis::Cmd]) -> Result<Vec<redis::Value>, Error> {
+        match self.transaction(commands).await {
             Err(Error::Refused(why)) if why.contains("can't run this command") => {
                 self.name_missing_right().await?;
-                return Err(Error::Refused(why));
+                Err(Error::Refused(why))
             }
-            answers => answers?,
-        };
-        decode::fleet_state(&self.fleet, &keys.presence, STATE_RANGES, &answers)
+            answers => answers,
+        }
     }
 
     /// Most servers do not say which command of a script the user may not run. So this sends the
     /// commands one by one, and returns the server's refusal.
     async fn name_missing_right(&self) -> Result<(), Error> {
-        for command in ["HSTRLEN", "HEXISTS"] {
+        for command in ["HGET", "HSTRLEN", "HEXISTS"] {
             let command = plain(&[command, &self.keys.errors, "1"]);
             self.link.call(&command).await?;
         }
@@ -250,7 +311,7 @@ impl Store {
     }
 }
 
-fn plain(words: &[&str]) -> redis::Cmd {
+pub(super) fn plain(words: &[&str]) -> redis::Cmd {
     let mut command = redis::Cmd::new();
     command.arg(words);
     command

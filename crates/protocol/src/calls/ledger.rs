@@ -1,7 +1,7 @@
 //! Reading a fleet's ledger.
 
 use super::answer::unexpected;
-use super::{Store, decode};
+use super::{Partitions, Store, decode};
 use crate::Error;
 use crate::encoding::ledger::{Entry, Ledger};
 
@@ -12,6 +12,12 @@ impl Ledger {
     /// Reads a fleet's ledger; empty if the fleet is not audited.
     pub async fn read(store: &Store) -> Result<Self, Error> {
         Self::read_since(store, 0).await
+    }
+
+    /// Reads the ledger of each partition, in order.
+    pub async fn read_all(partitions: &Partitions) -> Result<Vec<Self>, Error> {
+        let ledgers = partitions.all().iter().map(Self::read);
+        futures_util::future::try_join_all(ledgers).await
     }
 
     /// The same without the first `skip` entries, for a caller that has them.

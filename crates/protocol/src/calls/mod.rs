@@ -16,10 +16,13 @@ mod errors_page;
 mod fleet_state;
 mod ledger;
 mod outcomes;
+mod park;
+mod partitions;
 mod pause;
 mod publish;
 mod reclaim;
 mod rights;
+mod ring;
 mod transaction;
 
 pub use answer::exact;
@@ -29,10 +32,12 @@ pub use claim::{Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, Extend
 pub use control::{Beat, BeatCall};
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};
-pub use fleet_state::{Census, FleetState, Lease, Roster, RosterEntry};
+pub use fleet_state::{Census, FleetState, Lease, PartitionState, Roster, RosterEntry};
 pub use outcomes::Outcomes;
+pub use park::Park;
+pub use partitions::{Handed, Partitions, Ring, Rings, check_partitions};
 pub use pause::{Part, Paused};
-pub use publish::{Fence, Publish, PublishCall, Seal};
+pub use publish::{Fence, Progress, Publish, PublishCall, Seal};
 pub use reclaim::Reclaimed;
 
 use std::sync::Arc;
@@ -44,7 +49,7 @@ use tokio::sync::watch;
 use self::bell::Bell;
 use self::confirm::{Confirmer, Era};
 use crate::keys::{FleetName, Keys};
-use crate::link::{Channels, ConnectionKind, Link, LinkState};
+use crate::link::{Channels, ConnectionKind, Link, LinkState, Servers, Start};
 use crate::rights::RedisUser;
 use crate::scripts::Script;
 use crate::server_info::ServerInfo;
@@ -59,6 +64,7 @@ pub struct Store {
     fleet: FleetName,
     node: String,
     keys: Keys,
+    place: Place,
     link: Link,
     bell: Arc<Bell>,
     loads: Arc<Loads>,
@@ -67,6 +73,34 @@ pub struct Store {
     confirmer: Option<Arc<Confirmer>>,
     /// The era in which the confirmer began.
     first_era: Option<Era>,
+}
+
+/// Which of a fleet's partitions a store is for.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    index: u32,
+    count: u32,
+}
+
+impl Place {
+    /// The only partition.
+    const ONLY: Self = Self { index: 0, count: 1 };
+
+    /// How its link begins. A process of several partitions works with those that it can reach.
+    fn start(self) -> Start {
+        match self.count {
+            1 => Start::Up,
+            _ => Start::UpOrDown,
+        }
+    }
+}
+
+/// The channels of a node.
+fn channels(keys: &Keys, node: &str) -> Channels {
+    Channels {
+        presence: format!("{}{node}", keys.presence),
+        call: format!("{}{node}", keys.calls),
+    }
 }
 
 /// Scripts that this process has sent whole. When a server has lost its scripts, thousands of
@@ -84,8 +118,8 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Connects. `node` is the name under which this process is present; `observe` is called when
-    /// the connection is lost and regained.
+    /// Connects to a fleet of one partition. `node` is the name under which this process is present;
+    /// `observe` is called when the connection is lost and regained.
     pub async fn open(
         target: &Target,
         fleet: &FleetName,
@@ -93,16 +127,33 @@ impl Store {
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
         let keys = Keys::new(fleet);
-        let channels = Channels {
-            presence: format!("{}{node}", keys.presence),
-            call: format!("{}{node}", keys.calls),
-        };
-        let link = Link::open(target, &keys.fence, Some(channels), observe).await?;
+        let (servers, _) = Servers::new(target, Some(channels(&keys, node)));
+        Self::at(&servers, fleet, node, keys, Place::ONLY, observe).await
+    }
+
+    /// Connects to a fleet of one partition, to read only: this process is not present in the fleet, and
+    /// its user needs no right to write. Claims and beats need [`Store::open`].
+    pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
+        let (servers, _) = Servers::new(target, None);
+        let (keys, node) = (Keys::new(fleet), new_name());
+        Self::at(&servers, fleet, &node, keys, Place::ONLY, |_| {}).await
+    }
+
+    /// Connects to where these keys are.
+    async fn at(
+        servers: &Servers,
+        fleet: &FleetName,
+        node: &str,
+        keys: Keys,
+        place: Place,
+        observe: impl Fn(LinkState) + Send + 'static,
+    ) -> Result<Self, Error> {
         Ok(Self {
             fleet: fleet.clone(),
             node: node.to_owned(),
+            link: Link::open(servers, keys.tag(), place.start(), observe).await?,
             keys,
-            link,
+            place,
             bell: Arc::default(),
             loads: Arc::default(),
             stages: Arc::default(),
@@ -111,21 +162,23 @@ impl Store {
         })
     }
 
-    /// Connects to read only: this process is not present in the fleet, and its user needs no right
-    /// to write. Claims and beats need [`Store::open`].
-    pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
-        let keys = Keys::new(fleet);
-        Ok(Self {
-            fleet: fleet.clone(),
-            node: new_name(),
-            link: Link::open(target, &keys.fence, None, |_| {}).await?,
-            keys,
-            bell: Arc::default(),
-            loads: Arc::default(),
-            stages: Arc::default(),
-            confirmer: None,
-            first_era: None,
-        })
+    /// Which partition of the fleet this is.
+    pub fn partition(&self) -> u32 {
+        self.place.index
+    }
+
+    /// How many partitions the fleet has.
+    pub fn partitions(&self) -> u32 {
+        self.place.count
+    }
+
+    /// The name under which a node is idle. In a fleet of several partitions that is the end of its ring
+    /// channel's name.
+    fn sleeper(&self, node: &str) -> String {
+        match self.place.count {
+            1 => node.to_owned(),
+            _ => format!("{node}@{}", self.link.run_id()),
+        }
     }
 
     /// From here on, the answer to a publish or a commit says *ok*, *already* or *done* only when what
@@ -142,6 +195,14 @@ impl Store {
     /// Waits until all that the server acknowledged since [`Store::with_durability`] is so durable.
     pub async fn confirm_all(&self) -> Result<(), Error> {
         self.confirm(self.first_era).await
+    }
+
+    /// From now on a call whose answer cannot be confirmed fails at once with [`Error::Unconfirmed`]: the
+    /// node that stops has waited long enough.
+    pub fn give_up_confirming(&self) {
+        if let Some(confirmer) = &self.confirmer {
+            confirmer.give_up();
+        }
     }
 
     /// Why nothing is as durable as asked; none while it is. None if this store asks for nothing.
@@ -180,6 +241,22 @@ impl Store {
     /// Waits until there is a connection.
     pub async fn wait_up(&self) {
         self.link.wait_up().await;
+    }
+
+    /// Waits until there is no connection.
+    pub async fn wait_down(&self) {
+        self.link.wait_down().await;
+    }
+
+    /// Whether there is a connection.
+    pub fn is_up(&self) -> bool {
+        self.link.server().is_some()
+    }
+
+    /// Waits until there are other connections than those with this number; returns theirs. 0 while
+    /// there are none.
+    pub async fn wait_reconnected(&self, number: u64) -> u64 {
+        self.link.wait_reconnected(number).await
     }
 
     /// Waits until another node calls this one to beat at once: it has moved up in the line of

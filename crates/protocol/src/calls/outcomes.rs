@@ -160,6 +160,7 @@ impl Outcomes {
     ) {
         let seq = self.first + self.count;
         let failed = FailedMessage {
+            partition: None,
             seq,
             at_ms,
             node: self.node.clone(),

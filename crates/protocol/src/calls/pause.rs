@@ -46,6 +46,27 @@ impl Paused {
             Part::Workers => self.workers_since_ms,
         }
     }
+
+    /// What is paused in this partition or in another one, since the earlier time.
+    #[doc(hidden)]
+    pub fn in_any(self, other: Self) -> Self {
+        let earlier = |one: Option<u64>, two: Option<u64>| one.into_iter().chain(two).min();
+        Self {
+            generator_since_ms: earlier(self.generator_since_ms, other.generator_since_ms),
+            workers_since_ms: earlier(self.workers_since_ms, other.workers_since_ms),
+        }
+    }
+
+    /// What is paused in this partition and in another one, since the later time.
+    #[doc(hidden)]
+    pub fn in_all(self, other: Self) -> Self {
+        let later =
+            |one: Option<u64>, two: Option<u64>| one.zip(two).map(|(one, two)| one.max(two));
+        Self {
+            generator_since_ms: later(self.generator_since_ms, other.generator_since_ms),
+            workers_since_ms: later(self.workers_since_ms, other.workers_since_ms),
+        }
+    }
 }
 
 impl Store {

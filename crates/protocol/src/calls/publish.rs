@@ -1,9 +1,10 @@
 //! Publishing: a new generator seals, then publishes its packs.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::confirm::Era;
-use super::{Store, decode, digest_arg};
+use super::{Store, decode, digest_arg, exact};
 use crate::bounds::{MAX_CURSOR_BYTES, MAX_PACK_MESSAGES, SMALL_PACK_BYTES, STAGED_TTL_S};
 use crate::{Digest, Error, scripts};
 
@@ -19,6 +20,9 @@ pub enum Seal {
         cursor: Vec<u8>,
         /// The highest number that a node knows to be given: above `last` if Redis forgot messages.
         known: u64,
+        /// What the fleet had made with the pack that ends with `last`, as [`PublishCall::made`] said;
+        /// nothing if it said nothing.
+        made: Progress,
     },
     /// A generator of a higher epoch, or another node of the same epoch, sealed before.
     Fenced {
@@ -27,6 +31,42 @@ pub enum Seal {
         /// Its epoch.
         epoch: u64,
     },
+}
+
+/// How much a fleet has made, in all its partitions. Of two partitions, the one that knows of more packs has
+/// what the source made last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Progress {
+    /// Packs, also those without messages, which only store a cursor.
+    pub packs: u64,
+    /// Messages.
+    pub messages: u64,
+}
+
+impl Progress {
+    /// What it is with one more pack, of so many messages.
+    #[must_use]
+    pub fn plus(self, messages: u64) -> Self {
+        Self {
+            packs: self.packs + 1,
+            messages: self.messages + messages,
+        }
+    }
+
+    /// Reads what its `Display` writes.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (packs, messages) = text.split_once(' ')?;
+        Some(Self {
+            packs: exact(packs)?,
+            messages: exact(messages)?,
+        })
+    }
+}
+
+impl std::fmt::Display for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.packs, self.messages)
+    }
 }
 
 /// Which generator may publish, and the last sequence number.
@@ -51,6 +91,9 @@ pub struct PublishCall<'a> {
     pub count: u64,
     /// Where the source stands after this pack: any bytes, for a successor.
     pub cursor: &'a [u8],
+    /// What the fleet has made with this pack, in all partitions; none in a fleet of one partition, where
+    /// the sequence number says it.
+    pub made: Option<Progress>,
     /// Backpressure: max messages that have not ended.
     pub max_pending: u64,
     /// Digest of its texts, if the fleet is audited.
@@ -62,6 +105,8 @@ pub struct PublishCall<'a> {
     /// Whether Redis has the pack already: an earlier attempt staged it, and its publish was
     /// refused. Then the call sends only its name.
     pub is_staged: bool,
+    /// When the claim of an idle node expires, if it gets the message in this step.
+    pub claim_ttl: Duration,
 }
 
 /// The answer to a publish.
@@ -71,7 +116,7 @@ pub enum Publish {
     /// Written.
     Ok {
         /// How many ranges the queue has, that of this pack included: how far the generator is ahead
-        /// of the workers. 0 if the call wrote no pack.
+        /// of the workers. 0 if the call wrote no pack, or if an idle node has its message.
         waiting: u64,
     },
     /// Nothing written: the fleet has these sequence numbers. An earlier attempt of this call wrote
@@ -113,7 +158,7 @@ impl Publish {
 impl Store {
     /// Raises the fence: Redis accepts nothing more from an older generator.
     pub async fn seal(&self, epoch: u64) -> Result<Seal, Error> {
-        let keys = &self.keys;
+        let (keys, era) = (&self.keys, self.era());
         let answer = self
             .eval(
                 &scripts::SEAL,
@@ -126,7 +171,12 @@ impl Store {
                 ],
             )
             .await?;
-        decode::seal(&answer)
+        let sealed = decode::seal(&answer)?;
+        if self.place.count > 1 && matches!(sealed, Seal::Sealed { .. }) {
+            // A failover that forgets this seal does not forget what the generator then publishes elsewhere.
+            self.confirm(era).await?;
+        }
+        Ok(sealed)
     }
 
     /// Reads the fence.
@@ -169,7 +219,17 @@ impl Store {
         let evalsha = publish("EVALSHA", &script.sha);
         let needs_staging = call.pack.len() > SMALL_PACK_BYTES && !call.is_staged;
         if !needs_staging {
-            let answer = self.link.call(&evalsha).await;
+            let answer = match call.made.is_some() && call.count == 1 {
+                // Servers write their answers in reverse: the client that was answered first gets its
+                // bytes last. With a call before the publish that is the generator, and an idle worker
+                // has its message some 25 µs earlier.
+                true => {
+                    let both = [redis::cmd("TIME"), evalsha];
+                    let [_, answer] = self.link.call_both(both).await?;
+                    answer
+                }
+                false => self.link.call(&evalsha).await,
+            };
             let answer = self.load_if_missing(script, loads, answer, publish).await?;
             return decode::publish(script.name, &answer);
         }
@@ -245,6 +305,8 @@ impl Store {
             &keys.idle,
             &keys.bell,
             &keys.ledger,
+            &keys.claims,
+            &keys.deadlines,
         ];
         super::command(
             verb,
@@ -261,6 +323,10 @@ impl Store {
                 bytes,
                 digest_arg(call.digest).as_bytes(),
                 keys.presence.as_bytes(),
+                call.made
+                    .map_or_else(String::new, |made| made.to_string())
+                    .as_bytes(),
+                call.claim_ttl.as_millis().to_string().as_bytes(),
             ],
         )
     }

@@ -52,7 +52,8 @@ impl Store {
     /// claim was made at the server's current run id.
     pub async fn reclaim(&self) -> Result<Reclaimed, Error> {
         let run_id = self.link.run_id();
-        self.reclaim_from(&run_id, 0, PROBES, &self.node).await
+        self.reclaim_from(&run_id, 0, PROBES, &self.sleeper(&self.node))
+            .await
     }
 
     /// Returns all claims of nodes that are not connected, also those from before a restart of the

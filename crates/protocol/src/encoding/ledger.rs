@@ -20,6 +20,11 @@ impl Digest {
         Self(xxh3_64_with_seed(text, place))
     }
 
+    /// Reads what its `Display` writes.
+    pub(crate) fn parse(digits: &str) -> Option<Self> {
+        u64::from_str_radix(digits, 16).ok().map(Self)
+    }
+
     /// Adds one text.
     pub fn add(&mut self, place: u64, text: &[u8]) {
         self.merge(Self::of(place, text));
@@ -97,7 +102,7 @@ impl Entry {
     /// Reads an entry; none if the text is no entry.
     pub fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
-        let digest = |word| u64::from_str_radix(word, 16).ok().map(Digest);
+        let digest = Digest::parse;
         let at_us = |s, us| exact(s)?.checked_mul(1_000_000)?.checked_add(exact(us)?);
         let entry = match words[..] {
             ["p", epoch, first, last, sum, s, us] => Self::Published {

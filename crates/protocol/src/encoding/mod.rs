@@ -6,6 +6,7 @@ pub(crate) mod key;
 pub(crate) mod ledger;
 pub(crate) mod note;
 pub(crate) mod pack;
+pub(crate) mod parcel;
 pub mod record;
 mod record_json;
 pub(crate) mod takeover;

@@ -8,7 +8,9 @@ use crate::encoding::pack::{read_cut_text, read_text, write, write_text};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedMessage {
-    /// Its sequence number; 0 for bytes that were never a message of this fleet.
+    /// Which partition it belongs to; none if the fleet has one only. The record does not have it.
+    pub partition: Option<u32>,
+    /// Its sequence number in the partition; 0 for bytes that were never a message of this fleet.
     pub seq: u64,
     /// When it failed, in ms on Redis's clock.
     pub at_ms: u64,
@@ -30,7 +32,10 @@ pub struct FailedMessage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct FailedPreview {
-    /// Its sequence number; 0 for bytes that were never a message of this fleet.
+    /// Which partition it belongs to; none if the fleet has one only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<u32>,
+    /// Its sequence number in the partition; 0 for bytes that were never a message of this fleet.
     pub seq: u64,
     /// When it failed, in ms on Redis's clock.
     pub at_ms: u64,
@@ -61,8 +66,8 @@ pub fn failed_once(
         reason: reason.to_owned(),
         attempt: 1,
         key: Key::numbered("0123456789", seq).to_string(),
-        first_reason: String::new(),
         text: text.as_ref().to_vec(),
+        ..FailedMessage::default()
     }
 }
 
@@ -90,13 +95,9 @@ pub fn preview(bytes: &[u8], length: u64) -> FailedPreview {
     let cut = (bytes.len() as u64) < length;
     if cut && bytes.is_empty() {
         return FailedPreview {
-            seq: 0,
-            at_ms: 0,
-            node: String::new(),
             reason: format!("a record of {length} bytes, too long to show here"),
-            attempt: 0,
-            text: String::new(),
             cut,
+            ..FailedPreview::default()
         };
     }
     let mut rest = bytes;
@@ -105,6 +106,7 @@ pub fn preview(bytes: &[u8], length: u64) -> FailedPreview {
         _ => decode(bytes),
     };
     FailedPreview {
+        partition: failed.partition,
         seq: failed.seq,
         at_ms: failed.at_ms,
         node: failed.node,
@@ -177,6 +179,7 @@ mod tests {
     #[test]
     fn a_record_reads_back() {
         let failed = FailedMessage {
+            partition: None,
             seq: 1 << 40,
             at_ms: 1_700_000_000_123,
             node: "node1".to_owned(),
@@ -198,6 +201,7 @@ mod tests {
     #[test]
     fn a_glance_shows_as_much_as_there_is() {
         let failed = FailedMessage {
+            partition: None,
             seq: 7,
             at_ms: 1_700_000_000_123,
             node: "node1".to_owned(),

@@ -12,6 +12,9 @@ use crate::text;
 /// The fields of the object, in order.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Object<'a> {
+    /// None in a fleet of one partition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<u32>,
     seq: u64,
     /// None if the time is not known.
     at: Option<Cow<'a, str>>,
@@ -35,6 +38,7 @@ impl Serialize for FailedMessage {
         let text = String::from_utf8_lossy(&self.text);
         let is_utf8 = matches!(text, Cow::Borrowed(_));
         let object = Object {
+            partition: self.partition,
             seq: self.seq,
             at: text::moment(self.at_ms).map(Cow::Owned),
             node: Cow::Borrowed(&self.node),
@@ -62,6 +66,7 @@ impl<'de> Deserialize<'de> for FailedMessage {
             Some(digits) => bytes(digits),
         };
         Ok(Self {
+            partition: object.partition,
             seq: object.seq,
             at_ms: at_ms.ok_or_else(|| D::Error::custom("`at` is not a time"))?,
             node: object.node.into_owned(),
@@ -98,6 +103,7 @@ mod tests {
 
     fn failed(at_ms: u64, text: &[u8]) -> FailedMessage {
         FailedMessage {
+            partition: None,
             seq: 17,
             at_ms,
             node: "k3v9x0a7qm".to_owned(),
@@ -113,7 +119,8 @@ mod tests {
     fn an_object_reads_back_with_every_byte_and_every_time() {
         for at_ms in [0, 1, 1_700_000_000_123, 300_000_000_000_000, u64::MAX] {
             for text in [&b"valid"[..], b"", b"\xff\x00a", "grün".as_bytes()] {
-                let failed = failed(at_ms, text);
+                let mut failed = failed(at_ms, text);
+                failed.partition = (at_ms == 1).then_some(3);
                 let object = serde_json::to_string(&failed).unwrap();
                 assert_eq!(
                     serde_json::from_str::<FailedMessage>(&object).unwrap(),

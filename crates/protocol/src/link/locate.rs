@@ -1,7 +1,7 @@
 //! Finds the server on which a fleet lives: at a fixed address, where Sentinels say, or where a cluster
 //! has the fleet's slot.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::AsyncConnectionConfig;
@@ -9,8 +9,9 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::cluster::{self, Slots};
 use super::connect::{Failure, diagnosis, open};
-use super::{cluster, sentinel};
+use super::sentinel;
 use crate::Error;
 use crate::server_info::ServerInfo;
 use crate::target::{Place, Target, bracketed};
@@ -20,6 +21,13 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a server is tried after a Sentinel has begun to promote it.
 const PROMOTION: Duration = Duration::from_secs(2);
+
+/// How often a server of a cluster is asked, at least, while the fleet's server is lost, and for how long.
+/// Sentinels call all nodes when they promote a server, a cluster calls none. The nodes must come back
+/// well within [`REUNION_MS`](crate::bounds::REUNION_MS) of each other: then they tell the new generator which numbers the
+/// failover forgot. By default a cluster takes a server for dead after 15 s.
+const CLUSTER_PAUSE: Duration = Duration::from_millis(100);
+const CLUSTER_PROMOTION: Duration = Duration::from_secs(30);
 
 /// Host and port of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,25 +59,25 @@ struct Promoted {
 /// Finds the fleet's server again and again.
 pub(super) struct Locator {
     pub(super) target: Target,
-    /// A key of the fleet: in a cluster, the fleet lives where this key is.
-    key: String,
+    /// The slot of the link's keys: in a cluster, they live where this slot is.
+    slot: u16,
     /// A server that a Sentinel promotes. The Sentinels name it as the master a second later.
     promoted: Mutex<Option<Promoted>>,
-    /// Servers of the cluster, beside those that the target names.
-    members: Mutex<Vec<Address>>,
+    /// What the process knows of the cluster.
+    slots: Arc<Slots>,
     /// Notified when there is a new server to look at.
     pub(super) moved: Notify,
 }
 
 impl Locator {
-    pub(super) fn new(target: &Target, key: &str) -> Result<Self, Error> {
+    pub(super) fn new(target: &Target, slot: u16, slots: Arc<Slots>) -> Result<Self, Error> {
         // A target that cannot work is an error before the first attempt.
         target.client()?;
         Ok(Self {
             target: target.clone(),
-            key: key.to_owned(),
+            slot,
             promoted: Mutex::default(),
-            members: Mutex::default(),
+            slots,
             moved: Notify::new(),
         })
     }
@@ -87,22 +95,20 @@ impl Locator {
                 Some(address) => address,
                 None => sentinel::master(&self.target, sentinels, master).await?,
             },
-            Place::Cluster { seeds } => {
-                let seeds = seeds.iter().map(|(host, port)| Address {
-                    host: host.clone(),
-                    port: *port,
-                });
-                let members = lock(&self.members).clone();
-                let asked = members.into_iter().chain(seeds).collect();
-                let owner = cluster::owner(&self.target, asked, &self.key).await?;
-                *lock(&self.members) = owner.members;
-                owner.address
-            }
+            Place::Cluster { seeds } => self.slots.owner(&self.target, seeds, self.slot).await?,
         };
         Ok(Found {
             client: self.target.client_at(&address.host, address.port)?,
             address: Some(address),
         })
+    }
+
+    /// The pause before the next attempt to find the server, which was lost this long ago.
+    pub(super) fn shortened(&self, pause: Duration, lost_for: Duration) -> Duration {
+        match self.target.place() {
+            Place::Cluster { .. } if lost_for < CLUSTER_PROMOTION => pause.min(CLUSTER_PAUSE),
+            _ => pause,
+        }
     }
 
     /// The server that a Sentinel promotes now. At first it is a replica, and when it becomes the master,
@@ -111,6 +117,11 @@ impl Locator {
         let promoted = lock(&self.promoted);
         let promoted = promoted.as_ref()?;
         (Instant::now() < promoted.until).then(|| promoted.address.clone())
+    }
+
+    /// A server says that the link's slot has moved.
+    pub(super) fn slot_moved(&self) {
+        self.slots.moved();
     }
 
     /// Takes note that a Sentinel promotes the server at this address.
@@ -148,7 +159,7 @@ impl Locator {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

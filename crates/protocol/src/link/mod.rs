@@ -1,7 +1,8 @@
 //! The owner of the connections to Redis, but for one: `calls/bell.rs` owns the connection on which
 //! idle lanes block.
 //!
-//! A [`Link`] keeps two connections alive. The *presence* connection carries the subscription
+//! A [`Link`] leads to the server of one partition, and keeps two connections there alive. Links to the
+//! same server share them (see [`pool`]). The *presence* connection carries the subscription
 //! that tells other nodes that this process lives (the kernel closes it when the process dies). It
 //! also carries the beats, which prove regularly that it works. The *data* connection carries
 //! everything else. Two connections, because a server closes a subscribed connection when more
@@ -19,6 +20,8 @@ mod connect;
 mod greeting;
 mod locate;
 mod logged_reasons;
+mod masters;
+mod pool;
 mod sentinel;
 mod supervisor;
 mod tls_mismatch;
@@ -36,11 +39,15 @@ use tokio::time::Instant;
 use crate::calls::answer::unexpected;
 use crate::error::{classify, plain};
 use crate::server_info::ServerInfo;
+use crate::slot::slot;
 use crate::{Error, Target};
 pub use backoff::Backoff;
+use cluster::Slots;
 use connect::Connector;
-use locate::{Found, Locator};
+use locate::Locator;
 pub use logged_reasons::LoggedReasons;
+pub use masters::{Master, masters};
+use pool::{Pool, ServerPair};
 pub use sentinel::{SentinelReport, SentinelView};
 use supervisor::Supervisor;
 
@@ -53,12 +60,20 @@ pub enum LinkState {
     Regained,
 }
 
-/// What a presence connection subscribes to.
+/// What a presence connection subscribes to, beside the ring channel.
 pub(crate) struct Channels {
     /// The subscription itself says that this process lives. Nothing is published here.
     pub(crate) presence: String,
     /// On this channel another node calls this process to beat at once.
     pub(crate) call: String,
+}
+
+impl Channels {
+    /// On this channel the server process with this run id says that messages wait in a partition. A
+    /// cluster spreads what is published over all its servers; no other one has this name.
+    fn ring(&self, run_id: &str) -> String {
+        format!("{}@{run_id}", self.presence)
+    }
 }
 
 /// Which of the two connections carries a call.
@@ -70,30 +85,30 @@ pub(crate) enum ConnectionKind {
     Presence,
 }
 
-/// One connection.
-#[derive(Clone)]
-struct Connection {
-    /// A new number for each connection, so that the end of an old one does not take down its
-    /// successor.
-    id: u64,
-    redis: MultiplexedConnection,
-    since: Instant,
-}
-
-/// Both connections, and what the server said about itself when they were made.
+/// The connections of a link, as long as it uses them.
 #[derive(Clone)]
 struct ConnectionPair {
-    data: Connection,
-    /// None for a link without presence.
-    presence: Option<Connection>,
-    server: Arc<ServerInfo>,
-    /// Where that server is.
-    found: Arc<Found>,
+    /// A new number each time that the link connects, so that a late failure does not take down what
+    /// came after it.
+    number: u64,
+    server: Arc<ServerPair>,
     /// Notified when the supervisor gives the pair up: a server that hangs answers to no call on it.
     ended: Arc<Ended>,
     since: Instant,
     /// Calls that have succeeded on either connection.
     answered: Arc<AtomicU64>,
+}
+
+impl ConnectionPair {
+    fn new(number: u64, server: Arc<ServerPair>) -> Self {
+        Self {
+            number,
+            server,
+            ended: Arc::default(),
+            since: Instant::now(),
+            answered: Arc::default(),
+        }
+    }
 }
 
 /// Whether a pair of connections is given up.
@@ -117,16 +132,6 @@ impl Ended {
     }
 }
 
-impl ConnectionPair {
-    fn has(&self, id: u64) -> bool {
-        self.data.id == id
-            || self
-                .presence
-                .as_ref()
-                .is_some_and(|presence| presence.id == id)
-    }
-}
-
 #[derive(Clone)]
 enum State {
     Up(Arc<ConnectionPair>),
@@ -143,6 +148,8 @@ enum LinkEvent {
         /// Whether no data call waited for its answer.
         idle: bool,
     },
+    /// The link's slot is not at this server any more, by the answer to a call on the pair with this number.
+    Moved { number: u64, why: String },
     /// The server did not execute a call about this process's presence, for this reason.
     Rejecting(String),
     /// The server executes such calls again.
@@ -155,6 +162,48 @@ struct Shared {
     /// Whether the server did not execute the last call about this process's presence.
     rejecting: AtomicBool,
 }
+
+/// The servers of a target, and this process's connections to them. The links of a process share them.
+#[derive(Clone)]
+pub(crate) struct Servers {
+    target: Target,
+    pool: Arc<Pool>,
+    slots: Arc<Slots>,
+}
+
+impl Servers {
+    /// Connects to nothing yet. Without channels the process has no presence, which is enough to read.
+    /// The receiver gets what servers publish on the process's ring channel.
+    pub(crate) fn new(
+        target: &Target,
+        channels: Option<Channels>,
+    ) -> (Self, mpsc::UnboundedReceiver<Vec<u8>>) {
+        let (rings, rung) = mpsc::unbounded_channel();
+        let servers = Self {
+            target: target.clone(),
+            pool: Arc::new(Pool::new(channels, rings)),
+            slots: Arc::default(),
+        };
+        (servers, rung)
+    }
+
+    /// Several links use these connections from now on.
+    pub(crate) fn share(&self) {
+        self.pool.share();
+    }
+}
+
+/// How a link begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Start {
+    /// It is up, or it is an error.
+    Up,
+    /// It may be down, and comes up when it can: other links of the process have work meanwhile.
+    UpOrDown,
+}
+
+/// How long the first attempt of a link may take that may be down at first.
+const FIRST_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Connections that are replaced when they break. Clones share them; dropping the last clone closes
 /// them.
@@ -176,32 +225,44 @@ impl Drop for AbortOnDrop {
 }
 
 impl Link {
-    /// Connects, without retries. Without channels the link has no presence connection, which is
-    /// enough for a process that only reads. `key` is a key of the fleet: in a cluster, the link leads
-    /// to where that is. `observe` is called when the link is lost and regained.
+    /// Connects. A link that must be up is an error if the first attempt fails; any other may be down at
+    /// first, and comes up when it can. Without channels the link has no presence connection, which is
+    /// enough for a process that only reads. `tag` is the hash tag of the link's keys: in a cluster, the
+    /// link leads to where their slot is. `observe` is called when the link is lost and regained.
     pub(crate) async fn open(
-        target: &Target,
-        key: &str,
-        channels: Option<Channels>,
+        servers: &Servers,
+        tag: &str,
+        start: Start,
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
         let (events, receiver) = mpsc::unbounded_channel();
-        let locator = Arc::new(Locator::new(target, key)?);
+        let (slot, slots) = (slot(tag.as_bytes()), Arc::clone(&servers.slots));
+        let locator = Arc::new(Locator::new(&servers.target, slot, slots)?);
         let connector = Connector {
             locator: Arc::clone(&locator),
-            channels,
-            beat_call: Arc::new(Notify::new()),
-            in_flight: Arc::default(),
+            pool: Arc::clone(&servers.pool),
             events,
-            diagnoses: AtomicBool::new(true),
         };
-        let first = connector.connect(0).await?;
+        let first = match start {
+            Start::Up => Ok(connector.connect().await?),
+            Start::UpOrDown => match tokio::time::timeout(FIRST_TIMEOUT, connector.connect()).await
+            {
+                Ok(Ok(pair)) => Ok(pair),
+                Ok(Err(error)) if error.is_transient() => Err(supervisor::reason(error)),
+                Ok(Err(error)) => return Err(error),
+                Err(_) => Err("no answer yet".to_owned()),
+            },
+        };
+        let first = match first {
+            Ok(pair) => State::Up(Arc::new(ConnectionPair::new(0, pair))),
+            Err(why) => State::Down(why.into()),
+        };
         let shared = Arc::new(Shared {
             connector,
-            state: watch::Sender::new(State::Up(Arc::new(first))),
+            state: watch::Sender::new(first),
             rejecting: AtomicBool::new(false),
         });
-        let supervisor = Supervisor::new(Arc::clone(&shared), receiver, observe, 0);
+        let supervisor = Supervisor::new(Arc::clone(&shared), receiver, observe);
         Ok(Self {
             shared,
             _supervisor: Arc::new(AbortOnDrop(tokio::spawn(supervisor.run()).abort_handle())),
@@ -212,7 +273,7 @@ impl Link {
     /// What the server said about itself when the connections were made.
     pub(crate) fn server(&self) -> Option<Arc<ServerInfo>> {
         match &*self.shared.state.borrow() {
-            State::Up(pair) => Some(Arc::clone(&pair.server)),
+            State::Up(pair) => Some(Arc::clone(&pair.server.info)),
             State::Down(_) => None,
         }
     }
@@ -220,7 +281,14 @@ impl Link {
     /// Where the server is; none while the link is down.
     fn address(&self) -> Option<ConnectionAddr> {
         match &*self.shared.state.borrow() {
-            State::Up(pair) => Some(pair.found.client.get_connection_info().addr().clone()),
+            State::Up(pair) => Some(
+                pair.server
+                    .found
+                    .client
+                    .get_connection_info()
+                    .addr()
+                    .clone(),
+            ),
             State::Down(_) => None,
         }
     }
@@ -250,26 +318,22 @@ impl Link {
 
     /// Whether the link is up, and its connections are those with which the server said this.
     pub(crate) fn leads_to(&self, server: &Arc<ServerInfo>) -> bool {
-        matches!(&*self.shared.state.borrow(), State::Up(pair) if Arc::ptr_eq(&pair.server, server))
+        matches!(&*self.shared.state.borrow(), State::Up(pair) if Arc::ptr_eq(&pair.server.info, server))
     }
 
     /// The server is no longer what it said when the connections were made: the supervisor replaces them.
     pub(crate) fn replace(&self, server: &Arc<ServerInfo>) {
         if let State::Up(pair) = &*self.shared.state.borrow()
-            && Arc::ptr_eq(&pair.server, server)
+            && Arc::ptr_eq(&pair.server.info, server)
         {
-            // The supervisor may be gone at the very end of the process.
-            let _ = self.shared.connector.events.send(LinkEvent::Broken {
-                id: pair.data.id,
-                why: "the server has been a replica in between".to_owned(),
-                idle: false,
-            });
+            pair.server
+                .give_up("the server has been a replica in between");
         }
     }
 
     /// Waits until another node calls this process to beat at once.
     pub(crate) async fn wait_called(&self) {
-        self.shared.connector.beat_call.notified().await;
+        self.shared.connector.pool.beat_call.notified().await;
     }
 
     /// Waits until the link is up.
@@ -279,10 +343,29 @@ impl Link {
         let _ = self.shared.state.subscribe().wait_for(is_up).await;
     }
 
+    /// Waits until the link is down.
+    pub(crate) async fn wait_down(&self) {
+        let is_down = |state: &State| matches!(state, State::Down(_));
+        let _ = self.shared.state.subscribe().wait_for(is_down).await;
+    }
+
+    /// Waits until the link is up with another pair of connections than the one with this number, which
+    /// begins with 1. Returns the number of that pair.
+    pub(crate) async fn wait_reconnected(&self, number: u64) -> u64 {
+        let is_other =
+            |state: &State| matches!(state, State::Up(pair) if pair.number + 1 != number);
+        let mut states = self.shared.state.subscribe();
+        match states.wait_for(is_other).await.as_deref() {
+            Ok(State::Up(pair)) => pair.number + 1,
+            // The sender lives as long as `self`.
+            _ => 0,
+        }
+    }
+
     /// Waits until the link is up at another server process than this one.
     pub(crate) async fn wait_other_run(&self, run_id: &str) {
         let is_other =
-            |state: &State| matches!(state, State::Up(pair) if pair.server.run_id != run_id);
+            |state: &State| matches!(state, State::Up(pair) if pair.server.info.run_id != run_id);
         let _ = self.shared.state.subscribe().wait_for(is_other).await;
     }
 
@@ -338,17 +421,17 @@ impl Link {
             }
         };
         let connection = match kind {
-            ConnectionKind::Data => Some(&pair.data),
-            ConnectionKind::Presence => pair.presence.as_ref(),
+            ConnectionKind::Data => Some(&pair.server.data),
+            ConnectionKind::Presence => pair.server.presence.as_ref(),
         };
-        let Some(Connection { id, redis, .. }) = connection else {
+        let Some(connection) = connection else {
             return Err(Error::Refused(
                 "this connection only looks: it has no presence".to_owned(),
             ));
         };
         let sent = {
-            let _counted = InFlight::count(kind, &self.shared.connector.in_flight);
-            let mut redis = redis.clone();
+            let _counted = InFlight::count(kind, &pair.server.in_flight);
+            let mut redis = connection.redis.clone();
             tokio::select! {
                 biased;
                 sent = send(&mut redis) => sent,
@@ -366,7 +449,7 @@ impl Link {
                 }
                 Ok(answer)
             }
-            Err(error) => Err(self.shared.failed(kind, *id, error)),
+            Err(error) => Err(self.shared.failed(kind, &pair, error)),
         }
     }
 
@@ -402,10 +485,10 @@ impl Link {
         let state = self.shared.state.borrow().clone();
         match state {
             State::Up(pair) => {
-                let redis = Connector::blocking(&pair.found.client, max_wait).await?;
+                let redis = pool::blocking(&pair.server.found.client, max_wait).await?;
                 Ok(BlockingConnection {
                     redis,
-                    server: Arc::clone(&pair.server),
+                    server: Arc::clone(&pair.server.info),
                     ended: Arc::clone(&pair.ended),
                 })
             }
@@ -439,15 +522,25 @@ impl BlockingConnection {
 
 impl Shared {
     /// Sorts the error of a call, and reports it to the supervisor where that matters.
-    fn failed(&self, kind: ConnectionKind, id: u64, error: redis::RedisError) -> Error {
-        let moved = matches!(error.code(), Some("READONLY" | "MOVED" | "CLUSTERDOWN"));
+    fn failed(
+        &self,
+        kind: ConnectionKind,
+        pair: &ConnectionPair,
+        error: redis::RedisError,
+    ) -> Error {
+        let is_moved = error.code() == Some("MOVED");
+        let is_useless = matches!(error.code(), Some("READONLY" | "CLUSTERDOWN"));
         let why = plain(&error);
         let error = classify(error);
-        // The supervisor may be gone at the very end of the process.
         let events = &self.connector.events;
-        if moved || matches!(error, Error::ReplyLost(_)) {
-            let idle = false;
-            let _ = events.send(LinkEvent::Broken { id, why, idle });
+        if is_moved {
+            // Other slots may still be at this server.
+            self.connector.locator.slot_moved();
+            let number = pair.number;
+            // The supervisor may be gone at the very end of the process.
+            let _ = events.send(LinkEvent::Moved { number, why });
+        } else if is_useless || matches!(error, Error::ReplyLost(_)) {
+            pair.server.give_up(&why);
         } else if let (ConnectionKind::Presence, Error::Unavailable(why)) = (kind, &error) {
             self.rejecting.store(true, Ordering::Relaxed);
             let _ = events.send(LinkEvent::Rejecting(why.clone()));

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::backoff::Backoff;
 use super::logged_reasons::LoggedReasons;
+use super::pool::ServerPair;
 use super::{ConnectionPair, LinkEvent, LinkState, Shared, State};
 use crate::Error;
 
@@ -34,8 +35,8 @@ pub(super) struct Supervisor<O> {
     observe: O,
     backoff: Backoff,
     logged: LoggedReasons,
-    /// The id of the newest data connection.
-    last_id: u64,
+    /// The number of the newest pair.
+    last_number: u64,
     /// Whether the server did not execute the last call about this process's presence.
     rejecting: bool,
 }
@@ -45,7 +46,6 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         shared: Arc<Shared>,
         events: mpsc::UnboundedReceiver<LinkEvent>,
         observe: O,
-        last_id: u64,
     ) -> Self {
         Self {
             shared,
@@ -53,12 +53,21 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
             observe,
             backoff: Backoff::new(BACKOFF.0, BACKOFF.1),
             logged: LoggedReasons::default(),
-            last_id,
+            last_number: 0,
             rejecting: false,
         }
     }
 
     pub(super) async fn run(mut self) {
+        let down = match &*self.shared.state.borrow() {
+            State::Down(why) => Some(Arc::clone(why)),
+            State::Up(_) => None,
+        };
+        if let Some(why) = down {
+            self.report(&why);
+            let pair = self.reconnect(Instant::now(), None).await;
+            self.set_up(pair);
+        }
         loop {
             let quiet = self.logged.is_empty() || self.rejecting;
             let proven_at = self.pair().map(|pair| pair.since + PROVEN_AFTER);
@@ -80,15 +89,21 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
             match event {
                 None => return,
                 Some(LinkEvent::Broken { id, why, idle }) => {
-                    let Some(pair) = self.pair().filter(|pair| pair.has(id)) else {
+                    let Some(pair) = self.pair().filter(|pair| pair.server.has(id)) else {
                         continue;
                     };
-                    let aged = pair.data.since.elapsed() > PROVEN_AFTER;
-                    let closed_idle = idle && id == pair.data.id && aged;
+                    let data = &pair.server.data;
+                    let aged = data.since.elapsed() > PROVEN_AFTER;
+                    let closed_idle = idle && id == data.id && aged;
                     if closed_idle && self.renew_data(&pair).await {
                         continue;
                     }
                     self.replace(pair, why).await;
+                }
+                Some(LinkEvent::Moved { number, why }) => {
+                    if let Some(pair) = self.pair().filter(|pair| pair.number == number) {
+                        self.replace(pair, why).await;
+                    }
                 }
                 Some(LinkEvent::Rejecting(why)) => {
                     self.rejecting = true;
@@ -105,7 +120,10 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
     /// A Sentinel has promoted a server: unless the link leads there, it is replaced.
     async fn follow(&mut self) {
         let locator = &self.shared.connector.locator;
-        let Some(pair) = self.pair().filter(|pair| !locator.leads_to(&pair.found)) else {
+        let Some(pair) = self
+            .pair()
+            .filter(|pair| !locator.leads_to(&pair.server.found))
+        else {
             return;
         };
         // The old server may hang: nothing waits for its answers.
@@ -122,10 +140,11 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         }
     }
 
-    /// The id of a new data connection. Its presence connection has the id after it.
-    fn new_id(&mut self) -> u64 {
-        self.last_id += 2;
-        self.last_id
+    /// The link uses these connections from now on.
+    fn set_up(&mut self, server: Arc<ServerPair>) {
+        self.last_number += 1;
+        let pair = ConnectionPair::new(self.last_number, server);
+        self.shared.state.send_replace(State::Up(Arc::new(pair)));
     }
 
     /// Replaces a data connection that the server closed while no call waited. Servers with a
@@ -133,9 +152,13 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
     /// succeeded.
     async fn renew_data(&mut self, pair: &ConnectionPair) -> bool {
         self.set_down("the server closed an idle connection");
-        let id = self.new_id();
-        let Ok(renewed) = self.shared.connector.renew(id, pair).await else {
+        let Ok(renewed) = self.shared.connector.renew(&pair.server).await else {
             return false;
+        };
+        // It is as proven as before, and what blocks on the server goes on.
+        let renewed = ConnectionPair {
+            server: renewed,
+            ..pair.clone()
         };
         self.shared.state.send_replace(State::Up(Arc::new(renewed)));
         true
@@ -143,7 +166,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
 
     /// Replaces both connections; tries until it succeeds.
     async fn replace(&mut self, broken: Arc<ConnectionPair>, why: String) {
-        let proven = is_proven(&broken);
+        let (proven, lost) = (is_proven(&broken), Instant::now());
         self.rejecting = false;
         self.set_down(&why);
         self.report(&why);
@@ -154,13 +177,28 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
         }
         // The old pair stays until the first attempt is over. So a node that lost only its data
         // connection stays present, and keeps its lease.
-        let (ended, run_id) = (Arc::clone(&broken.ended), broken.server.run_id.clone());
-        let mut broken = Some(broken);
-        let pair = loop {
-            let id = self.new_id();
+        let (ended, run_id) = (Arc::clone(&broken.ended), broken.server.info.run_id.clone());
+        let pair = self.reconnect(lost, Some(broken)).await;
+        if pair.info.run_id != run_id {
+            ended.end();
+        }
+        self.set_up(pair);
+        if proven {
+            self.report_regained();
+        }
+    }
+
+    /// Connects; tries until it succeeds. The connections before were lost at `lost`; they stay until the
+    /// first attempt is over.
+    async fn reconnect(
+        &mut self,
+        lost: Instant,
+        mut broken: Option<Arc<ConnectionPair>>,
+    ) -> Arc<ServerPair> {
+        loop {
             let connector = &self.shared.connector;
             let attempt = tokio::select! {
-                attempt = connector.reconnect(id) => attempt,
+                attempt = connector.reconnect() => attempt,
                 // The old server may hang: nothing waits for it.
                 () = connector.locator.moved.notified() => {
                     self.backoff.reset();
@@ -169,7 +207,7 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
             };
             broken.take();
             match attempt {
-                Ok(pair) => break pair,
+                Ok(pair) => return pair,
                 Err(error) => {
                     let why = reason(error);
                     self.set_down(&why);
@@ -177,17 +215,12 @@ impl<O: Fn(LinkState) + Send + 'static> Supervisor<O> {
                 }
             }
             let pause = self.backoff.pause();
+            let locator = &self.shared.connector.locator;
+            let pause = locator.shortened(pause, lost.elapsed());
             tokio::select! {
                 () = sleep(pause) => {}
                 () = self.shared.connector.locator.moved.notified() => self.backoff.reset(),
             }
-        };
-        if pair.server.run_id != run_id {
-            ended.end();
-        }
-        self.shared.state.send_replace(State::Up(Arc::new(pair)));
-        if proven {
-            self.report_regained();
         }
     }
 
@@ -217,7 +250,7 @@ fn is_proven(pair: &ConnectionPair) -> bool {
 }
 
 /// Why there is no connection, without the preamble of the error.
-fn reason(error: Error) -> String {
+pub(super) fn reason(error: Error) -> String {
     match error {
         Error::Unavailable(why) | Error::Refused(why) => why,
         error => error.to_string(),

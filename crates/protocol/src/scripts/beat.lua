@@ -6,7 +6,7 @@
 --   3 joined     zset: node -> when it joined (ms); the line of standbys. Nodes that never generate
 --                have LINE_END_MS added: they stand behind all others
 --   4 seen       zset: node -> its last beat (ms)
---   5 meta       hash: protocol
+--   5 meta       hash: protocol, partitions
 --   6 takeovers  list: how the lease changed hands, newest first
 --   7 fence      hash: last, known
 -- ARGV
@@ -21,6 +21,7 @@
 --   9 first_beat_ms  after what time a first standby beats again
 --   10 candidate     '1' if the node may generate, else '0'
 --   11 known         the highest number that Redis acknowledged to this node; 0 for none
+--   12 partitions    how many partitions the node takes the fleet to have
 -- Returns
 --   {'generator', epoch, next_ms, now, standbys, last}
 --                            the node has the lease. Standbys is how many of the first standbys there
@@ -29,7 +30,9 @@
 --                            another node has the lease, or none: ''. Place 1 and 2 are the first
 --                            standbys, 0 is any other node
 --   {'protocol', version}    the fleet uses another protocol version
+--   {'partitions', count}    the fleet has another number of partitions
 -- Invariants
+--   The first beat of a fleet says how many partitions it has, for ever.
 --   The lease has one holder. The epoch only grows, and a new holder has a new epoch.
 --   Only a candidate takes the lease. A holder that is no candidate any more gives it up.
 --   A node that becomes a first standby by this beat is called: it beats at once. The first node
@@ -53,7 +56,7 @@ local generator, nodes, joined, seen, meta, takeovers, fence = unpack(KEYS)
 local node, run_id, ttl_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local protocol, prefix, call_prefix, about = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local above, first_beat_ms, candidate = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10] == '1'
-local known = ARGV[11]
+local known, partitions = ARGV[11], ARGV[12]
 local FIRST_STANDBYS = 2
 -- Nodes at the front of the line that a beat examines.
 local FRONT_NODES = 8
@@ -61,8 +64,9 @@ local FRONT_NODES = 8
 local FORGET_MS, FORGET_AT_ONCE = 600000, 8
 local MAX_TAKEOVERS = 100
 
-local version = redis.call('HGET', meta, 'protocol')
+local version, count = unpack(redis.call('HMGET', meta, 'protocol', 'partitions'))
 if version and version ~= protocol then return {'protocol', version} end
+if version and (count or '1') ~= partitions then return {'partitions', count or '1'} end
 
 local now = now_ms()
 local lease = redis.call('HMGET', generator, 'node', 'epoch', 'until', 'run', 'since', 'waited')
@@ -141,7 +145,7 @@ if joins then redis.call('ZADD', joined, candidate and now or now + LINE_END_MS,
 if stands and not candidate and tonumber(stands) < LINE_END_MS then
   redis.call('ZADD', joined, stands + LINE_END_MS, node)
 end
-if not version then redis.call('HSET', meta, 'protocol', protocol) end
+if not version then redis.call('HSET', meta, 'protocol', protocol, 'partitions', partitions) end
 if is_forgotten then redis.call('HSET', fence, 'known', known) end
 if waits then
   redis.call('HSET', generator, 'until', now + REUNION_MS, 'waited', run_id)

@@ -28,11 +28,13 @@
 --                    worker may have died with
 --   9 sleepers       how many other lanes of the node wait to sleep, if the lane slept before this
 --                    call; else ''
+--   10 sleeper       the node as it is named in `idle`
 -- Returns
 --   {'claimed', range, born, pack}  the slot holds the range; the same call returns it again. The
---                   pack is '' if it is large: then the node reads its key. If the claim takes a
---                   part of a large pack, the node reads that once for all its lanes; `born` tells
---                   it from a pack of data that is lost
+--                   pack is '' if it is large: then the node reads its key. A lane that slept gets
+--                   a larger one along if it takes all of it. If the claim takes a part of a large
+--                   pack, the node reads that once for all its lanes; `born` tells it from a pack
+--                   of data that is lost
 --   {'empty'}       no message can be claimed now
 --   {'paused'}      an operator has paused the workers. What the slot holds is 'claimed' as ever
 --   {'stale'}       this number was committed or given back before
@@ -50,13 +52,13 @@
 --   lane that holds another claim will not sleep, and leaves its node as it is.
 --   A lane that slept and gets messages sleeps no more: its node stays idle only if another lane
 --   waits to sleep.
---   Constants from bounds.rs: SMALL_PACK_BYTES.
+--   Constants from bounds.rs: SMALL_PACK_BYTES, WAKING_PACK_BYTES.
 local queue, pack_key, left_of, claims, deadlines, workers, errors, stats, idle, bell, ledger,
   fence, errors_ids, notes = unpack(KEYS)
 local slot, number_text, run_id = ARGV[1], ARGV[2], ARGV[3]
 local want, ttl_ms = math.max(1, tonumber(ARGV[4])), tonumber(ARGV[5])
 local poison_deaths, prefix, is_alone = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1'
-local sleepers, node = ARGV[9], string.match(slot, '^([^:]*)')
+local sleepers, sleeper, node = ARGV[9], ARGV[10], string.match(slot, '^([^:]*)')
 local number = tonumber(number_text)
 -- Messages that a slot gets at once if one worker died with them.
 local MAX_SUSPECT_MESSAGES = 16
@@ -80,9 +82,9 @@ end
 -- The lane gets messages. If it slept, the node stays idle only if another lane waits to sleep.
 local function wake_up(stays_idle)
   if stays_idle then
-    redis.call('ZADD', idle, 'NX', now, node)
+    redis.call('ZADD', idle, 'NX', now, sleeper)
   elseif sleepers == '0' then
-    redis.call('ZREM', idle, node)
+    redis.call('ZREM', idle, sleeper)
   end
 end
 
@@ -90,7 +92,7 @@ end
 local function nothing(word)
   local sleeps = may_sleep()
   begin_writes(claims)
-  if sleeps then redis.call('ZADD', idle, 'NX', now, node) end
+  if sleeps then redis.call('ZADD', idle, 'NX', now, sleeper) end
   return {word}
 end
 
@@ -98,10 +100,11 @@ local stays_idle = sleepers ~= '' and sleepers ~= '0' and may_sleep()
 
 -- The answer to a claim of first..last. `bytes` is the length of the pack.
 local function claimed(range, pack_count, first, last, field, bytes)
-  if bytes <= SMALL_PACK_BYTES then
+  local is_whole = last - first + 1 == pack_count
+  if bytes <= SMALL_PACK_BYTES or is_whole and sleepers ~= '' and bytes <= WAKING_PACK_BYTES then
     return {'claimed', range, '', redis.call('GET', pack_key .. field)}
   end
-  if last - first + 1 == pack_count then return {'claimed', range, '', ''} end
+  if is_whole then return {'claimed', range, '', ''} end
   return {'claimed', range, redis.call('HGET', fence, 'born') or '', ''}
 end
 

@@ -51,9 +51,12 @@ script!(
 script!(
     PUBLISH,
     "publish",
-    ["key_types", "counts", "bell", "ledger"]
+    ["clock", "key_types", "counts", "bell", "ledger"]
 );
 script!(VOID, "void", ["key_types", "counts", "ledger"]);
+script!(PARK, "park", ["key_types"]);
+script!(RING, "ring", ["bell"]);
+script!(TELL, "tell", ["key_types", "counts"]);
 script!(PAUSE, "pause", ["clock", "key_types", "counts", "bell"]);
 script!(
     CLAIM,

@@ -19,7 +19,7 @@
 --   5 max_records  after so many records the other claims wait for the next call
 --   6 probes       in how many claims it searches for one without a deadline, and how many idle
 --                  nodes it examines
---   7 node         the caller; '' if it does not work
+--   7 node         the caller, as it is named in `idle`; '' if it does not work
 --   8 max_due      how many delayed messages it returns
 -- Returns
 --   {'reclaimed', messages, records, woken, next_due, node...}  how many messages and records came
@@ -112,7 +112,7 @@ if next_delayed[2] then
 end
 waiting = waiting + #woken
 if waiting > 0 and not ring(keys.idle, keys.bell, prefix) and caller ~= '' then
-  ring_node(keys.bell, caller)
+  ring_node(keys.bell, prefix, caller)
 end
 
 -- Strikes off the suspects of ranges first..last of the queue that are present: one that is back
@@ -148,7 +148,7 @@ for _, name in ipairs(redis.call('ZRANDMEMBER', keys.idle, probes)) do
 end
 for name in pairs(absent(prefix, '', sleepers)) do
   redis.call('ZREM', keys.idle, name)
-  ring_node(keys.bell, name)
+  ring_node(keys.bell, prefix, name)
 end
 -- The slots of old nodes leave `workers`, a few at a time.
 local ended = redis.call('HRANDFIELD', keys.workers, WORKER_PROBES, 'WITHVALUES')

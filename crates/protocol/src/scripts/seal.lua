@@ -12,11 +12,12 @@
 --   3 born   a random word: the name of this data if it has none yet
 --   4 presence  prefix of the presence channels
 -- Returns
---   {'sealed', last, cursor, known}
+--   {'sealed', last, cursor, known, made}
 --                            the fleet's last sequence number, and where its source stands: the
 --                            cursor of the pack that ends with that number; '' if it has none. The
 --                            highest number that a node knows to be given; it is higher than `last`
---                            if the server forgot messages
+--                            if the server forgot messages. What the fleet had made with that pack;
+--                            '' in a fleet of one partition
 --   {'fenced', node, epoch}   a newer generator, or another of the same epoch, has sealed
 -- Invariants
 --   The fence only rises. Of two nodes with one epoch, one passes. `born` is written once in the
@@ -24,7 +25,7 @@
 local fence, queue, idle, bell = unpack(KEYS)
 local node, epoch, born, presence = unpack(ARGV)
 
-local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'cursor', 'born', 'known')
+local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'cursor', 'born', 'known', 'made')
 local fenced_node, fenced_epoch = fenced[1] or '', checked_count(fence, 'epoch', fenced[2])
 must_be_count(fence, 'last', fenced[3])
 -- A hint: a value that is no number says nothing, and ends no generator.
@@ -42,4 +43,4 @@ redis.call('HSET', fence, 'node', node, 'epoch', epoch, 'born', fenced[5] or bor
 redis.call('ZREM', idle, node)
 -- The node slept until now and may have taken a token.
 if waiting > 0 then ring(idle, bell, presence) end
-return {'sealed', fenced[3] or '0', fenced[4] or '', known}
+return {'sealed', fenced[3] or '0', fenced[4] or '', known, fenced[7] or ''}

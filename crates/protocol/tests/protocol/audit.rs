@@ -11,7 +11,7 @@ use baton_protocol::{
 
 use crate::delayed::{SOON, delay, wake};
 use crate::support::{
-    Fleet, Lane, NO_EFFECTS, commit_call, failed, pack, publish_call, settle_all,
+    Fleet, LONG, Lane, NO_EFFECTS, commit_call, failed, pack, publish_call, settle_all,
 };
 
 /// The digest of messages as [`pack`] makes them, in the pack that begins with `first`.
@@ -28,6 +28,7 @@ async fn publish(g: &Store, first: u64, count: u64) -> Publish {
     let call = PublishCall {
         stage: 1,
         is_staged: false,
+        claim_ttl: LONG,
         digest: Some(digest(first, first..=first + count - 1)),
         ..publish_call(first, count, &pack)
     };

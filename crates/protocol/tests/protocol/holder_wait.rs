@@ -55,7 +55,7 @@ async fn the_first_beat_waits_for_the_holder() {
         [
             waits.as_str(),
             "joined: {a=TIME, b=TIME}",
-            "meta: {protocol=1}",
+            "meta: {partitions=1, protocol=1}",
             "nodes: {a=RUN {}, b=RUN {}}",
             "seen: {a=TIME, b=TIME}",
             "takeovers: [1 a TIME GAP first ]",

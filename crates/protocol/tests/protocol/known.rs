@@ -66,6 +66,7 @@ async fn a_seal_is_told_what_the_nodes_know() {
         last,
         cursor: cursor.to_vec(),
         known,
+        made: baton_protocol::Progress::default(),
     };
     assert_eq!(b.seal(2).await.unwrap(), sealed(3, b"10", 5));
     assert_eq!(
@@ -94,6 +95,7 @@ async fn a_known_number_that_is_none_says_nothing_and_ends_no_generator() {
             last: 0,
             cursor: Vec::new(),
             known: 0,
+            made: baton_protocol::Progress::default(),
         };
         assert_eq!(g.seal(1).await.unwrap(), sealed, "{garbage}");
     }
@@ -114,6 +116,7 @@ async fn a_server_that_lost_everything_learns_the_highest_number() {
         last: 0,
         cursor: Vec::new(),
         known: 9,
+        made: baton_protocol::Progress::default(),
     };
     assert_eq!(a.seal(1).await.unwrap(), sealed);
 }

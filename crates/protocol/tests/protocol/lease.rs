@@ -51,7 +51,7 @@ async fn the_first_beat_takes_the_lease_with_epoch_one() {
         [
             "generator: {epoch=1, node=a, run=RUN, since=TIME, until=TIME}",
             "joined: {a=TIME}",
-            "meta: {protocol=1}",
+            "meta: {partitions=1, protocol=1}",
             "nodes: {a=RUN {}}",
             "seen: {a=TIME}",
             "takeovers: [1 a TIME GAP first ]",
@@ -70,7 +70,7 @@ async fn the_second_node_is_a_worker() {
         [
             "generator: {epoch=1, node=a, run=RUN, since=TIME, until=TIME}",
             "joined: {a=TIME, b=TIME}",
-            "meta: {protocol=1}",
+            "meta: {partitions=1, protocol=1}",
             "nodes: {a=RUN {}, b=RUN {}}",
             "seen: {a=TIME, b=TIME}",
             "takeovers: [1 a TIME GAP first ]",
@@ -205,7 +205,7 @@ async fn leaving_resigns_and_the_next_beat_of_another_takes_over() {
         [
             "generator: {epoch=1, since=TIME}",
             "joined: {b=TIME}",
-            "meta: {protocol=1}",
+            "meta: {partitions=1, protocol=1}",
             "nodes: {b=RUN {}}",
             "seen: {b=TIME}",
             "takeovers: [1 a TIME GAP first ]",

@@ -99,7 +99,7 @@ async fn with_full_memory_only_publish_and_void_are_refused() {
             "fence: {cursor=70, epoch=2, last=7, node=w}",
             "generator: {epoch=2, node=w, run=RUN, since=TIME, until=TIME}",
             "joined: {w=TIME}",
-            "meta: {protocol=1}",
+            "meta: {partitions=1, protocol=1}",
             "nodes: {w=RUN {}}",
             "packs: {1=[m1], 7=[m7]}",
             "queue: [7 1 7 7 0, 1 1 1 1 0]",

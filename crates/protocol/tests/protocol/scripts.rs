@@ -82,7 +82,7 @@ async fn every_call_works_after_the_scripts_were_flushed() {
             "fence: {cursor=10, epoch=1, last=7, node=g}",
             "generator: {epoch=1, since=TIME}",
             "left: {1=3}",
-            "meta: {protocol=1}",
+            "meta: {partitions=1, protocol=1}",
             "packs: {1=[m1 m2 m3 m4 m5]}",
             "queue: [1 5 3 3 1, 1 5 4 5 0]",
             "stats: {done=1, dropped=1, failed=1, void=2}",

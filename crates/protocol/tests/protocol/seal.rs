@@ -19,6 +19,7 @@ async fn the_first_seal_of_a_fleet_starts_at_zero() {
         last: 0,
         cursor: Vec::new(),
         known: 0,
+        made: baton_protocol::Progress::default(),
     };
     assert_eq!(a.seal(1).await.unwrap(), sealed);
     assert_eq!(fleet.dump().await, ["fence: {epoch=1, node=a}"]);
@@ -34,6 +35,7 @@ async fn a_higher_epoch_raises_the_fence_and_gets_the_last_number_and_the_cursor
         last: 3,
         cursor: b"10".to_vec(),
         known: 0,
+        made: baton_protocol::Progress::default(),
     };
     assert_eq!(b.seal(9).await.unwrap(), sealed);
     assert_eq!(
@@ -86,6 +88,7 @@ async fn sealing_again_answers_the_same_and_changes_nothing() {
         last: 3,
         cursor: b"10".to_vec(),
         known: 0,
+        made: baton_protocol::Progress::default(),
     };
     assert_eq!(g.seal(1).await.unwrap(), sealed);
     assert_eq!(g.seal(1).await.unwrap(), sealed);

@@ -5,7 +5,9 @@ use baton_protocol::{
     record,
 };
 
-use crate::support::{Fleet, Lane, commit_call, failed, pack, publish, publish_call, settle_all};
+use crate::support::{
+    Fleet, LONG, Lane, commit_call, failed, pack, publish, publish_call, settle_all,
+};
 
 /// A record with its id.
 fn at(id: u64, record: &[u8]) -> Failure {
@@ -423,6 +425,7 @@ async fn the_ledger_has_an_entry_for_a_retry_but_not_for_a_drop() {
     let call = PublishCall {
         stage: 1,
         is_staged: false,
+        claim_ttl: LONG,
         digest,
         ..publish_call(1, 2, &pack)
     };

@@ -1,6 +1,9 @@
 //! Large packs: the generator stages them with a plain command, and a publish takes them over.
 
-use baton_protocol::{Claim, ClaimedPack, Publish, PublishCall, Store};
+use std::time::Duration;
+
+use baton_protocol::bounds::WAKING_PACK_BYTES;
+use baton_protocol::{Claim, ClaimCall, ClaimedPack, GiveBack, Publish, PublishCall, Store};
 
 use crate::support::{Fleet, pack_of, publish, publish_call};
 
@@ -168,4 +171,51 @@ async fn a_pack_whose_claim_ran_out_before_it_was_read_is_gone_once_it_has_ended
     assert!(slow.store.pack(range.pack).await.unwrap().is_some());
     let _ = quick.commit(1, 1..=2).await;
     assert_eq!(slow.store.pack(range.pack).await.unwrap(), None);
+}
+
+/// How the pack of two messages that waits comes to a lane which slept, and which claims so many.
+async fn pack_for_sleeper(fleet: &Fleet, want: u64) -> ClaimedPack {
+    let lane = fleet.lane("w").await;
+    let call = ClaimCall {
+        slot: &lane.slot,
+        number: 1,
+        want,
+        ttl: Duration::from_secs(5),
+        alone: true,
+    };
+    match lane.store.claim_awake(call, 0).await.unwrap() {
+        Claim::Claimed { pack, .. } => pack,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_lane_that_slept_gets_a_pack_along_that_is_not_too_large_if_it_takes_all_of_it() {
+    for (bytes, want, comes_along) in [
+        (600, 2, true),
+        (WAKING_PACK_BYTES / 2 - 50, 2, true),
+        (WAKING_PACK_BYTES / 2, 2, false),
+        // Other lanes need the pack, too.
+        (600, 1, false),
+    ] {
+        let fleet = Fleet::new().await;
+        let g = fleet.generator().await;
+        let pack = pack_of(&vec![vec![b'x'; bytes]; 2]);
+        assert!(g.publish(call(1, 1, &pack)).await.unwrap().is_written());
+        let claimed = pack_for_sleeper(&fleet, want).await;
+        let expected = ClaimedPack::Sent(pack);
+        assert_eq!(claimed == expected, comes_along, "{bytes} bytes, {want}");
+        // A lane that did not sleep reads it.
+        let awake = fleet.lane("v").await;
+        let w = fleet.lane("w").await;
+        assert_eq!(w.give_back(1).await, GiveBack::Ok);
+        let claim = awake.claim(1, 2).await;
+        assert!(matches!(
+            claim,
+            Claim::Claimed {
+                pack: ClaimedPack::Whole | ClaimedPack::Part { .. },
+                ..
+            }
+        ));
+    }
 }

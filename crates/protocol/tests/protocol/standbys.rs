@@ -144,7 +144,7 @@ async fn a_node_that_was_silent_for_ten_minutes_is_forgotten() {
         [
             "generator: {epoch=1, node=a, run=RUN, since=TIME, until=TIME}",
             "joined: {a=1, c=3}",
-            "meta: {protocol=1}",
+            "meta: {partitions=1, protocol=1}",
             "nodes: {a=RUN {}, c=RUN {}}",
             "seen: {a=TIME, c=TIME}",
             "takeovers: [1 a TIME GAP first ]",
@@ -164,7 +164,7 @@ async fn forget_removes_only_absent_nodes() {
         [
             "generator: {epoch=1, node=a, run=RUN, since=TIME, until=TIME}",
             "joined: {a=1, c=3}",
-            "meta: {protocol=1}",
+            "meta: {partitions=1, protocol=1}",
             "nodes: {a=RUN {}, c=RUN {}}",
             "seen: {a=TIME, c=TIME}",
             "takeovers: [1 a TIME GAP first ]",

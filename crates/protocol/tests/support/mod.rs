@@ -60,6 +60,11 @@ impl Fleet {
         }
     }
 
+    /// Where its server is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// A new raw connection, after a restart of the server.
     pub(crate) async fn reconnect(&mut self) {
         self.raw = connect(&self.url).await;
@@ -99,6 +104,7 @@ impl Fleet {
             last: 0,
             cursor: Vec::new(),
             known: 0,
+            made: baton_protocol::Progress::default(),
         };
         assert_eq!(store.seal(1).await.unwrap(), sealed);
         store
@@ -271,11 +277,13 @@ pub(crate) fn publish_call(first: u64, count: u64, pack: &[u8]) -> PublishCall<'
     PublishCall {
         stage: 1,
         is_staged: false,
+        claim_ttl: LONG,
         epoch: 1,
         first,
         count,
         // A test makes few of them.
         cursor: (first * 10).to_string().leak().as_bytes(),
+        made: None,
         max_pending: 1_000_000,
         digest: None,
         pack,

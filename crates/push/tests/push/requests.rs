@@ -21,6 +21,7 @@ async fn the_service_gets_the_exact_bytes_and_every_header() {
     let push = push.build().unwrap();
     let mut message = Message::new(42, b"\0 \xff\r\n\r\n");
     message.attempt = 3;
+    message.partition = 5;
     let before = now_ms();
     assert_eq!(handle(&push, message).await.0, "done");
     let [seen] = &service.seen()[..] else {
@@ -40,6 +41,7 @@ async fn the_service_gets_the_exact_bytes_and_every_header() {
             "",
             "baton-attempt: 3",
             &format!("baton-deadline-ms: {deadline}"),
+            "baton-partition: 5",
             "baton-seq: 42",
             "content-length: 7",
             "content-type: application/octet-stream",

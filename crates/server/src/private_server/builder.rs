@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::PrivateServer;
+use crate::port::{free_cluster_port, free_port};
 use crate::probe::{Address, Login};
 use crate::program::{find_program, require};
 use crate::watchdog::Watchdog;
-use crate::{Error, free_port, password};
+use crate::{Error, password};
 
 /// How many ports a start tries before it gives up.
 const PORT_ATTEMPTS: usize = 10;
@@ -55,6 +56,8 @@ pub struct PrivateServerBuilder {
     unix_socket: bool,
     /// Whether it is a Sentinel.
     pub(super) sentinel: bool,
+    /// Whether it is in cluster mode.
+    cluster: bool,
     appendonly: Option<Fsync>,
     pub(super) password: Option<String>,
     /// The only user, if it has a name.
@@ -121,6 +124,24 @@ impl PrivateServerBuilder {
         self
     }
 
+    /// Runs in cluster mode, without slots and on its own.
+    pub fn cluster(mut self) -> Self {
+        self.cluster = true;
+        self.config("cluster-enabled", "yes")
+    }
+
+    /// Can become a replica of a server with the same settings, and is one soon: it need not wait for
+    /// others to follow with it.
+    pub(crate) fn replicable(self) -> Self {
+        let settings = match self.credentials() {
+            None => self,
+            Some(Login { user, password }) => self
+                .config("masteruser", user)
+                .config("masterauth", quote(&password)),
+        };
+        settings.config("repl-diskless-sync-delay", "0")
+    }
+
     /// Adds a line to the server's configuration file, after those of the other methods. The value
     /// is written as it is, so it may be several words, and words with spaces need quotes.
     pub fn config(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -162,7 +183,10 @@ impl PrivateServerBuilder {
         }
         let mut attempt = 1;
         loop {
-            server.address = Address::Tcp(free_port()?);
+            server.address = Address::Tcp(match server.settings.cluster {
+                false => free_port()?,
+                true => free_cluster_port()?,
+            });
             match server.launch() {
                 // Another program took the port after we found it free.
                 Err(Error::PortTaken { .. }) if attempt < PORT_ATTEMPTS => attempt += 1,

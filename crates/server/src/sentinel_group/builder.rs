@@ -54,14 +54,7 @@ impl SentinelGroupBuilder {
     /// As for [`PrivateServerBuilder::start`], and if the Sentinels do not see all replicas in time.
     pub fn start(self) -> Result<SentinelGroup, Error> {
         // Each of the servers may become a replica, so each knows how to log in at the master.
-        let settings = match self.servers.credentials() {
-            None => self.servers.clone(),
-            Some(Login { user, password }) => (self.servers.clone())
-                .config("masteruser", user)
-                .config("masterauth", quote(&password)),
-        };
-        // Replicas need not wait for others to follow with them.
-        let settings = settings.config("repl-diskless-sync-delay", "0");
+        let settings = self.servers.clone().replicable();
         let master = settings.clone().start()?;
         let port = master.port().unwrap_or_default();
         let mut servers = vec![master];

@@ -7,7 +7,7 @@ use ratatui::text::Line;
 
 use super::{line, section};
 use crate::app::{App, List};
-use crate::format::{age, thousands};
+use crate::format::{age, number, thousands};
 use crate::text::{Column, fit, row};
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
@@ -29,7 +29,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
         };
         let seq = match failed.seq {
             0 => "foreign".to_owned(),
-            seq => thousands(seq),
+            seq => number(failed.partition, seq),
         };
         let ago = match failed.at_ms {
             0 => "–".to_owned(),

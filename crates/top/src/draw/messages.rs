@@ -36,7 +36,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let Some(snapshot) = app.snapshot() else {
         return;
     };
-    let area = section(frame, app, area, "Messages", None);
+    let title = match snapshot.partitions.len() {
+        0 => "Messages".to_owned(),
+        partitions => format!("Messages in {partitions} partitions (! lists them)"),
+    };
+    let area = section(frame, app, area, &title, None);
     let metric_lines = usize::from(area.height.saturating_sub(1));
     for (at, metric) in metrics(app, snapshot)
         .into_iter()

@@ -79,6 +79,30 @@ fn a_large_terminal_shows_more() {
 }
 
 #[test]
+fn a_fleet_of_several_partitions_lists_them_in_full() {
+    let mut snapshot = snapshot();
+    snapshot.newest[0].partition = Some(2);
+    snapshot.partitions = (0..3)
+        .map(|index| {
+            let mut partition = PartitionSnapshot::default();
+            partition.partition = index;
+            partition.server = format!("10.0.0.{index}:6379");
+            partition.published = 4_115;
+            partition.pending = 8;
+            partition.claimed = 5;
+            partition.balanced = index != 1;
+            partition
+        })
+        .collect();
+    let unread = &mut snapshot.partitions[2];
+    (unread.server, unread.trouble) = (String::new(), Some("no answer".to_owned()));
+    let mut app = app_of(view(snapshot));
+    assert_frame("partitions", &mut app, 80, 24);
+    press(&mut app, KeyCode::Char('!'));
+    assert_frame("partitions_in_full", &mut app, 80, 24);
+}
+
+#[test]
 fn the_smallest_terminal_has_room_for_all_and_a_smaller_one_says_so() {
     let mut app = app_of(view(snapshot()));
     assert_frame("smallest", &mut app, 60, 20);
@@ -158,6 +182,27 @@ fn a_handler_that_cannot_work_is_a_warning() {
         press(&mut app, code);
     }
     assert_frame("handler_of_node", &mut app, 80, 24);
+}
+
+#[test]
+fn a_server_that_refuses_messages_is_a_warning() {
+    let mut full = snapshot();
+    let reason = "OOM command not allowed when used memory > 'maxmemory'.";
+    full.nodes[1].publish_trouble = Some(reason.to_owned());
+    full.publish_troubles = vec![format!(
+        "the messages of n1 are refused by the server: {reason}"
+    )];
+    let mut app = app_of(view(full));
+    let buffer = drawn(&mut app, 80, 24);
+    assert_eq!(colour_of(&buffer, "! the messages of n1"), Color::Yellow);
+    for code in [KeyCode::Down, KeyCode::Enter] {
+        press(&mut app, code);
+    }
+    let window = lines(&drawn(&mut app, 80, 24)).join("\n");
+    assert!(
+        window.contains("publishes  nothing: OOM command"),
+        "{window}"
+    );
 }
 
 /// The colour of the first character of the line that begins with these words.

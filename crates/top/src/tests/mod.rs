@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton::inspect::{
-    FailedPreview, Histogram, NodeRole, NodeStatus, Replica, Snapshot, Takeover, TakeoverCause,
-    Trend, View,
+    FailedPreview, Histogram, NodeRole, NodeStatus, PartitionSnapshot, Replica, Snapshot, Takeover,
+    TakeoverCause, Trend, View,
 };
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

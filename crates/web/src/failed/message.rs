@@ -2,7 +2,8 @@
 //! than a browser can take.
 
 use baton::FailedMessage;
-use baton_protocol::text::hex;
+use baton::inspect::FailedId;
+use baton_protocol::text::{hex, number};
 use serde::Serialize;
 
 /// A list has at most this many characters of a text or a reason.
@@ -13,9 +14,14 @@ const MAX_FULL_BYTES: usize = 1 << 20;
 /// A failed message as JSON.
 #[derive(Serialize)]
 pub(super) struct MessageJson {
+    /// Its place in the store: the number of its record, behind that of its partition and a dot if the
+    /// fleet has several.
     id: String,
+    /// None in a fleet of one partition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<u32>,
     seq: u64,
-    at_ms: u64,
+    pub(super) at_ms: u64,
     node: String,
     reason: String,
     attempt: u64,
@@ -29,14 +35,15 @@ pub(super) struct MessageJson {
 
 impl MessageJson {
     /// A message in a list.
-    pub(super) fn brief(id: u64, failed: &FailedMessage) -> Self {
+    pub(super) fn brief(id: FailedId, failed: &FailedMessage) -> Self {
         // A character has at most four bytes.
         let text = &failed.text[..failed.text.len().min(MAX_LISTED_CHARS * 4)];
         let text = String::from_utf8_lossy(text);
         let listed = beginning(&text);
         let cut = listed.len() < text.len() || text.len() < failed.text.len();
         Self {
-            id: id.to_string(),
+            id: place(id),
+            partition: failed.partition,
             seq: failed.seq,
             at_ms: failed.at_ms,
             node: beginning(&failed.node).to_owned(),
@@ -49,7 +56,7 @@ impl MessageJson {
     }
 
     /// A message on its own.
-    pub(super) fn full(id: u64, failed: &FailedMessage) -> Self {
+    pub(super) fn full(id: FailedId, failed: &FailedMessage) -> Self {
         let bytes = match std::str::from_utf8(&failed.text) {
             Ok(text) => &text.as_bytes()[..full_end(text)],
             Err(_) => &failed.text[..failed.text.len().min(MAX_FULL_BYTES)],
@@ -63,6 +70,11 @@ impl MessageJson {
             ..Self::brief(id, failed)
         }
     }
+}
+
+/// Where a message is in the store, in words.
+pub(super) fn place(id: FailedId) -> String {
+    number(id.partition(), id.number())
 }
 
 /// As much of a text as a list has. Reasons with the same beginning count as the same reason.
@@ -107,8 +119,9 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_between_characters_and_says_so() {
-        let brief = |text: &[u8]| MessageJson::brief(1, &failed(text));
-        let full = |text: &[u8]| MessageJson::full(1, &failed(text));
+        let id: FailedId = "1-0".parse().unwrap();
+        let brief = |text: &[u8]| MessageJson::brief(id, &failed(text));
+        let full = |text: &[u8]| MessageJson::full(id, &failed(text));
         let exact = "é".repeat(MAX_LISTED_CHARS);
         let message = brief(exact.as_bytes());
         assert_eq!(

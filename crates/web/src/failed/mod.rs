@@ -132,7 +132,7 @@ pub(crate) async fn message(
     let _turn = page.failed.read_turns.take().await?;
     let failed = inspector(&page)?.failed_message(chosen).await?;
     let failed = failed.ok_or_else(gone)?;
-    Ok(Json(MessageJson::full(chosen.number(), &failed.message)).into_response())
+    Ok(Json(MessageJson::full(chosen, &failed.message)).into_response())
 }
 
 /// Claims messages of a search for a person who takes them.

@@ -9,7 +9,7 @@ use baton::{Error, FailedMessage, Inspector};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::message::{MessageJson, beginning};
+use super::message::{MessageJson, beginning, place};
 use crate::access::secret;
 
 /// A search reads at most this many records, and about this many bytes.
@@ -59,13 +59,13 @@ struct ReasonCount {
 pub(super) enum Choice {
     /// All messages.
     All,
-    /// The message with this number.
+    /// The message at this place.
     Id(String),
     /// All messages with this reason.
     Reason(String),
 }
 
-/// The messages that a search has found, newest first.
+/// The messages that a search has found, newest first in each partition.
 pub(super) struct Matches(Vec<Match>);
 
 struct Match {
@@ -74,14 +74,11 @@ struct Match {
 }
 
 impl Matches {
-    /// The chosen messages, oldest first.
+    /// The chosen messages, oldest first in each partition.
     pub(super) fn choose(&self, choice: &Choice) -> Vec<FailedId> {
         let is_chosen: Box<dyn Fn(&Match) -> bool> = match choice {
             Choice::All => Box::new(|_| true),
-            Choice::Id(id) => {
-                let id = id.parse().ok();
-                Box::new(move |found| Some(found.id.number()) == id)
-            }
+            Choice::Id(id) => Box::new(move |found| place(found.id) == *id),
             Choice::Reason(reason) => {
                 let hash = xxh3_64(beginning(reason).as_bytes());
                 Box::new(move |found| found.reason_hash == hash)
@@ -136,6 +133,7 @@ impl Search {
                 collected.add(failed.id, &failed.message);
             }
         }
+        collected.sort();
         let Collected {
             matches, messages, ..
         } = collected;
@@ -187,7 +185,21 @@ impl<'a> Collected<'a> {
         let reason_hash = xxh3_64(reason.as_bytes());
         self.matches.push(Match { id, reason_hash });
         if self.messages.len() < self.limit {
-            self.messages.push(MessageJson::brief(id.number(), failed));
+            self.messages.push(MessageJson::brief(id, failed));
+        } else if id.partition().is_some() {
+            // The pages go from partition to partition; the list has the newest of all.
+            let oldest = self.messages.iter_mut().min_by_key(|listed| listed.at_ms);
+            if let Some(oldest) = oldest.filter(|oldest| oldest.at_ms < failed.at_ms) {
+                *oldest = MessageJson::brief(id, failed);
+            }
+        }
+    }
+
+    /// Puts the messages of several partitions into one order, newest first.
+    fn sort(&mut self) {
+        if self.matches.iter().any(|one| one.id.partition().is_some()) {
+            let listed = &mut self.messages;
+            listed.sort_by_key(|listed| std::cmp::Reverse(listed.at_ms));
         }
     }
 }
@@ -240,6 +252,45 @@ mod tests {
         ] {
             assert!(matches.choose(&none).is_empty(), "{none:?}");
         }
+    }
+
+    #[test]
+    fn a_place_in_one_partition_is_none_in_another() {
+        let found = |id: &str| Match {
+            id: id.parse().unwrap(),
+            reason_hash: 0,
+        };
+        let matches = Matches(vec![found("0.7-0"), found("2.7-0"), found("2.8-0")]);
+        let chosen = |place: &str| -> Vec<String> {
+            let chosen = matches.choose(&Choice::Id(place.to_owned()));
+            chosen.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(chosen("2.7"), ["2.7-0"]);
+        assert_eq!(chosen("7"), [""; 0]);
+    }
+
+    #[test]
+    fn a_list_has_the_newest_messages_of_all_partitions() {
+        let search = Search {
+            text: String::new(),
+            reason: None,
+            limit: 2,
+        };
+        let mut collected = Collected::new(&search);
+        for (id, at_ms) in [
+            ("0.9-0", 500),
+            ("0.8-0", 300),
+            ("1.2-0", 900),
+            ("1.1-0", 100),
+        ] {
+            let mut failed = FailedMessage::default();
+            failed.at_ms = at_ms;
+            collected.add(id.parse().unwrap(), &failed);
+        }
+        collected.sort();
+        let times: Vec<u64> = collected.messages.iter().map(|one| one.at_ms).collect();
+        assert_eq!(times, [900, 500]);
+        assert_eq!(collected.matches.len(), 4);
     }
 
     #[test]

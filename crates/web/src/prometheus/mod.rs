@@ -2,6 +2,7 @@
 
 mod exposition;
 mod nodes;
+mod partitions;
 mod replicas;
 
 use std::time::{Duration, Instant};
@@ -52,6 +53,7 @@ fn exposition_at(now: Instant, view: &View, own: Option<(&str, &Counters)>) -> S
     );
     if let Some(snapshot) = snapshot {
         messages(&mut out, &fleet, snapshot);
+        partitions::write(&mut out, snapshot);
         replicas::write(&mut out, snapshot);
         generator(&mut out, &fleet, snapshot);
     }
@@ -88,6 +90,9 @@ fn exposition_at(now: Instant, view: &View, own: Option<(&str, &Counters)>) -> S
 
 /// Writes where the messages are.
 fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
+    // A sum without some partitions is lower than the one before. It would look like counters that began
+    // at 0 again.
+    let is_whole = snapshot.partitions.iter().all(|one| one.trouble.is_none());
     for (name, help, value) in [
         (
             "baton_messages_published_total",
@@ -125,7 +130,9 @@ fn messages(out: &mut Exposition, fleet: &str, snapshot: &Snapshot) {
             snapshot.foreign,
         ),
     ] {
-        out.counter(name, help, [(fleet, value)]);
+        if is_whole {
+            out.counter(name, help, [(fleet, value)]);
+        }
     }
     for (name, help, value) in [
         (
@@ -231,7 +238,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use baton::inspect::NodeStatus;
+    use baton::inspect::{NodeStatus, PartitionSnapshot};
 
     fn node(name: &str, role: NodeRole) -> NodeStatus {
         let mut node = NodeStatus::default();
@@ -271,6 +278,31 @@ mod tests {
     }
 
     #[test]
+    fn sums_that_lack_a_partition_are_left_out() {
+        let mut snapshot = snapshot(Vec::new());
+        snapshot.partitions = vec![PartitionSnapshot::default(); 2];
+        snapshot.partitions[1].partition = 1;
+        let sums = [
+            "baton_messages_published_total",
+            "baton_messages_done_total",
+        ];
+        let lines_of =
+            |snapshot: &Snapshot| lines(&exposition(&view(snapshot.clone()), None), &sums);
+        assert_eq!(lines_of(&snapshot).len(), 2);
+        snapshot.partitions[1].trouble = Some("no answer".to_owned());
+        assert_eq!(lines_of(&snapshot), [""; 0]);
+        let text = exposition(&view(snapshot), None);
+        assert_eq!(
+            lines(&text, &["baton_partition_up", "baton_partition_done_total"]),
+            [
+                "baton_partition_up{fleet=\"f\",partition=\"0\"} 1",
+                "baton_partition_up{fleet=\"f\",partition=\"1\"} 0",
+                "baton_partition_done_total{fleet=\"f\",partition=\"0\"} 0",
+            ]
+        );
+    }
+
+    #[test]
     fn an_old_snapshot_is_left_out_and_own_counters_are_not() {
         let mut view = view(snapshot(vec![
             node("other", NodeRole::Worker),
@@ -279,6 +311,7 @@ mod tests {
         let mut counters = Counters::default();
         (counters.processed, counters.failed, counters.delayed) = (5, 1, 3);
         counters.handler_trouble = Some("no such program".to_owned());
+        counters.publish_trouble = Some("OOM".to_owned());
         let names = [
             "baton_up",
             "baton_snapshot_age_seconds",
@@ -286,6 +319,7 @@ mod tests {
             "baton_node_processed_total",
             "baton_node_delayed_total",
             "baton_node_handler_trouble",
+            "baton_node_publish_trouble",
             "baton_node_claimed",
         ];
         let start = view.at.unwrap();
@@ -297,6 +331,7 @@ mod tests {
             "baton_node_processed_total{fleet=\"f\",node=\"own\"} 5",
             "baton_node_delayed_total{fleet=\"f\",node=\"own\"} 3",
             "baton_node_handler_trouble{fleet=\"f\",node=\"own\"} 1",
+            "baton_node_publish_trouble{fleet=\"f\",node=\"own\"} 1",
         ];
         assert_eq!(
             lines_at(&view, 0),
@@ -307,6 +342,7 @@ mod tests {
                 own[0],
                 own[1],
                 own[2],
+                own[3],
                 "baton_node_claimed{fleet=\"f\",node=\"own\"} 0",
             ]
         );
@@ -326,6 +362,7 @@ mod tests {
             own[0],
             own[1],
             own[2],
+            own[3],
         ];
         assert_eq!(lines_at(&view, 61), late);
         // The same if the watch does not even try to read.
@@ -333,7 +370,7 @@ mod tests {
         assert_eq!(lines_at(&view, 61), late);
         // And before the first snapshot.
         (view.snapshot, view.at) = (None, None);
-        let first = ["baton_up{fleet=\"f\"} 0", own[0], own[1], own[2]];
+        let first = ["baton_up{fleet=\"f\"} 0", own[0], own[1], own[2], own[3]];
         assert_eq!(lines_at(&view, 0), first);
         let text = exposition(&view, None);
         assert_eq!(lines(&text, &names), ["baton_up{fleet=\"f\"} 0"]);
@@ -401,11 +438,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_says_how_its_handler_is_as_long_as_it_lives() {
+    fn a_node_says_whether_it_can_handle_and_publish_as_long_as_it_lives() {
         let mut nodes = ["a", "b", "c"].map(|name| node(name, NodeRole::Worker));
         nodes[1].delayed = 4;
         nodes[1].handler_trouble = Some("no such program".to_owned());
         nodes[2].handler_trouble = Some("no such program".to_owned());
+        for node in &mut nodes[1..] {
+            node.publish_trouble = Some("OOM".to_owned());
+        }
         nodes[2].role = NodeRole::Dead;
         let text = exposition(&view(snapshot(nodes.to_vec())), None);
         let values = |family| {
@@ -414,8 +454,12 @@ mod tests {
             values.map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(values("baton_node_handler_trouble"), ["0", "1", "0"]);
+        assert_eq!(values("baton_node_publish_trouble"), ["0", "1", "0"]);
         assert_eq!(values("baton_node_delayed_total"), ["0", "4", "0"]);
-        assert!(!text.contains("no such program"), "{text}");
+        assert!(
+            !text.contains("no such program") && !text.contains("OOM"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub(super) struct NodeSamples {
     failed: u64,
     delayed: u64,
     has_handler_trouble: bool,
+    has_publish_trouble: bool,
     latency: Histogram,
     beat: Option<BeatSamples>,
 }
@@ -38,6 +39,7 @@ impl NodeSamples {
             failed: node.failed,
             delayed: node.delayed,
             has_handler_trouble: node.handler_trouble.is_some() && node.role != NodeRole::Dead,
+            has_publish_trouble: node.publish_trouble.is_some() && node.role != NodeRole::Dead,
             latency: node.latency.clone(),
             beat: Some(BeatSamples::of(snapshot, node)),
         }
@@ -61,6 +63,7 @@ impl NodeSamples {
             failed: counters.failed,
             delayed: counters.delayed,
             has_handler_trouble: counters.handler_trouble.is_some(),
+            has_publish_trouble: counters.publish_trouble.is_some(),
             latency: counters.latency.clone(),
             beat,
         }
@@ -140,6 +143,13 @@ pub(super) fn write(out: &mut Exposition, nodes: &[NodeSamples]) {
         nodes
             .iter()
             .map(|node| (&node.labels, u8::from(node.has_handler_trouble))),
+    );
+    out.gauge(
+        "baton_node_publish_trouble",
+        "1 if the node generates and the server takes no messages of it, such as with full memory.",
+        nodes
+            .iter()
+            .map(|node| (&node.labels, u8::from(node.has_publish_trouble))),
     );
     out.histogram(
         "baton_message_latency_seconds",

@@ -11,8 +11,10 @@ use super::{Arena, Servers};
 const JUST_BEFORE: Duration = Duration::from_secs(1);
 
 /// A time in which a group of servers may forget what its master had acknowledged.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Failover {
+    /// The partitions of that master.
+    pub partitions: Vec<u32>,
     /// When the fault began.
     pub from: Instant,
     /// When the group was whole again and the fleet had recovered; `None` if it never did.
@@ -28,12 +30,15 @@ impl Failover {
 }
 
 impl Arena {
-    /// Notes that from now on the group may forget what its master had acknowledged.
-    pub fn begin_failover(&mut self) {
+    /// Notes that from now on the group may forget what this master had acknowledged.
+    pub fn begin_failover(&mut self, master: usize) -> Result<()> {
+        let partitions = self.group()?.partitions_of(master)?;
         self.failovers.push(Failover {
+            partitions,
             from: Instant::now(),
             until: None,
         });
+        Ok(())
     }
 
     /// Waits until a group of servers is whole; a single server always is.
@@ -45,8 +50,8 @@ impl Arena {
                 return Ok(());
             };
             match group.check_whole() {
-                Ok(master) => {
-                    self.note_whole(master);
+                Ok(masters) => {
+                    self.note_whole(masters);
                     return Ok(());
                 }
                 Err(error) if Instant::now() > deadline => {
@@ -59,18 +64,25 @@ impl Arena {
         }
     }
 
-    /// On a busy machine Sentinels may replace a master that only was slow.
-    fn note_whole(&mut self, master: usize) {
-        let now = Instant::now();
-        if let Some((before, at)) = self.whole.replace((master, now)) {
-            let known = self.failovers.iter().any(|of| of.from > at);
-            if before != master && !known {
+    /// On a busy machine Sentinels or a cluster may replace a master that only was slow.
+    fn note_whole(&mut self, masters: Vec<usize>) {
+        let (whole, now) = (self.whole.take(), Instant::now());
+        if let Some((before, at)) = whole {
+            let known = self.failovers.iter().filter(|of| of.from > at);
+            let known: Vec<u32> = known.flat_map(|of| of.partitions.clone()).collect();
+            let pairs = (0..).zip(before.iter().zip(&masters));
+            let changed = pairs.filter(|(_, (before, now))| before != now);
+            let mut changed: Vec<u32> = changed.map(|(partition, _)| partition).collect();
+            changed.retain(|partition| !known.contains(partition));
+            if !changed.is_empty() {
                 self.failovers.push(Failover {
+                    partitions: changed,
                     from: at,
                     until: None,
                 });
             }
         }
+        self.whole = Some((masters, now));
     }
 
     /// Notes that the fleet has recovered from its failovers. The group may have lost its master

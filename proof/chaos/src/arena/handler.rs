@@ -26,10 +26,14 @@ pub(super) fn variables(settings: &Settings, folder: &Path) -> Vec<(String, Stri
         HandlerKind::Exec | HandlerKind::Push => OWN_WORK,
     };
     let folder = folder.display().to_string();
+    let max_pending = settings.max_pending().to_string();
     BEHAVIOUR
         .iter()
         .chain(own)
-        .chain(&[(process_scan::RUN, folder.as_str())])
+        .chain(&[
+            ("BATON_MAX_PENDING", max_pending.as_str()),
+            (process_scan::RUN, folder.as_str()),
+        ])
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .chain(source::variables(settings))
         .collect()

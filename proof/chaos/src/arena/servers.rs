@@ -4,10 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use baton::FleetName;
 use baton_server::{Fsync, PrivateServer};
 
 use super::tls::Tls;
-use super::{Settings, server};
+use super::{FLEET, Settings, server};
 use crate::group::Group;
 use crate::namespace::Namespace;
 use crate::proxy::Proxy;
@@ -17,8 +18,8 @@ use crate::topology::Topology;
 pub enum Servers {
     /// One server, which keeps its data.
     Single(Box<PrivateServer>),
-    /// A master with replicas and Sentinels.
-    Group(Group),
+    /// A master with replicas and Sentinels, or a cluster.
+    Group(Box<Group>),
 }
 
 /// Starts the servers, and the network namespace of one node, where that is possible.
@@ -37,16 +38,22 @@ pub(super) fn start(
             };
             Ok((Servers::Single(Box::new(server)), wire))
         }
-        Topology::Sentinel => {
+        topology @ (Topology::Sentinel | Topology::Cluster) => {
             let wire = match settings.namespaces {
                 true => Some(Namespace::without_proxy()?),
                 false => None,
             };
             let host = wire.as_ref().map_or(LOOPBACK, Namespace::host);
             let tls = tls.map(|tls| tls.certify(host)).transpose()?;
-            let program = &settings.server_program;
-            let group = Group::start(program, fsync(settings), host, tls.as_ref())?;
-            Ok((Servers::Group(group), wire))
+            let (program, fsync) = (&settings.server_program, fsync(settings));
+            let group = match topology {
+                Topology::Cluster => {
+                    let fleet = FleetName::new(FLEET)?;
+                    Group::start_cluster(program, fsync, host, &fleet, settings.partitions)?
+                }
+                _ => Group::start_sentinels(program, fsync, host, tls.as_ref())?,
+            };
+            Ok((Servers::Group(Box::new(group)), wire))
         }
     }
 }
@@ -76,7 +83,7 @@ impl Servers {
     }
 
     /// Where a node finds them. A node on the host gets a proxy of its own in front of a single
-    /// server; a group has none, because its Sentinels name the servers themselves.
+    /// server; a group has none, because its Sentinels or its servers name the servers themselves.
     pub(super) fn way_for_node(&self, wire: Option<&Namespace>) -> Result<(String, Option<Proxy>)> {
         let Self::Single(server) = self else {
             return Ok((self.url(), None));

@@ -8,6 +8,10 @@ use crate::plan::Setup;
 use crate::sources::SourceKind;
 use crate::topology::{Level, Topology};
 
+/// How many messages may wait in the fleet at least, and in each partition.
+const MAX_PENDING: u32 = 60;
+const MAX_PENDING_EACH: u32 = 15;
+
 /// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -17,6 +21,8 @@ pub struct Settings {
     pub server_program: PathBuf,
     /// Which servers there are.
     pub topology: Topology,
+    /// How many partitions the fleet has.
+    pub partitions: u32,
     /// What nodes wait for before they log.
     pub level: Level,
     /// Whether a group of servers speaks TLS.
@@ -46,9 +52,25 @@ impl Settings {
     pub fn setup(&self) -> Setup {
         Setup {
             topology: self.topology,
+            partitions: self.partitions,
             handler: self.handler,
             source: self.source,
         }
+    }
+
+    /// The words on the command line of a node that say how many partitions a new fleet gets.
+    pub fn partition_words(&self) -> Vec<String> {
+        match self.topology {
+            Topology::Sentinel => Vec::new(),
+            Topology::Single | Topology::Cluster => {
+                vec!["--partitions".to_owned(), self.partitions.to_string()]
+            }
+        }
+    }
+
+    /// How many messages may wait: enough that each partition has packs of several messages.
+    pub fn max_pending(&self) -> u32 {
+        MAX_PENDING.max(self.partitions * MAX_PENDING_EACH)
     }
 
     /// The library that fakes the clocks of nodes. Commands would inherit it, and it shares a lock

@@ -153,7 +153,7 @@ impl Arena {
         Ok(Self {
             fleet: Fleet::new(&settings.program, &["--redis", &url]).with_env(&env),
             service,
-            observer: Observer::new(url, FLEET)?,
+            observer: Observer::new(url, FLEET, 1)?,
             server,
             rng: Rng::new(settings.seed),
             settings,

@@ -69,6 +69,7 @@ impl Case {
             case.tell(10 * seq + 5, WORKER, processed(seq));
         }
         case.failovers.push(Failover {
+            partitions: vec![0],
             from: case.at(100),
             until: Some(case.at(200)),
         });
@@ -86,6 +87,7 @@ impl Case {
             line: LogLine {
                 at: self.began_at + Duration::from_millis(ms),
                 node: "n".into(),
+                partition: None,
                 event,
             },
         });
@@ -133,6 +135,7 @@ impl Case {
                 entries: self.entries.clone(),
             },
             told: &self.told,
+            texts_are_exact: true,
             gone: &self.gone,
             failovers: &self.failovers,
         });
@@ -227,6 +230,16 @@ fn a_message_that_only_the_dead_knew_may_be_gone_without_a_word() {
     let (losses, findings) = case.check();
     assert_eq!(findings, Vec::<String>::new());
     assert_eq!((losses.gone, losses.named, losses.unknown), (1, 0, 1));
+}
+
+#[test]
+fn a_number_that_two_nodes_published_may_have_had_two_messages() {
+    let mut case = Case::new(Level::None);
+    case.tell(130, GENERATOR, published(3));
+    assert_eq!(case.check().0.published_again, 0, "it sent its own again");
+    case.tell(140, WORKER, published(3));
+    let (losses, _) = case.check();
+    assert_eq!((losses.published_again, losses.forgotten()), (1, 1));
 }
 
 /// The third message is forgotten and its number given to another text, in these packs.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{Fault, Note};
 use crate::arena::Arena;
-use crate::group::{Group, Member};
+use crate::group::{Group, Member, Shard};
 use crate::rng::Rng;
 
 /// Another server becomes the master while the first one lives and still takes writes.
@@ -14,7 +14,8 @@ pub(super) struct Forced(pub(super) Rng);
 
 impl Fault for Forced {
     fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
-        let (old, new) = fail_over(arena, &mut self.0)?;
+        let shard = arena.group()?.pick_shard(&mut self.0)?;
+        let (old, new) = fail_over(arena, shard, &mut self.0)?;
         note.text = format!(
             "{} gives way to {}",
             Member::Server(old),
@@ -42,19 +43,23 @@ impl ThereAndBack {
 
 impl Fault for ThereAndBack {
     fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
-        // Only two of the three take part.
-        let replicas = arena.group()?.replicas()?;
+        let shard = arena.group()?.pick_shard(&mut self.rng)?;
+        let master = arena.group()?.master(shard)?;
+        let replicas = arena.group()?.replicas(master)?;
         let third = self.rng.pick(&replicas).context("there is no replica")?;
-        arena.group()?.set_promotable(third, false)?;
-        self.passed_over = Some(third);
-        wait_for(arena, "the Sentinels to pass a server over", |group| {
-            group.is_passed_over(third)
-        })?;
-        let (first, second) = fail_over(arena, &mut self.rng)?;
+        // Only two servers take part. In a cluster there are no more.
+        if replicas.len() > 1 {
+            arena.group()?.set_promotable(third, false)?;
+            self.passed_over = Some(third);
+            wait_for(arena, "the Sentinels to pass a server over", |group| {
+                group.is_passed_over(third)
+            })?;
+        }
+        let (first, second) = fail_over(arena, shard, &mut self.rng)?;
         wait_for(arena, "the group to be whole on the way", |group| {
             group.check_whole().map(|_| true)
         })?;
-        let (_, last) = fail_over(arena, &mut self.rng)?;
+        let (_, last) = fail_over(arena, shard, &mut self.rng)?;
         note.text = format!(
             "{}, {}, {}",
             Member::Server(first),
@@ -75,26 +80,32 @@ impl Fault for ThereAndBack {
     }
 }
 
-/// Lets a Sentinel replace the master. Returns the old one and the new one.
-fn fail_over(arena: &mut Arena, rng: &mut Rng) -> Result<(usize, usize)> {
-    let old = arena.group()?.master()?;
-    let sentinels = arena.group()?.sentinels() as u64;
-    let sentinel = rng.between(0, sentinels - 1) as usize;
-    arena.begin_failover();
-    arena.group()?.fail_over(sentinel)?;
-    wait_for_another_master(arena, old).map(|new| (old, new))
+/// Replaces the master of a shard, which lives. Returns the old one and the new one.
+fn fail_over(arena: &mut Arena, shard: Shard, rng: &mut Rng) -> Result<(usize, usize)> {
+    let old = arena.group()?.master(shard)?;
+    arena.begin_failover(old)?;
+    arena.group()?.fail_over(old, rng)?;
+    wait_for_another_master(arena, shard, old).map(|new| (old, new))
 }
 
-/// Waits until most Sentinels name another master.
-pub(super) fn wait_for_another_master(arena: &mut Arena, old: usize) -> Result<usize> {
+/// Waits until a shard has another master.
+pub(super) fn wait_for_another_master(
+    arena: &mut Arena,
+    shard: Shard,
+    old: usize,
+) -> Result<usize> {
     wait_for(arena, "another master", |group| {
-        Ok(group.master().is_ok_and(|master| master != old))
+        Ok(group.master(shard).is_ok_and(|master| master != old))
     })?;
-    arena.group()?.master()
+    arena.group()?.master(shard)
 }
 
 /// Waits for a state of the group.
-fn wait_for(arena: &mut Arena, what: &str, holds: impl Fn(&Group) -> Result<bool>) -> Result<()> {
+pub(super) fn wait_for(
+    arena: &mut Arena,
+    what: &str,
+    holds: impl Fn(&Group) -> Result<bool>,
+) -> Result<()> {
     let timeout = arena.settings.timeout;
     let deadline = Instant::now() + timeout;
     loop {

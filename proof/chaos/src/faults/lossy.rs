@@ -15,7 +15,7 @@ use super::failover::wait_for_another_master;
 use super::member::AS_REPLICA;
 use super::{Fault, Note};
 use crate::arena::{Arena, FLEET};
-use crate::group::{Member, Rejoin};
+use crate::group::{Member, Rejoin, Shard};
 use crate::rng::Rng;
 
 /// The master takes writes alone for at least this long, in ms: at least, and at most. A node's `WAIT`
@@ -33,10 +33,11 @@ pub(super) struct Lossy {
 
 /// The master that died.
 struct Dead {
+    shard: Shard,
     server: usize,
     /// How far its history went.
     offset: f64,
-    /// How many entries its ledger got that no replica has.
+    /// How many entries its ledgers got that no replica has.
     entries: u64,
 }
 
@@ -50,10 +51,11 @@ impl Lossy {
         }
     }
 
-    /// Pauses the replicas and lets the master publish alone.
-    fn leave_alone(&mut self, arena: &mut Arena, server: usize) -> Result<Dead> {
-        for replica in arena.group()?.replicas()? {
-            arena.group()?.process(Member::Server(replica)).pause()?;
+    /// Pauses the replicas and lets the master of a shard take writes alone.
+    fn leave_alone(&mut self, arena: &mut Arena, shard: Shard, server: usize) -> Result<Dead> {
+        let ledgers = ledgers(arena, server)?;
+        for replica in arena.group()?.replicas(server)? {
+            arena.group()?.process(Member::Server(replica))?.pause()?;
             self.paused.push(replica);
         }
         let mut redis = arena.group()?.connect(server)?;
@@ -61,12 +63,13 @@ impl Lossy {
         cut.arg("KILL").arg("TYPE").arg("replica");
         cut.exec(&mut redis)?;
         let alone = Duration::from_millis(self.rng.between(ALONE_MS.0, ALONE_MS.1));
-        let (began, shared) = (Instant::now(), ledger_entries(&mut redis)?);
+        let (began, shared) = (Instant::now(), count_entries(&mut redis, &ledgers)?);
         loop {
-            let entries = ledger_entries(&mut redis)?.saturating_sub(shared);
+            let entries = count_entries(&mut redis, &ledgers)?.saturating_sub(shared);
             if entries > 0 && began.elapsed() >= alone {
                 let replication = Info::read(&mut redis, "replication")?;
                 return Ok(Dead {
+                    shard,
                     server,
                     offset: replication.number("master_repl_offset")?,
                     entries,
@@ -79,7 +82,7 @@ impl Lossy {
 
     fn resume(&mut self, arena: &mut Arena) -> Result<()> {
         for replica in self.paused.drain(..) {
-            arena.group()?.process(Member::Server(replica)).resume()?;
+            arena.group()?.process(Member::Server(replica))?.resume()?;
         }
         Ok(())
     }
@@ -91,11 +94,12 @@ impl Fault for Lossy {
             true => Some(arena.generator().context("no node generates")?),
             false => None,
         };
-        let master = arena.group()?.master()?;
-        arena.begin_failover();
-        let dead = self.leave_alone(arena, master)?;
+        let shard = arena.group()?.pick_shard(&mut self.rng)?;
+        let master = arena.group()?.master(shard)?;
+        arena.begin_failover(master)?;
+        let dead = self.leave_alone(arena, shard, master)?;
         note.targets = arena.labels(generator.as_slice());
-        arena.group()?.process(Member::Server(master)).kill9();
+        arena.group()?.process(Member::Server(master))?.kill9();
         self.dead = Some(dead);
         if let Some(generator) = generator {
             arena.kill(generator)?;
@@ -112,7 +116,7 @@ impl Fault for Lossy {
             true => Rejoin::AsReplica,
             false => Rejoin::AsItWas,
         };
-        let new = wait_for_another_master(arena, dead.server)?;
+        let new = wait_for_another_master(arena, dead.shard, dead.server)?;
         let replication = Info::read(&mut arena.group()?.connect(new)?, "replication")?;
         let forgotten = dead.offset + 1.0 - replication.number("second_repl_offset")?;
         let server = Member::Server(dead.server);
@@ -129,8 +133,17 @@ impl Fault for Lossy {
     }
 }
 
-/// How many publishes and commits the ledger of a server has.
-fn ledger_entries(redis: &mut redis::Connection) -> Result<u64> {
-    let ledger = Keys::new(&FleetName::new(FLEET)?).ledger;
-    Ok(redis::cmd("LLEN").arg(ledger).query(redis)?)
+/// The ledgers that a master has.
+fn ledgers(arena: &mut Arena, master: usize) -> Result<Vec<String>> {
+    let (fleet, count) = (FleetName::new(FLEET)?, arena.settings.partitions);
+    let partitions = arena.group()?.partitions_of(master)?.into_iter();
+    let ledger = |index| Keys::of_partition(&fleet, index, count).ledger;
+    Ok(partitions.map(ledger).collect())
+}
+
+/// How many publishes and commits are in these ledgers of a server.
+fn count_entries(redis: &mut redis::Connection, ledgers: &[String]) -> Result<u64> {
+    let length = |ledger| redis::cmd("LLEN").arg(ledger).query::<u64>(redis);
+    let lengths: Result<Vec<u64>, _> = ledgers.iter().map(length).collect();
+    Ok(lengths?.iter().sum())
 }

@@ -19,6 +19,7 @@ mod pause;
 mod proxy;
 mod push;
 mod server;
+mod slot;
 mod source;
 mod staging;
 mod stop;
@@ -126,12 +127,17 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::KillReplica => member_killed(Whom::Replica, false, rng),
         Kind::KillSentinel => member_killed(Whom::Sentinel, false, rng),
         Kind::HangMaster => Box::new(member::Pause::new(Whom::Master, rng)),
+        Kind::HangMasterAndGenerator => Box::new(member::Pause::with_generator(rng)),
         Kind::HangReplica => Box::new(member::Pause::new(Whom::Replica, rng)),
         Kind::HangSentinel => Box::new(member::Pause::new(Whom::Sentinel, rng)),
         Kind::Failover => Box::new(failover::Forced(rng)),
         Kind::ThereAndBack => Box::new(failover::ThereAndBack::new(rng)),
         Kind::Lossy => Box::new(lossy::Lossy::new(false, rng)),
         Kind::LossyAndGenerator => Box::new(lossy::Lossy::new(true, rng)),
+        Kind::KillControlMaster => member_killed(Whom::ControlMaster, false, rng),
+        Kind::KillOtherMaster => member_killed(Whom::OtherMaster, false, rng),
+        Kind::MoveSlot => Box::new(slot::Move::new(rng)),
+        Kind::ScaleOut => Box::new(slot::ScaleOut::new(rng)),
         Kind::PushDies => Box::new(push::Die),
         Kind::PushError => Box::new(push::Answer::new(handlers::Mode::Error)),
         Kind::PushHangs => Box::new(push::Answer::new(handlers::Mode::Hang)),
@@ -172,8 +178,16 @@ fn warned(arena: &Arena, mark: usize, word: &str) -> String {
 /// Why this run cannot have a kind of fault; `None` if it can.
 pub fn why_not(kind: Kind, settings: &Settings) -> Option<&'static str> {
     match kind.facts().misses(settings.setup()) {
+        Some(Needs::Group) => return Some("it needs --topology sentinel or cluster"),
         Some(Needs::Topology(Topology::Sentinel)) => return Some("it needs --topology sentinel"),
+        Some(Needs::Topology(Topology::Cluster)) => return Some("it needs --topology cluster"),
         Some(Needs::Topology(Topology::Single)) => return Some("it needs a single server"),
+        Some(Needs::UnusedMaster) => {
+            return Some("it needs --topology cluster --partitions 1");
+        }
+        Some(Needs::SharedFleet) => {
+            return Some("it needs --topology cluster and several partitions");
+        }
         Some(Needs::Handler(HandlerKind::Exec)) => return Some("it needs --handler exec"),
         Some(Needs::Handler(_)) => return Some("it needs --handler push"),
         Some(Needs::Source(_)) => return Some("it needs --source rows"),

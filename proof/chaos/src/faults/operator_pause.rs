@@ -13,8 +13,8 @@ use crate::rng::Rng;
 
 pub(super) struct OperatorPause {
     parts: Vec<Part>,
-    /// Where every message was when the pause began; none once it has ended.
-    paused: Option<Census>,
+    /// Where every message of each partition was when the pause began; none once it has ended.
+    paused: Option<Vec<Census>>,
 }
 
 impl OperatorPause {
@@ -30,7 +30,9 @@ impl OperatorPause {
     fn resume(&mut self, arena: &mut Arena) -> Result<()> {
         let before_resume = arena.observer.resume(&self.parts)?;
         if let Some(paused) = self.paused.take() {
-            arena.findings.extend(leak(&paused, &before_resume));
+            let both = paused.iter().zip(&before_resume);
+            let leaks = both.filter_map(|(paused, resumed)| leak(paused, resumed));
+            arena.findings.extend(leaks);
         }
         Ok(())
     }
@@ -64,7 +66,7 @@ impl Fault for OperatorPause {
     }
 }
 
-/// What leaked while the same pause held from `from` to `to`. A server that lost its last writes may
+/// What leaked in a partition while the same pause held from `from` to `to`. A server that lost its last writes may
 /// have forgotten the pause; then nothing follows.
 fn leak(from: &Census, to: &Census) -> Option<String> {
     let held = |part| {

@@ -68,7 +68,8 @@ impl Fault for Vanish {
 fn delete_staged(client: &redis::Client) -> Result<u64> {
     let mut redis = client.get_connection_with_timeout(TIMEOUT)?;
     redis.set_read_timeout(Some(TIMEOUT))?;
-    let pattern = format!("baton:{{{FLEET}:0}}:staged:*");
+    // Of every partition.
+    let pattern = format!("baton:{{{FLEET}:*}}:staged:*");
     let staged: Vec<String> = redis::cmd("KEYS").arg(pattern).query(&mut redis)?;
     match staged.is_empty() {
         true => Ok(0),

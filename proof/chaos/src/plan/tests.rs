@@ -7,12 +7,17 @@ use super::*;
 /// About what ten minutes have.
 const TEN_MINUTES: usize = 240;
 
-const RUNS: [Setup; 5] = [
+const RUNS: [Setup; 7] = [
     setup(Topology::Single, HandlerKind::Pretended, SourceKind::Random),
     setup(Topology::Single, HandlerKind::Pretended, SourceKind::Rows),
     setup(Topology::Single, HandlerKind::Exec, SourceKind::Random),
     setup(Topology::Single, HandlerKind::Push, SourceKind::Rows),
     GROUP,
+    CLUSTER,
+    Setup {
+        partitions: 1,
+        ..CLUSTER
+    },
 ];
 const GROUP: Setup = setup(
     Topology::Sentinel,
@@ -20,9 +25,20 @@ const GROUP: Setup = setup(
     SourceKind::Random,
 );
 
+const CLUSTER: Setup = setup(
+    Topology::Cluster,
+    HandlerKind::Pretended,
+    SourceKind::Random,
+);
+
 const fn setup(topology: Topology, handler: HandlerKind, source: SourceKind) -> Setup {
+    let partitions = match topology {
+        Topology::Single | Topology::Sentinel => 1,
+        Topology::Cluster => 16,
+    };
     Setup {
         topology,
+        partitions,
         handler,
         source,
     }
@@ -47,7 +63,7 @@ fn every_kind_is_in_the_table_once_under_a_name_of_its_own() {
         assert_eq!(facts.kind.facts().name, facts.name);
         assert_eq!(Kind::named(facts.name), Some(facts.kind));
     }
-    assert_eq!(KINDS.len(), Kind::LossyAndGenerator as usize + 1);
+    assert_eq!(KINDS.len(), Kind::ScaleOut as usize + 1);
 }
 
 #[test]
@@ -78,7 +94,7 @@ fn ten_minutes_have_every_kind_three_times_whatever_the_seed() {
 #[test]
 fn some_faults_overlap_and_the_ones_that_must_be_alone_are() {
     let all = setup(Topology::Single, HandlerKind::Exec, SourceKind::Rows);
-    for setup in [all, GROUP] {
+    for setup in [all, GROUP, CLUSTER] {
         pairs_mix(setup);
     }
 }
@@ -100,8 +116,8 @@ fn pairs_mix(setup: Setup) {
 
 #[test]
 fn the_plan_of_a_group_begins_with_a_lossy_failover_whatever_the_seed() {
-    for seed in 0..20 {
-        let first = Plan::new(seed, GROUP, &[]).next().unwrap();
+    for (seed, setup) in (0..20).flat_map(|seed| [(seed, GROUP), (seed, CLUSTER)]) {
+        let first = Plan::new(seed, setup, &[]).next().unwrap();
         assert_eq!(first.faults[0].kind, Kind::Lossy);
     }
 }

@@ -54,7 +54,7 @@ pub fn text_of(row: u64) -> Option<Vec<u8>> {
     }
     let mut rng = Rng::new(row);
     Some(match rng.between(1, 20) {
-        1 => "long \"ρow\"\n".repeat(300).into_bytes(),
+        1 => format!("{row} {}", "long \"ρow\"\n".repeat(300)).into_bytes(),
         2..=5 => (0..rng.between(0, 40))
             .map(|_| rng.number() as u8)
             .collect(),

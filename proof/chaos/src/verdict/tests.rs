@@ -7,6 +7,8 @@ use std::time::SystemTime;
 use baton_log::Line;
 
 use super::*;
+use crate::handlers::Beside;
+use crate::row_check::Stored;
 
 /// What a run left behind: three messages, the third failed and drained.
 struct Case {
@@ -105,6 +107,7 @@ impl Case {
             line: Line {
                 at: SystemTime::UNIX_EPOCH,
                 node: node.into(),
+                partition: None,
                 event,
             },
         });
@@ -132,30 +135,41 @@ impl Case {
     }
 
     fn judge(&self) -> Judgement {
-        judge(&Evidence {
-            ledger: &Ledger {
-                entries: self.entries.clone(),
-            },
-            census: &self.census,
-            told: &self.told,
-            prints: &self.prints,
-            drains: &self.drains,
+        self.judge_beside(&[])
+    }
+
+    /// Judges these partitions, too.
+    fn judge_beside(&self, others: &[&Self]) -> Judgement {
+        let all = [&[self], others].concat();
+        let ledgers = all.iter().map(|case| Ledger {
+            entries: case.entries.clone(),
+        });
+        let ledgers: Vec<Ledger> = ledgers.collect();
+        let deaths = self.deaths.iter().copied().map(forgetful_death);
+        let forgetful: Vec<_> = deaths.collect();
+        let partitions = (0..).zip(all.iter().zip(&ledgers));
+        let partitions = partitions.map(|(index, (case, ledger))| Evidence {
+            partition: (all.len() > 1).then_some(index),
+            ledger,
+            census: &case.census,
+            told: &case.told,
+            prints: &case.prints,
+            drains: &case.drains,
             failovers: None,
-            forgetful: &self
-                .deaths
-                .iter()
-                .copied()
-                .map(forgetful_death)
-                .collect::<Vec<_>>(),
+            forgetful: &forgetful,
+        });
+        judge_fleet(&FleetEvidence {
+            partitions: &partitions.collect::<Vec<_>>(),
             counted: self.counted,
             besides: &self.besides,
             stored: self.stored.clone(),
+            may_lose_rows: false,
         })
     }
 
     fn findings(&self) -> Vec<String> {
         let findings = self.judge().findings.into_iter();
-        findings.map(|(_, text)| text).collect()
+        findings.map(|found| found.text).collect()
     }
 
     /// Lost, duplicated and phantom.
@@ -180,6 +194,23 @@ fn a_clean_run_has_no_finding() {
         ),
         (3, 2, 1, 1)
     );
+}
+
+#[test]
+fn partitions_are_judged_each_for_itself_and_counted_together() {
+    let (mut clean, mut broken) = (Case::clean(), Case::clean());
+    clean.counted = Some(4);
+    let judgement = clean.judge_beside(&[&Case::clean()]);
+    assert_eq!(judgement.findings, []);
+    let verdict = &judgement.verdict;
+    assert_eq!((verdict.published, verdict.done), (6, 4));
+    // The same message of another partition does not make it good.
+    broken.entries.remove(1);
+    let judgement = clean.judge_beside(&[&broken]);
+    assert_eq!((judgement.verdict.lost, judgement.verdict.phantom), (1, 1));
+    let first = &judgement.findings[0];
+    assert_eq!((first.partition, first.seq), (Some(1), 1));
+    assert_eq!(first.text, "partition 1: lost: #1");
 }
 
 #[test]
@@ -382,7 +413,7 @@ fn a_command_of_a_dead_node_may_not_go_on_beside_the_next_attempt() {
 fn rows_with_other_texts_and_a_cursor_elsewhere_are_found() {
     let mut case = Case::clean();
     case.stored = Some(Stored {
-        last: 3,
+        made: 3,
         cursor: "json 2".to_owned(),
     });
     assert_eq!(

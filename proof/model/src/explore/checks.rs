@@ -6,7 +6,7 @@ use stateright::{Model, Property};
 
 use super::actions::Action;
 use super::history::Message;
-use super::{Events, Scenario, SourceKind, World, source};
+use super::{Events, Reported, Scenario, SourceKind, World, source};
 use crate::state::{Body, Pack, Range, Seq};
 
 /// A scenario, ready to be explored.
@@ -111,10 +111,19 @@ impl Explored {
             ..Self::default()
         }
     }
+}
 
-    /// The events that the exploration of this scenario should have shown and did not: a property may
-    /// hold because nothing happened.
-    pub(super) fn unseen(&self) -> Vec<&'static str> {
+impl Reported for Explored {
+    fn describe(world: &World, action: &Action) -> String {
+        world.describe(action)
+    }
+
+    fn violation(world: &World) -> Option<String> {
+        let violation = world.history.violation;
+        violation.map(|violation| format!("{violation:?}"))
+    }
+
+    fn unseen(&self) -> Vec<&'static str> {
         let seen = self.seen.load(Ordering::Relaxed);
         let (scenario, faults) = (&self.scenario, &self.scenario.faults);
         let generates = scenario.generators > 0;

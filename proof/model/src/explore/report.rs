@@ -1,9 +1,10 @@
 //! Exploring a scenario in full, and reporting what was found.
 
-use std::fmt;
+use std::fmt::{self, Debug};
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use stateright::{Checker, HasDiscoveries, Model};
+use stateright::{Checker, CheckerBuilder, HasDiscoveries, Model};
 
 use super::{Explored, Scenario};
 
@@ -50,28 +51,51 @@ impl fmt::Display for Report {
     }
 }
 
+/// A model that a report can be written about.
+pub(crate) trait Reported: Model {
+    /// An action as a report prints it.
+    fn describe(state: &Self::State, action: &Self::Action) -> String;
+
+    /// What went wrong on the way to this state.
+    fn violation(state: &Self::State) -> Option<String>;
+
+    /// The events that the exploration should have shown and did not: a property may hold because
+    /// nothing happened.
+    fn unseen(&self) -> Vec<&'static str>;
+}
+
 /// Explores a scenario in full; a scenario with a flaw only until the flaw shows.
 pub fn explore(scenario: Scenario) -> Report {
     let name = scenario.name;
-    let began = Instant::now();
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let until = match scenario.flaw {
         Some(_) => HasDiscoveries::AnyFailures,
         None => HasDiscoveries::All,
     };
-    let checker = Explored::new(scenario).checker().threads(threads);
-    let checker = checker.finish_when(until).spawn_bfs().join();
+    let checker = Explored::new(scenario).checker();
+    report_of(name, checker.finish_when(until))
+}
+
+/// Explores a model as far as the checker is told to.
+pub(crate) fn report_of<M>(name: &'static str, checker: CheckerBuilder<M>) -> Report
+where
+    M: Reported + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq,
+{
+    let began = Instant::now();
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let checker = checker.threads(threads).spawn_bfs().join();
     let mut broken = Vec::new();
     for property in checker.model().properties() {
         let Some(path) = checker.discovery(property.name) else {
             continue;
         };
         let steps = path.into_vec();
-        let end = steps.last().and_then(|(world, _)| world.history.violation);
-        let end = end.map(|violation| format!("\n    {violation:?}"));
-        let actions = steps.iter().filter_map(|(world, action)| {
+        let end = steps.last().and_then(|(state, _)| M::violation(state));
+        let end = end.map(|violation| format!("\n    {violation}"));
+        let actions = steps.iter().filter_map(|(state, action)| {
             let action = action.as_ref()?;
-            Some(format!("\n    {}", world.describe(action)))
+            Some(format!("\n    {}", M::describe(state, action)))
         });
         let story: String = actions.chain(end).collect();
         broken.push(format!("{}{story}", property.name));

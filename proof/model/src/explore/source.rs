@@ -21,26 +21,31 @@ pub enum SourceKind {
 }
 
 /// How many rows are behind the source that stands here. Each has a number in the fleet.
-pub(super) fn rows_before(cursor: u64) -> Seq {
+pub(crate) fn rows_before(cursor: u64) -> Seq {
     cursor / 2
 }
 
 /// Where the source stands right after a row.
-pub(super) fn cursor_after(row: Seq) -> u64 {
+pub(crate) fn cursor_after(row: Seq) -> u64 {
     row * 2
 }
 
 /// Where the source stands if it went on and found no row: before the same row as before.
-pub(super) fn cursor_further(cursor: u64) -> u64 {
+pub(crate) fn cursor_further(cursor: u64) -> u64 {
     cursor | 1
 }
 
 /// The text of a row. An opening has the name that a generator draws for it.
-pub(super) fn text(row: Seq, opening: Origin) -> Text {
+pub(crate) fn text(row: Seq, opening: Origin) -> Text {
     row + ROWS * opening
 }
 
 /// The row of a text.
-pub(super) fn row_of(text: Text) -> Seq {
+pub(crate) fn row_of(text: Text) -> Seq {
     text % ROWS
+}
+
+/// The opening of a text.
+pub(crate) fn opening_of(text: Text) -> Origin {
+    text / ROWS
 }

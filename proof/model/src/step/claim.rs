@@ -15,6 +15,8 @@ pub(crate) const POISON_DEATHS: u64 = 3;
 pub(crate) const VERDICT_MS: Ms = 5_000;
 /// Max bytes of a pack that every claim on a part of it gets.
 const SMALL_PACK_BYTES: u64 = 1024;
+/// Max bytes of a pack that the claim of a lane gets that slept and takes all of it.
+const WAKING_PACK_BYTES: u64 = 16 << 10;
 /// Max entries of the queue that one claim checks.
 const MAX_ENTRIES: usize = 100;
 
@@ -108,7 +110,7 @@ impl Script<'_> {
             Body::Messages(range) if held.number == number => {
                 self.state.deadlines.insert(slot, self.now + call.ttl);
                 self.wake_up(slot.node, call);
-                self.claimed(range)
+                self.claimed(call, range)
             }
             _ => Reply::Held {
                 number: held.number,
@@ -145,18 +147,22 @@ impl Script<'_> {
         if !self.state.queue.is_empty() {
             self.ring();
         }
-        self.claimed(taken)
+        self.claimed(call, taken)
     }
 
     /// The answer for a range. A large pack does not come along: the node reads it.
-    fn claimed(&self, range: Range) -> Reply {
+    fn claimed(&self, call: &Wanted, range: Range) -> Reply {
         let pack = self.state.packs.get(&range.pack);
+        let max_bytes = match call.sleepers {
+            Some(_) if range.last - range.first + 1 == range.count => WAKING_PACK_BYTES,
+            _ => SMALL_PACK_BYTES,
+        };
         Reply::Claimed {
             range: Range {
                 suspects: Suspects::default(),
                 ..range
             },
-            sent: pack.is_some_and(|pack| pack.bytes <= SMALL_PACK_BYTES),
+            sent: pack.is_some_and(|pack| pack.bytes <= max_bytes),
             pack: pack.cloned(),
         }
     }

@@ -54,6 +54,7 @@ impl RealFleet {
                     last,
                     cursor,
                     known,
+                    made: _,
                 } => Reply::Sealed {
                     last,
                     cursor: cursor_of(&cursor)?,
@@ -299,10 +300,12 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
     let what = PublishCall {
         stage,
         is_staged,
+        claim_ttl: Duration::from_secs(5),
         epoch: *epoch,
         first: *first,
         count,
         cursor: stored.as_bytes(),
+        made: None,
         max_pending: *max_open,
         digest: audited.then(|| encoding::digest(*first, *first + count - 1)),
         pack: &encoding::pack(texts, *origin),

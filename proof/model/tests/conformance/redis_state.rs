@@ -161,6 +161,7 @@ fn read_control(state: &mut State, keys: [&Value; 5]) -> Result<(), String> {
 fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Result<(), String> {
     let [
         queue,
+        parked,
         left,
         idle,
         claims,
@@ -178,6 +179,10 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
         return Err(format!("{} keys of a partition", keys.len()));
     };
     state.queue = list(queue, entry)?;
+    // Only a fleet of several partitions parks packs.
+    if !is_empty(parked) {
+        return Err(strange("parked", parked));
+    }
     state.left = map(left, digits, number)?;
     state.idle = map(idle, encoding::read_node, time_of)?;
     state.claims = map(claims, encoding::read_slot, claim)?;
@@ -231,9 +236,11 @@ fn read_unmodelled(meta: &Value, fence: &Value) -> Result<Unmodelled, String> {
     let born = fields_of_fence.find(|[name, _]| bytes(name) == Ok(b"born"));
     let born = born.map(|[_, word]| text(word)).transpose()?;
     Ok(Unmodelled {
-        protocol: match fields("meta", meta, ["protocol"])? {
-            [None] => false,
-            [Some(version)] if bytes(version)? == b"1" => true,
+        protocol: match fields("meta", meta, ["protocol", "partitions"])? {
+            [None, None] => false,
+            [Some(version), Some(count)] if (bytes(version)?, bytes(count)?) == (b"1", b"1") => {
+                true
+            }
             _ => return Err(strange("meta", meta)),
         },
         born: born.map(str::to_owned),

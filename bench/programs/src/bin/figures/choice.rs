@@ -10,7 +10,7 @@ use crate::sizes::Persistence;
 
 /// The flags, each `--name=value`; a value may be several, with commas between them.
 pub(crate) const FLAGS: &str = "--servers=valkey-9.1,… --text=64,4k,… \
-    --persistence=none,everysec --workers=1,2 --runs=N --json=FILE --docs";
+    --persistence=none,everysec --workers=1,2 --runs=N --messages=N --json=FILE --docs";
 
 /// A part of the figures. `None` stands for the default.
 #[derive(Debug, Default, PartialEq)]
@@ -22,6 +22,8 @@ pub(crate) struct Choice {
     pub(crate) workers: Option<Vec<usize>>,
     /// Runs of each cell.
     pub(crate) runs: Option<usize>,
+    /// Messages of each run of `partitions-cost` and `partitions-ceiling`.
+    pub(crate) messages: Option<u64>,
     /// Where the results of `sizes` are kept.
     pub(crate) json: Option<PathBuf>,
     /// Write the documents from earlier results, and measure nothing.
@@ -38,6 +40,7 @@ impl Choice {
             "--persistence" => self.persistence = Some(list(value, Persistence::from_str)?),
             "--workers" => self.workers = Some(list(value, count)?),
             "--runs" => self.runs = Some(count(value)?),
+            "--messages" => self.messages = Some(count(value)? as u64),
             "--json" => self.json = Some(value.into()),
             "--docs" => self.docs = true,
             _ => bail!("unknown flag {flag:?}; there are --quick and {FLAGS}"),
@@ -84,6 +87,7 @@ mod tests {
             "--persistence=everysec",
             "--workers=2",
             "--runs=3",
+            "--messages=5000",
         ] {
             choice.take(flag).unwrap();
         }
@@ -91,6 +95,7 @@ mod tests {
         assert_eq!(choice.persistence, Some(vec![Persistence::Everysec]));
         assert_eq!(choice.workers, Some(vec![2]));
         assert_eq!(choice.runs, Some(3));
+        assert_eq!(choice.messages, Some(5000));
         for flag in [
             "--text=0",
             "--text=x",

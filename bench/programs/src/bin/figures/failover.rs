@@ -146,19 +146,19 @@ fn connect(server: &PrivateServer) -> Result<Connection> {
 }
 
 /// A replica that is asked for its role.
-struct Replica<'a> {
+pub(crate) struct Replica<'a> {
     server: &'a PrivateServer,
     /// A promotion closes it.
     connection: Option<Connection>,
 }
 
 impl<'a> Replica<'a> {
-    fn new(server: &'a PrivateServer) -> Self {
+    pub(crate) fn new(server: &'a PrivateServer) -> Self {
         let connection = None;
         Self { server, connection }
     }
 
-    fn is_promoted(&mut self) -> bool {
+    pub(crate) fn is_promoted(&mut self) -> bool {
         self.role()
             .inspect_err(|_| self.connection = None)
             .is_ok_and(|role| role == Value::BulkString(b"master".to_vec()))

@@ -102,7 +102,8 @@ fn cpu(pid: u32) -> Result<f64> {
     Ok(process_cpu_us(pid).context("no processor time")? / 1e6)
 }
 
-fn rss_mb(pid: u32) -> Result<f64> {
+/// The memory of a process that is in use now.
+pub(crate) fn rss_mb(pid: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status
         .lines()

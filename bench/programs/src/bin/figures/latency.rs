@@ -1,4 +1,5 @@
-//! From the making of a message to the start of its handler, beside the PING round trip.
+//! From the making of a message to the start of its handler, beside the PING round trip, and beside a
+//! bare RPUSH that ends a BLPOP: no queue on the same server is faster.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,10 +11,17 @@ use baton::{Effects, FleetName, Handler, HandlerError, Message, Node, Target, in
 use baton_bench::ServerProbe;
 use baton_figures::runtime;
 use baton_server::PrivateServer;
+use redis::AsyncConnectionConfig;
+use redis::aio::MultiplexedConnection;
 
 use crate::Rounds;
 use crate::choice::Choice;
 use crate::report::{Report, ms, percentile};
+
+/// The list of the bare queue.
+const QUEUE: &str = "bare";
+/// Between two calls, so that the server sleeps before each.
+const PAUSE: Duration = Duration::from_millis(7);
 
 /// When each message was made, and how long it took to its handler.
 #[derive(Default)]
@@ -55,8 +63,8 @@ pub(crate) fn publish_to_handler(
     Ok(())
 }
 
-/// Runs a generator and an idle worker, each on a thread of its own, and measures PING with
-/// the same client between the messages.
+/// Runs a generator and an idle worker, each on a thread of its own, and measures PING and a bare queue
+/// with the same client between the messages.
 fn measure(server: &PrivateServer, rounds: Rounds, report: &mut Report) -> Result<()> {
     let version = ServerProbe::open(&Target::parse(&server.url())?)?.version()?;
     let watch = Stopwatch::default();
@@ -79,7 +87,7 @@ fn measure(server: &PrivateServer, rounds: Rounds, report: &mut Report) -> Resul
             })
         })
         .collect();
-    let pings = ping_while(&server.url(), || watch.lock().took.len() < rounds.messages)?;
+    let bare = measure_bare(&server.url(), || watch.lock().took.len() < rounds.messages)?;
     stop.send_replace(true);
     for node in nodes {
         node.join()
@@ -87,15 +95,18 @@ fn measure(server: &PrivateServer, rounds: Rounds, report: &mut Report) -> Resul
     }
     let took = watch.lock().took.clone();
     let (ping, p50, p99) = (
-        percentile(&pings, 50),
+        percentile(&bare.pings, 50),
         percentile(&took, 50),
         percentile(&took, 99),
     );
     let ratio = ms(p50) / ms(ping);
+    let queue = percentile(&bare.queue, 50);
     let measured = format!(
-        "p50 {:.2} ms = {ratio:.1} × PING {:.3} ms",
+        "p50 {:.3} ms = {ratio:.1} × PING {:.3} ms = {:.1} × RPUSH to BLPOP {:.3} ms",
         ms(p50),
-        ms(ping)
+        ms(ping),
+        ms(p50) / ms(queue),
+        ms(queue)
     );
     report.add(
         &format!("{version}: message made → handler starts, idle worker"),
@@ -108,17 +119,69 @@ fn measure(server: &PrivateServer, rounds: Rounds, report: &mut Report) -> Resul
     Ok(())
 }
 
-fn ping_while(url: &str, go_on: impl Fn() -> bool) -> Result<Vec<Duration>> {
-    runtime()?.block_on(async {
-        let client = redis::Client::open(url)?;
-        let mut connection = client.get_multiplexed_async_connection().await?;
-        let mut pings = Vec::new();
+/// What the server and the client need at least.
+struct Bare {
+    pings: Vec<Duration>,
+    /// From an RPUSH to the end of the BLPOP that waits for it.
+    queue: Vec<Duration>,
+}
+
+fn measure_bare(url: &str, go_on: impl Fn() -> bool) -> Result<Bare> {
+    let (popped, mut pops) = tokio::sync::mpsc::unbounded_channel();
+    let consumer_url = url.to_owned();
+    // It ends with its last answer: the server lets no BLPOP wait for longer.
+    let consumer = std::thread::spawn(move || -> Result<()> {
+        runtime()?.block_on(async {
+            let mut connection = connect(&consumer_url).await?;
+            loop {
+                let mut pop = redis::cmd("BLPOP");
+                let popped_one: Option<(String, String)> =
+                    pop.arg(QUEUE).arg(1).query_async(&mut connection).await?;
+                if popped.send(popped_one.map(|_| Instant::now())).is_err() {
+                    return Ok(());
+                }
+            }
+        })
+    });
+    let bare = runtime()?.block_on(async {
+        let mut connection = connect(url).await?;
+        let mut bare = Bare {
+            pings: Vec::new(),
+            queue: Vec::new(),
+        };
         while go_on() {
             let sent = Instant::now();
             let _: String = redis::cmd("PING").query_async(&mut connection).await?;
-            pings.push(sent.elapsed());
-            tokio::time::sleep(Duration::from_millis(7)).await;
+            bare.pings.push(sent.elapsed());
+            tokio::time::sleep(PAUSE).await;
+            let sent = Instant::now();
+            let mut push = redis::cmd("RPUSH");
+            let _: u64 = (push.arg(QUEUE).arg(&[b'x'; 64][..]))
+                .query_async(&mut connection)
+                .await?;
+            // A BLPOP that ended before says nothing.
+            while let Some(at) = pops.recv().await {
+                if let Some(at) = at.filter(|at| *at > sent) {
+                    bare.queue.push(at - sent);
+                    break;
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
         }
-        Ok(pings)
-    })
+        anyhow::Ok(bare)
+    })?;
+    drop(pops);
+    consumer
+        .join()
+        .map_err(|_| anyhow::anyhow!("the consumer panicked"))??;
+    Ok(bare)
+}
+
+/// Opens a connection on which a call may block.
+async fn connect(url: &str) -> Result<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    let client = redis::Client::open(url)?;
+    Ok(client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await?)
 }

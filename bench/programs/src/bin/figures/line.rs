@@ -76,10 +76,12 @@ impl Line {
             let call = PublishCall {
                 stage: self.store.new_stage(),
                 is_staged: false,
+                claim_ttl: Duration::from_secs(5),
                 epoch: EPOCH,
                 first: self.last + 1,
                 count: self.count,
                 cursor: b"",
+                made: None,
                 max_pending: u64::MAX,
                 digest: None,
                 pack: &self.pack,

@@ -1,8 +1,9 @@
 //! Measures what README promises about time and size: takeover, recovery, latency, idle cost,
-//! wake-up, speed, many nodes, long queues, looking on.
+//! wake-up, speed, many nodes, long queues, looking on, partitions.
 //!
-//! `make figures` runs all but `sizes` (about a quarter of an hour). `--quick` takes a few rounds of
-//! each, and then only completeness counts, not the times; names take some figures only. Some figures
+//! `make figures` runs all but `sizes` (about half an hour). `--quick` takes a few rounds of each, and
+//! then only completeness counts, not the times; names take some figures only, and `partitions` takes all
+//! whose names begin with it. Some figures
 //! are measured on several servers; flags choose a part of these (`choice.rs`). Every figure comes
 //! from real processes and a private server on this machine; compare figures within one run only.
 
@@ -17,6 +18,7 @@ mod idle;
 mod lanes;
 mod latency;
 mod line;
+mod partitions;
 mod push;
 mod quiet_node;
 mod report;
@@ -50,6 +52,8 @@ struct Rounds {
     seconds: u64,
     crowd: usize,
     crowd_kills: usize,
+    /// Whether `partitions-crowd` is measured on all servers, and beside a fleet of few nodes.
+    whole_crowd: bool,
     backlog: u64,
     groups: usize,
     growth: usize,
@@ -57,6 +61,8 @@ struct Rounds {
     storm: u64,
     commands: u64,
     command_rounds: usize,
+    partition_messages: u64,
+    shard_kills: usize,
     /// Whether all sizes are measured, in runs that are long enough to compare.
     whole_sizes: bool,
     size_runs: usize,
@@ -72,6 +78,7 @@ const FULL: Rounds = Rounds {
     seconds: 10,
     crowd: 1000,
     crowd_kills: 10,
+    whole_crowd: true,
     backlog: 10_000_000,
     groups: 1000,
     growth: 15,
@@ -79,6 +86,8 @@ const FULL: Rounds = Rounds {
     storm: 100_000,
     commands: 5000,
     command_rounds: 5,
+    partition_messages: 1_000_000,
+    shard_kills: 9,
     whole_sizes: true,
     size_runs: 5,
 };
@@ -92,6 +101,7 @@ const QUICK: Rounds = Rounds {
     seconds: 2,
     crowd: 50,
     crowd_kills: 2,
+    whole_crowd: false,
     backlog: 100_000,
     groups: 20,
     growth: 1,
@@ -99,6 +109,8 @@ const QUICK: Rounds = Rounds {
     storm: 2_000,
     commands: 200,
     command_rounds: 1,
+    partition_messages: 20_000,
+    shard_kills: 3,
     whole_sizes: false,
     size_runs: 1,
 };
@@ -125,15 +137,24 @@ const EXPERIMENTS: [(&str, Experiment); 17] = [
     ("push", push::beside_its_client),
 ];
 
+/// The figures of this group have its name in front of theirs.
+const PARTITIONS: &str = "partitions";
+
 type OnServers = fn(&Path, Rounds, &Choice, &mut Report) -> Result<()>;
 
 /// What is measured on each of several servers.
-const ON_SERVERS: [(&str, OnServers); 6] = [
+const ON_SERVERS: [(&str, OnServers); 12] = [
     ("failover", failover::of_a_master),
     ("latency", latency::publish_to_handler),
     ("bursts", bursts::at_an_idle_fleet),
     ("retries", retries::of_many_messages),
     ("durability", durability::at_full_speed),
+    ("partitions-cost", partitions::per_message),
+    ("partitions-idle", partitions::of_many_nodes),
+    ("partitions-crowd", partitions::of_a_thousand_nodes),
+    ("partitions-latency", partitions::publish_to_handler),
+    ("partitions-failover", partitions::of_a_shard),
+    ("partitions-ceiling", partitions::of_one_generator),
     (SIZES, sizes::of_texts),
 ];
 
@@ -167,12 +188,13 @@ fn measure() -> Result<()> {
         .map(|(name, _)| *name)
         .chain(on_servers)
         .collect();
-    if let Some(unknown) = wanted.iter().find(|arg| !names.contains(&arg.as_str())) {
+    let is_known = |arg: &String| names.iter().any(|name| is_named(name, arg));
+    if let Some(unknown) = wanted.iter().find(|arg| !is_known(arg)) {
         bail!("unknown figure {unknown:?}; there are {}", names.join(", "));
     }
     let is_wanted = |name: &str| match wanted.is_empty() {
         true => quick || name != SIZES,
-        false => wanted.iter().any(|arg| arg == name),
+        false => wanted.iter().any(|arg| is_named(name, arg)),
     };
     let rounds = if quick { QUICK } else { FULL };
     let program = baton_figures::program()?;
@@ -188,4 +210,9 @@ fn measure() -> Result<()> {
         }
     }
     report.finish()
+}
+
+/// Whether a word of the command line names this figure, or the group that it is in.
+fn is_named(figure: &str, word: &str) -> bool {
+    figure == word || word == PARTITIONS && figure.starts_with(PARTITIONS)
 }

@@ -131,7 +131,7 @@ fn one_generator(fleet: &Fleet, url: &str, count: usize, report: &mut Report) ->
 }
 
 /// How many nodes the memory at hand allows.
-fn affordable() -> Result<usize> {
+pub(crate) fn affordable() -> Result<usize> {
     let info = std::fs::read_to_string("/proc/meminfo")?;
     let kb: u64 = info
         .lines()
@@ -144,7 +144,7 @@ fn affordable() -> Result<usize> {
 }
 
 /// A node is a pipe here and two connections at the server, which inherits the limit.
-fn raise_file_limit() -> Result<()> {
+pub(crate) fn raise_file_limit() -> Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     Ok(setrlimit(Resource::Nofile, limit)?)

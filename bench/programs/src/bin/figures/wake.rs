@@ -141,11 +141,13 @@ async fn publish(generator: &Store, seq: u64) -> Result<()> {
         first: seq,
         count: 1,
         cursor: b"",
+        made: None,
         max_pending: u64::MAX,
         digest: None,
         pack: &pack.finish(0, "0123456789", 1),
         stage: generator.new_stage(),
         is_staged: false,
+        claim_ttl: Duration::from_secs(5),
     };
     let answer = generator.publish(call).await?;
     ensure!(answer.is_written(), "{answer:?}");

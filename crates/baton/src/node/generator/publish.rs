@@ -1,15 +1,18 @@
 //! What Redis answers to a publish, and what the generator does then.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use baton_protocol::{Publish, PublishCall, crash};
 
 use tokio::time::Instant;
 
-use super::{End, Reign, warned_lately};
-use crate::node::context::Context;
+use super::parking::Why;
+use super::partition_reign::{PartitionReign, Turn};
+use super::{End, warned_lately};
 use crate::node::outbox::{Outbox, Prepared};
+use crate::node::partition::Partition;
 use crate::node::warning::Warning;
 use crate::{Error, Event, Part};
 
@@ -70,13 +73,16 @@ pub(super) struct Refused {
 
 /// Publishes a pack. Returns it with the answer, because it may have to be sent again.
 pub(super) async fn send(
-    ctx: Arc<Context>,
+    partition: Arc<Partition>,
     epoch: u64,
     prepared: Prepared,
 ) -> (Prepared, Result<Publish, Error>) {
     if prepared.is_void {
         let (first, last) = (prepared.first, prepared.last());
-        let answer = ctx.store.void(epoch, first, last, ctx.config.audit).await;
+        let answer = partition
+            .store
+            .void(epoch, first, last, partition.config.audit)
+            .await;
         return (prepared, answer);
     }
     let call = PublishCall {
@@ -84,29 +90,40 @@ pub(super) async fn send(
         first: prepared.first,
         count: prepared.count,
         cursor: &prepared.cursor,
-        max_pending: ctx.config.max_pending,
+        made: prepared.made,
+        max_pending: partition.max_pending_each(),
         digest: prepared.digest,
         pack: &prepared.pack,
         stage: prepared.stage,
         is_staged: prepared.is_staged,
+        claim_ttl: partition.config.claim_ttl,
     };
     crash::point("before-publish");
-    let answer = ctx.store.publish(call).await;
+    let answer = partition.store.publish(call).await;
     (prepared, answer)
 }
 
-impl Reign<'_> {
+impl PartitionReign {
     /// Handles the answer to one pack. Returns the pack if Redis did not accept it.
     pub(super) fn on_answer(
         &mut self,
+        turn: &mut Option<Turn<'_, '_>>,
         mut prepared: Prepared,
         answer: Result<Publish, Error>,
     ) -> Option<Refused> {
+        self.ends(&prepared);
+        if answer.is_ok() {
+            self.heard();
+        }
         prepared.maybe_there |= matches!(answer, Err(Error::ReplyLost(_) | Error::Unconfirmed(_)));
         let is_paused = matches!(answer, Ok(Publish::Paused));
         // Other answers do not depend on a pause.
         if is_paused || matches!(answer, Ok(Publish::Ok { .. } | Publish::Full { .. })) {
-            self.ctx.note_pause(Part::Generator, is_paused);
+            self.partition.note_pause(Part::Generator, is_paused);
+        }
+        if let Ok(Publish::Ok { .. } | Publish::Full { .. }) = answer {
+            let is_full = matches!(answer, Ok(Publish::Full { .. }));
+            self.partition.is_full.store(is_full, Ordering::Relaxed);
         }
         if let Ok(Publish::Ok { waiting }) = answer {
             self.lead.note(waiting, Instant::now());
@@ -114,20 +131,29 @@ impl Reign<'_> {
         let stays_staged =
             is_paused || matches!(answer, Ok(Publish::Gap { .. } | Publish::Full { .. }));
         prepared.is_staged = stays_staged;
+        if is_paused || matches!(answer, Ok(Publish::Full { .. })) {
+            // The pack has another reason to wait. A gap is none: it may follow a pack that was refused.
+            self.partition.set_publish_trouble(None);
+        }
         if let Some(trouble) = Trouble::of(answer, &prepared, &self.outbox) {
             return Some(Refused { prepared, trouble });
         }
         self.full_pause = FULL_PAUSE.0;
         self.full_since = None;
+        self.partition.set_publish_trouble(None);
         if !prepared.announced {
             prepared.announced = true;
             crash::point("after-publish");
             self.announce(&mut prepared);
         }
-        self.ctx.witness.acknowledged(prepared.last());
-        if self.outbox.is_newest(&prepared) && !prepared.is_void {
-            self.supply.accepted(&prepared.cursor);
+        self.partition.witness.acknowledged(prepared.last());
+        if let Some(turn) = turn
+            && self.outbox.is_newest(&prepared)
+            && !prepared.is_void
+        {
+            turn.supply.accepted(&prepared.cursor, prepared.made);
         }
+        self.accepted(&prepared);
         self.outbox.confirm(prepared);
         None
     }
@@ -136,14 +162,14 @@ impl Reign<'_> {
     fn announce(&self, prepared: &mut Prepared) {
         let (first, last) = (prepared.first, prepared.last());
         if prepared.is_void {
-            self.ctx.emit(Event::Void { first, last });
+            self.partition.emit(Event::Void { first, last });
         }
         if prepared.is_void || prepared.count == 0 {
             return;
         }
-        self.ctx.meter.has_published(prepared.count);
-        self.ctx.wake_lane();
-        self.ctx.emit(Event::Published {
+        self.partition.meter.has_published(prepared.count);
+        self.partition.wake_lane();
+        self.partition.emit(Event::Published {
             epoch: self.epoch,
             first,
             last,
@@ -152,7 +178,11 @@ impl Reign<'_> {
     }
 
     /// Makes good what went wrong, so that the generator can send the refused packs again.
-    pub(super) async fn recover(&mut self, trouble: Trouble) -> Result<Option<End>, Error> {
+    pub(super) async fn recover(
+        &mut self,
+        turn: &mut Option<Turn<'_, '_>>,
+        trouble: Trouble,
+    ) -> Result<Option<End>, Error> {
         match trouble {
             Trouble::Fenced { node, epoch } => return Ok(Some(End::Fenced { node, epoch })),
             Trouble::Paused => {
@@ -162,19 +192,29 @@ impl Reign<'_> {
             }
             Trouble::Full { open } => {
                 self.warn_full(open);
+                if self.is_room_elsewhere()
+                    && let Some(end) = self.park(turn, Why::Full).await?
+                {
+                    return Ok(Some(end));
+                }
                 let pause = self.full_pause;
                 self.full_pause = (pause * 2).min(FULL_PAUSE.1);
                 tokio::time::sleep(pause).await;
             }
             Trouble::Gap { last, confirmed } => {
                 // Packs that overtook each other leave a gap, too, but no message is missing.
-                self.ctx.compare_last(confirmed, last);
+                self.partition.compare_last(confirmed, last);
                 return Ok(self.close_gap(last));
             }
             // The generator sends the whole pack again.
             Trouble::Missing => {}
             Trouble::Foreign { last } => return Ok(Some(self.go_on_after(last))),
-            Trouble::Error(error) if error.is_transient() => self.pause_after(&error).await,
+            Trouble::Error(error) if error.is_transient() => {
+                if let Some(end) = self.park(turn, Why::NoAnswer).await? {
+                    return Ok(Some(end));
+                }
+                self.pause_after(&error).await;
+            }
             Trouble::Error(error) => return Err(error),
         }
         Ok(None)
@@ -188,7 +228,7 @@ impl Reign<'_> {
         let is_stuck = is_scheduled || !warned_lately(Some(since));
         if is_stuck && !warned_lately(self.full_warned) {
             self.full_warned = Some(Instant::now());
-            self.ctx.warn(Warning::QueueFull { open });
+            self.partition.warn(Warning::QueueFull { open });
         }
     }
 
@@ -203,8 +243,8 @@ impl Reign<'_> {
 
     /// Another program has moved the fleet's last number: goes on after it.
     fn go_on_after(&mut self, last: u64) -> End {
-        self.ctx.warn(Warning::ForeignNumber {
-            key: self.ctx.store.keys().fence.clone(),
+        self.partition.warn(Warning::ForeignNumber {
+            key: self.partition.store.keys().fence.clone(),
             found: last,
             last: self.outbox.confirmed(),
         });
@@ -223,9 +263,10 @@ mod tests {
             first: 5,
             count: 2,
             cursor: Vec::new(),
+            made: None,
             is_scheduled: false,
             digest: None,
-            pack: Vec::new(),
+            pack: Arc::default(),
             stage: 1,
             is_staged: false,
             text: None,

@@ -1,14 +1,16 @@
 //! The generator's supply of messages: what it asks its source for, and what becomes of the answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_protocol::bounds::{MAX_CURSOR_BYTES, MAX_PACK_MESSAGES};
-use baton_protocol::{Backoff, PackBuilder};
+use baton_protocol::{Backoff, PackBuilder, Progress};
 use tokio::time::Instant;
 
 use super::warned_lately;
 use crate::node::context::Context;
 use crate::node::outbox::{Outbox, Prepared};
+use crate::node::partition::Partition;
 use crate::node::rate::Pace;
 use crate::node::source_task::{Made, SourceTask};
 use crate::node::warning::Warning;
@@ -18,6 +20,9 @@ use crate::source::{Batch, Flow, SourceError};
 const REOPEN_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 /// The pause after a batch without messages.
 const EMPTY_PAUSE: Duration = Duration::from_millis(1);
+
+/// So many packs fit into a queue: workers have some while the generator makes others.
+const PACKS_OF_A_FULL_QUEUE: u64 = 4;
 
 /// What the source does.
 enum State {
@@ -39,6 +44,12 @@ enum State {
 pub(super) struct Supply<'a> {
     source: &'a mut SourceTask,
     state: State,
+    /// What the fleet has made, in all partitions; none in a fleet of one partition, where the sequence
+    /// numbers say it.
+    pub(super) made: Option<Progress>,
+    /// What the fleet had made with the newest pack that Redis has, or that is parked; none in a fleet of one
+    /// partition.
+    accepted: Option<Progress>,
     /// What Redis has stored of the source: its kind and its cursor. Empty if nothing.
     stored: Vec<u8>,
     has_cursors: bool,
@@ -67,6 +78,8 @@ impl<'a> Supply<'a> {
         Self {
             source,
             state: State::Ended,
+            made: None,
+            accepted: None,
             stored: Vec::new(),
             has_cursors: false,
             backoff: Backoff::new(REOPEN_PAUSE.0, REOPEN_PAUSE.1),
@@ -81,6 +94,16 @@ impl<'a> Supply<'a> {
     /// Whether the source makes the same texts under the same numbers again.
     pub(super) fn replays(&self) -> bool {
         self.source.replays()
+    }
+
+    /// Whether the source gives its batches cursors.
+    pub(super) fn has_cursors(&self) -> bool {
+        self.has_cursors
+    }
+
+    /// The number of the next message, as the source counts.
+    fn next_seq(&self, outbox: &Outbox) -> u64 {
+        self.made.map_or(outbox.next, |made| made.messages + 1)
     }
 
     /// Opens the source where the fleet stands.
@@ -99,31 +122,34 @@ impl<'a> Supply<'a> {
     /// Waits for the next pack. Asks the source if it may. None if the source cannot go on.
     pub(super) async fn next(
         &mut self,
-        ctx: &Context,
+        partition: &Partition,
         outbox: &Outbox,
         may_ask: bool,
         is_idle: bool,
     ) -> Option<Prepared> {
+        let ctx = &partition.ctx;
         loop {
             match self.state {
-                State::Open if may_ask && outbox.is_empty() => self.ask(ctx, outbox.next),
+                State::Open if may_ask && outbox.is_empty() => {
+                    self.ask(ctx, self.next_seq(outbox));
+                }
                 State::Empty(at) => {
                     tokio::time::sleep_until(at).await;
                     self.state = State::Open;
                 }
                 // What is under way was made before it failed, and counts.
-                State::Failed(at) if is_idle && outbox.is_empty() => {
+                State::Failed(at) if is_idle => {
                     tokio::time::sleep_until(at).await;
                     let stored = std::mem::take(&mut self.stored);
-                    self.open(ctx, outbox.next, stored);
+                    self.open(ctx, self.next_seq(outbox), stored);
                 }
                 State::Open | State::Failed(_) | State::Ended => std::future::pending().await,
                 // What it made before counts, also if Redis takes it later.
-                State::GaveUp(_) if is_idle && outbox.is_empty() => return None,
+                State::GaveUp(_) if is_idle => return None,
                 State::GaveUp(_) => std::future::pending().await,
                 State::Asked => {
                     let made = self.source.next().await;
-                    if let Some(prepared) = self.take(ctx, made) {
+                    if let Some(prepared) = self.take(partition, outbox, made) {
                         return Some(prepared);
                     }
                 }
@@ -149,18 +175,21 @@ impl<'a> Supply<'a> {
             Some(Ok(by_rate)) => by_rate,
             None => u64::MAX,
         };
-        let limit = config.max_pending.min(MAX_PACK_MESSAGES);
+        let max_pending = ctx.max_pending_each();
+        let limit = max_pending.min(MAX_PACK_MESSAGES);
         let limit = allowed.map_or(limit, |allowed| limit.min(allowed));
         let is_last = allowed == Some(limit);
         let builder = std::mem::take(&mut self.builder);
         let mut batch = Batch::new(next_seq, limit, is_last, config.audit, builder);
-        batch.ask_for(by_rate);
+        let fitting = (max_pending / PACKS_OF_A_FULL_QUEUE).max(1);
+        batch.ask_for(by_rate.min(fitting));
         self.source.fill(batch);
         self.state = State::Asked;
     }
 
     /// Takes what the source made: a pack if it has messages.
-    fn take(&mut self, ctx: &Context, made: Made) -> Option<Prepared> {
+    fn take(&mut self, partition: &Partition, outbox: &Outbox, made: Made) -> Option<Prepared> {
+        let ctx = &partition.ctx;
         let (mut batch, flow) = match made {
             Made::Batch(batch, flow) => (batch, flow),
             Made::Failed(error) => {
@@ -193,17 +222,24 @@ impl<'a> Supply<'a> {
         if let Some(pace) = &mut self.pace {
             pace.made(count, Instant::now());
         }
-        let first = batch.next_seq() - count;
+        let first = outbox.next;
+        self.made = self.made.map(|made| made.plus(count));
+        let origin = match self.made {
+            None => &self.origin,
+            // Each partition numbers from 1 on.
+            Some(_) => &format!("{}.{}", self.origin, partition.index()),
+        };
         let prepared = Prepared {
             first,
             count,
+            made: self.made,
             cursor: batch.cursor.take().map_or_else(Vec::new, |cursor| {
                 [self.source.kind().as_bytes(), b" ", &cursor].concat()
             }),
             is_scheduled: batch.is_scheduled,
             digest: batch.digest,
-            pack: batch.pack.finish(ctx.clock.now_ms(), &self.origin, first),
-            stage: ctx.store.new_stage(),
+            pack: Arc::new(batch.pack.finish(ctx.clock.now_ms(), origin, first)),
+            stage: partition.store.new_stage(),
             is_staged: false,
             text: batch.only_text,
             announced: false,
@@ -258,8 +294,13 @@ impl<'a> Supply<'a> {
         }
     }
 
-    /// Tells the source that Redis has what it made up to this cursor.
-    pub(super) fn accepted(&mut self, stored: &[u8]) {
+    /// Tells the source that Redis has what it made up to this cursor. Of several partitions, one may accept
+    /// late what comes before.
+    pub(super) fn accepted(&mut self, stored: &[u8], made: Option<Progress>) {
+        if made < self.accepted {
+            return;
+        }
+        self.accepted = made;
         if let Some(cursor) = own_cursor(stored, self.source.kind()) {
             self.source.accepted(cursor.to_vec());
         }
@@ -301,7 +342,7 @@ impl LeftOutSince {
 
 fn warn_foreign_cursor(ctx: &Context) {
     ctx.warn(Warning::ForeignCursor {
-        key: ctx.store.keys().fence.clone(),
+        key: ctx.control.keys().fence.clone(),
     });
 }
 

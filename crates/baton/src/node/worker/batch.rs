@@ -17,6 +17,7 @@ use super::{LaneBatchSize, LaneSlot, STOP_GRACE};
 use crate::node::batch_size::MOMENT;
 use crate::node::context::Context;
 use crate::node::handler_error::Remedy;
+use crate::node::partition::Partition;
 use crate::node::warning::Warning;
 use crate::{Effects, Error, Handler, HandlerError, Message};
 
@@ -144,7 +145,7 @@ impl<H: Handler> BatchHandler<H> {
 
     /// No outcome yet, of messages of a claim from `first` on.
     fn no_outcomes(&self, held: &HeldClaim, first: u64) -> Outcomes {
-        let mut outcomes = Outcomes::new(self.ctx.store.node(), &held.range, first);
+        let mut outcomes = Outcomes::new(self.ctx.control.node(), &held.range, first);
         outcomes.digest = self.ctx.config.audit.then(Digest::default);
         outcomes.published_ms = held.published_ms();
         outcomes
@@ -178,7 +179,8 @@ impl<H: Handler> BatchHandler<H> {
                     tokio::task::yield_now().await;
                 }
             }
-            let message = self.message(&texts, held.range, seq, &batch.outcomes);
+            let partition = &slot.partition;
+            let message = message(partition, &texts, held.range, seq, &batch.outcomes);
             let span = MessageSpan::new(&self.ctx, &message);
             let mut effects = Effects::default();
             let ended = {
@@ -209,7 +211,10 @@ impl<H: Handler> BatchHandler<H> {
                     batch.unavailable = true;
                     break;
                 }
-                Err(error) => self.fail(error, message, &mut batch.outcomes).await?,
+                Err(error) => {
+                    self.fail(partition, error, message, &mut batch.outcomes)
+                        .await?;
+                }
             }
             if let Some(digest) = &mut batch.outcomes.digest {
                 digest.add(seq - pack, message.text);
@@ -220,22 +225,6 @@ impl<H: Handler> BatchHandler<H> {
             }
         }
         Ok(handled)
-    }
-
-    fn message<'a>(
-        &self,
-        texts: &'a OwnedPack,
-        range: Range,
-        seq: u64,
-        outcomes: &Outcomes,
-    ) -> Message<'a> {
-        Message {
-            seq,
-            at_ms: outcomes.published_ms.unwrap_or_default(),
-            attempt: outcomes.attempt(),
-            text: texts.text(seq - range.pack).unwrap_or_default(),
-            key: texts.key(seq - range.pack, seq),
-        }
     }
 
     fn is_batch_over(&self, took: Duration, handled: u64, left: u64) -> bool {
@@ -304,6 +293,7 @@ impl<H: Handler> BatchHandler<H> {
     /// A handler failed: the message is to be tried again, or goes to the errors store.
     async fn fail(
         &self,
+        partition: &Partition,
         error: HandlerError,
         message: Message<'_>,
         outcomes: &mut Outcomes,
@@ -318,7 +308,7 @@ impl<H: Handler> BatchHandler<H> {
         let reason = cut(&error.reason);
         let tried_before = match attempt {
             1 => None,
-            _ => self.note(seq).await?,
+            _ => self.note(partition, seq).await?,
         };
         let first_reason = tried_before.map(|note| note.first_reason);
         let after = match error.remedy {
@@ -341,17 +331,34 @@ impl<H: Handler> BatchHandler<H> {
     }
 
     /// Reads why earlier attempts of a message failed.
-    async fn note(&self, seq: u64) -> Result<Option<Note>, Error> {
+    async fn note(&self, partition: &Partition, seq: u64) -> Result<Option<Note>, Error> {
         loop {
-            match self.ctx.store.note(seq).await {
+            match partition.store.note(seq).await {
                 Err(error) if error.is_transient() && !self.ctx.stopping() => {
-                    self.ctx.pause_after(&error).await;
+                    partition.pause_after(&error).await;
                 }
                 // A node that stops does not wait for a reason.
                 Err(error) if error.is_transient() => return Ok(None),
                 note => return note,
             }
         }
+    }
+}
+
+fn message<'a>(
+    partition: &Partition,
+    texts: &'a OwnedPack,
+    range: Range,
+    seq: u64,
+    outcomes: &Outcomes,
+) -> Message<'a> {
+    Message {
+        seq,
+        partition: partition.store.partition(),
+        at_ms: outcomes.published_ms.unwrap_or_default(),
+        attempt: outcomes.attempt(),
+        text: texts.text(seq - range.pack).unwrap_or_default(),
+        key: texts.key(seq - range.pack, seq),
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use baton_protocol::{Claim, Key, OwnedPack, Range};
+use baton_protocol::{Claim, Key, OwnedPack, Range, Slot};
 use tokio::time::Instant;
 
 /// A claim that its lane still holds.
 pub(super) struct HeldClaim {
+    /// The slot that holds it: the lane's own, or the one in which its node gets messages at once.
+    pub(super) slot: Slot,
     pub(super) number: u64,
     pub(super) range: Range,
     pub(super) pack: Arc<OwnedPack>,

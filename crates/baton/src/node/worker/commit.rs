@@ -21,6 +21,8 @@ const FULL_PAUSE: Duration = Duration::from_millis(500);
 enum Ended {
     /// Redis has its outcomes.
     Committed,
+    /// Redis has its outcomes, and the node stops before they are as durable as the settings ask.
+    Unconfirmed,
     /// The claim is no longer the lane's: another worker has the messages, or will.
     Lost,
 }
@@ -126,6 +128,15 @@ impl<'a> BatchCommit<'a> {
         singles
     }
 
+    /// What became of the batch if its commit is not repeated after this error.
+    fn cut_off_by(&self, error: &Error) -> Ended {
+        match error {
+            // Not if further messages would have followed one by one.
+            Error::Unconfirmed(_) if self.singles.len() < 2 => Ended::Unconfirmed,
+            _ => Ended::Lost,
+        }
+    }
+
     /// The messages that failed, in order.
     fn failed(&mut self) -> Vec<u64> {
         let mut failed = self.outcomes.failed_numbers();
@@ -162,7 +173,7 @@ impl LaneSlot {
         if outcomes.count() > 0 {
             crash::point("before-commit");
         }
-        if all_handled && claims && !self.ctx.interrupted() {
+        if all_handled && claims && !self.partition.interrupted() {
             return self.commit_and_claim(batch).await;
         }
         let mut ended = Ended::Committed;
@@ -170,17 +181,17 @@ impl LaneSlot {
             ended = self.commit(&mut batch, None).await?;
             self.report(batch, ended);
         }
-        if !all_handled && ended == Ended::Committed {
+        if !all_handled && ended != Ended::Lost {
             crash::point("before-give-back");
             match claims {
-                true => self.give_back(held.number).await?,
+                true => self.give_back(&held.slot, held.number).await?,
                 // The handler cannot work, at least for this message.
                 false => self.give_back_refused(held, outcomes.last() + 1).await?,
             }
             crash::point("after-give-back");
         }
-        self.ctx.held_claims.remove(&self.slot);
-        if !claims || self.ctx.interrupted() {
+        self.partition.held_claims.remove(&held.slot);
+        if !claims || self.partition.interrupted() {
             return Ok(None);
         }
         self.claim(None).await
@@ -208,21 +219,21 @@ impl LaneSlot {
         &mut self,
         mut batch: BatchCommit<'_>,
     ) -> Result<Option<HeldClaim>, Error> {
-        let number = batch.held.number;
-        let (store, asked) = (&self.ctx.store, self.asked_now());
-        let call = batch.part().call(self.ctx.config.max_errors);
-        let sent = store.commit_and_claim(&self.slot, number, call, self.call());
+        let HeldClaim { slot, number, .. } = batch.held;
+        let (store, asked) = (&self.partition.store, self.asked_now());
+        let call = batch.part().call(self.partition.max_errors_each());
+        let sent = store.commit_and_claim(slot, *number, call, self.call());
         let (commit, claim) = match sent.await {
             Ok((commit, claim)) => {
                 self.measure_answer(asked.at);
-                let claim = usable(claim, &commit, number);
+                let claim = usable(claim, &commit, *number);
                 (commit, claim)
             }
             Err(error) => (Err(error), None),
         };
         let ended = self.commit(&mut batch, Some(commit)).await?;
         self.report(batch, ended);
-        self.ctx.held_claims.remove(&self.slot);
+        self.partition.held_claims.remove(slot);
         self.claim(claim.map(|claim| Answered { claim, asked }))
             .await
     }
@@ -234,14 +245,15 @@ impl LaneSlot {
         batch: &mut BatchCommit<'_>,
         mut answer: Option<Result<Commit, Error>>,
     ) -> Result<Ended, Error> {
-        let Self { ctx, slot, .. } = self;
-        let number = batch.held.number;
+        let partition = &self.partition;
+        let HeldClaim { slot, number, .. } = batch.held;
+        let number = *number;
         loop {
             let answered = match answer.take() {
                 Some(answered) => answered,
                 None => {
-                    let call = batch.part().call(ctx.config.max_errors);
-                    ctx.store.commit(slot, number, call).await
+                    let call = batch.part().call(partition.max_errors_each());
+                    partition.store.commit(slot, number, call).await
                 }
             };
             if matches!(
@@ -250,21 +262,21 @@ impl LaneSlot {
             ) {
                 batch.first_reason = self.first_reason(batch.part()).await?;
             }
-            match batch.next(answered, &ctx.clock)? {
+            match batch.next(answered, &partition.clock)? {
                 Next::Send => {}
                 Next::WaitForRoom { records, warn } => {
                     if warn {
                         self.warn_full(records);
                     }
-                    if ctx.stopping() {
-                        self.give_back(number).await?;
+                    if partition.stopping() {
+                        self.give_back(slot, number).await?;
                         return Ok(Ended::Lost);
                     }
                     tokio::time::sleep(FULL_PAUSE).await;
                 }
                 Next::Retry(error) => {
                     if !self.may_retry_after(&error).await {
-                        return Ok(Ended::Lost);
+                        return Ok(batch.cut_off_by(&error));
                     }
                 }
                 Next::End(ended) => return Ok(ended),
@@ -277,18 +289,18 @@ impl LaneSlot {
         if outcomes.attempt() == 1 || outcomes.count() > 1 {
             return Ok(String::new());
         }
-        let note = self.insist(|| self.ctx.store.note(outcomes.first()));
+        let note = self.insist(|| self.partition.store.note(outcomes.first()));
         let note = note.await?.flatten();
         Ok(note.map(|note| note.first_reason).unwrap_or_default())
     }
 
     fn warn_full(&self, records: u64) {
-        self.ctx.warn(Warning::ErrorsFull { records });
+        self.partition.warn(Warning::ErrorsFull { records });
     }
 
     /// Counts and logs what became of a batch.
     fn report(&self, mut batch: BatchCommit<'_>, ended: Ended) {
-        let (outcomes, meter) = (batch.outcomes, &self.ctx.meter);
+        let (outcomes, meter) = (batch.outcomes, &self.partition.meter);
         let (first, last, count) = (outcomes.first(), outcomes.last(), outcomes.count());
         match ended {
             Ended::Committed => {
@@ -299,10 +311,10 @@ impl LaneSlot {
                 meter.has_delayed(delayed.len() as u64);
                 self.report_delays(outcomes);
                 if let Some(published_ms) = outcomes.published_ms {
-                    let ms = self.ctx.clock.now_ms().saturating_sub(published_ms);
+                    let ms = self.partition.clock.now_ms().saturating_sub(published_ms);
                     meter.took(Duration::from_millis(ms), count);
                 }
-                self.ctx.emit(Event::Processed {
+                self.partition.emit(Event::Processed {
                     first,
                     last,
                     failed,
@@ -310,21 +322,22 @@ impl LaneSlot {
                     attempt: outcomes.attempt(),
                 });
             }
+            Ended::Unconfirmed => self.partition.emit(Event::Unconfirmed { first, last }),
             Ended::Lost => {
                 meter.has_lost(count);
-                self.ctx.emit(Event::Lost { first, last });
+                self.partition.emit(Event::Lost { first, last });
             }
         }
     }
 
     fn report_delays(&self, outcomes: &Outcomes) {
-        if self.ctx.generates() && !outcomes.delays().is_empty() {
+        if self.partition.generates() && !outcomes.delays().is_empty() {
             // Perhaps no standby beats every moment, and the next beat would come too late for them.
-            self.ctx.beat_now.notify_one();
+            self.partition.beat_now.notify_one();
         }
         for delay in outcomes.delays() {
             let note = Note::decode(&delay.note).unwrap_or_default();
-            self.ctx.emit(Event::Delayed {
+            self.partition.emit(Event::Delayed {
                 seq: delay.seq,
                 attempt: outcomes.attempt(),
                 delay: delay.delay,

@@ -19,7 +19,8 @@ impl MessageSpan {
             seq = message.seq,
             key = %message.key(),
             attempt = message.attempt,
-            node = ctx.store.node(),
+            node = ctx.control.node(),
+            partition = message.partition,
             outcome = tracing::field::Empty,
             reason = tracing::field::Empty,
         ))

@@ -37,15 +37,16 @@ const FIELDS: [Field; 6] = [
 pub(super) fn complaint(spec: &str) -> Option<String> {
     let words: Vec<&str> = spec.split_whitespace().collect();
     let fields = FIELDS.iter().skip(FIELDS.len().checked_sub(words.len())?);
-    let mut parts = fields
-        .zip(&words)
-        .flat_map(|(field, word)| word.split(',').map(move |part| (field, part)));
-    parts.find_map(|(field, part)| {
-        let why = field.complaint(part)?;
-        Some(format!(
-            "'{part}' in the field of the {}: {why}",
-            field.name
-        ))
+    let mut fields = fields.zip(&words);
+    fields.find_map(|(field, word)| {
+        let (part, why) = match word.split(',').any(str::is_empty) {
+            true => (*word, "a comma stands between two values".to_owned()),
+            false => word
+                .split(',')
+                .find_map(|part| Some((part, field.complaint(part)?)))?,
+        };
+        let name = field.name;
+        Some(format!("'{part}' in the field of the {name}: {why}"))
     })
 }
 
@@ -66,6 +67,13 @@ impl Field {
             Some((range, step)) => (range, Some(step)),
             None => (part.as_str(), None),
         };
+        if step.is_some_and(|step| digits(step).is_none_or(|step| step == 0)) {
+            return Some("a step is a whole number from 1 on".to_owned());
+        }
+        let ends = range.split('-');
+        if range.contains('-') && (ends.clone().count() > 2 || ends.clone().any(str::is_empty)) {
+            return Some("a range has one first and one last value, such as 1-3".to_owned());
+        }
         let (first, last) = match range.split_once('-') {
             Some((first, last)) => (self.number(first, false)?, self.number(last, true)?),
             None if range == "*" => (self.min, self.max),
@@ -89,9 +97,9 @@ impl Field {
                 "a range goes from the smaller number to the larger one; write {around}"
             ));
         }
-        let step: u16 = step?.parse().ok()?;
+        let step = step?;
         let span = last - first;
-        (step > span && span > 0).then(|| {
+        (digits(step)? > span && span > 0).then(|| {
             format!("a step of {step} leaves only {first} of {first} to {last}; write {first}")
         })
     }
@@ -105,13 +113,15 @@ impl Field {
         };
         match named {
             Some(at) => u16::try_from(at).ok().map(|at| at + self.min),
-            // A number that is too large for the type is too large for each field.
-            None if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                Some(text.parse().unwrap_or(u16::MAX))
-            }
-            None => None,
+            None => digits(text),
         }
     }
+}
+
+/// A number in digits. One that is too large for the type is too large for each field.
+fn digits(text: &str) -> Option<u16> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u16::MAX))
 }
 
 #[cfg(test)]
@@ -151,6 +161,36 @@ mod tests {
                 "'0' in the field of the day: it goes from 1 to 31",
             ),
             (
+                "*/0 * * * *",
+                "'*/0' in the field of the minute: a step is a whole number from 1 on",
+            ),
+            ("0 0-8/ * * *", "'0-8/' in the field of the hour: a step is"),
+            (
+                "*/99999 * * * *",
+                "a step of 99999 leaves only 0 of 0 to 59; write 0",
+            ),
+            ("5- * * * *", "'5-' in the field of the minute: a range has"),
+            ("0 -5 * * *", "'-5' in the field of the hour: a range has"),
+            ("0 0 */-1 * *", "'*/-1' in the field of the day: a step is"),
+            (
+                "0 1/2/3 * * *",
+                "'1/2/3' in the field of the hour: a step is",
+            ),
+            (
+                "1-2-3 * * * *",
+                "'1-2-3' in the field of the minute: a range has one first and one last value, \
+                 such as 1-3",
+            ),
+            (
+                "1,,2 * * * *",
+                "'1,,2' in the field of the minute: a comma stands between two values",
+            ),
+            ("0 ,1 * * *", "',1' in the field of the hour: a comma"),
+            (
+                "0 0 * * mon,",
+                "'mon,' in the field of the weekday: a comma",
+            ),
+            (
                 "0 8-10/5 * * *",
                 "a step of 5 leaves only 8 of 8 to 10; write 8",
             ),
@@ -172,7 +212,7 @@ mod tests {
             "0 0 ? * FRI#2",
             "0 0 13 * +FRI",
             "0 0 * * 5L",
-            "x-y 1/2/3 -5 a/b **",
+            "x-y 1/2 5 a/2 **",
             "",
             "@daily",
         ] {

@@ -338,7 +338,12 @@ fn a_wrong_entry_is_refused_with_the_reason() {
             "UTC",
             "'61 * * * *' is no cron expression: '61' in the field of the minute",
         ),
-        ("a", "*/0 * * * *", "UTC", "Step cannot be zero"),
+        (
+            "a",
+            "*/0 * * * *",
+            "UTC",
+            "'*/0' in the field of the minute: a step is a whole number from 1 on",
+        ),
         ("a", "x * * * *", "UTC", "illegal character 'X'"),
         ("a", "@hourly now", "UTC", "write one of @hourly, @daily"),
         ("a", "@reboot", "UTC", "'@reboot' is no cron expression"),

@@ -44,6 +44,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &FloorArgs) -> anyhow::Resu
     let ready = Line {
         at: SystemTime::now(),
         node: "".into(),
+        partition: None,
         event: LogEvent::Worker {
             generator: "".into(),
         },

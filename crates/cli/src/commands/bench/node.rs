@@ -35,7 +35,10 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &NodeArgs) -> anyhow::Resul
         .context("cannot start the thread of the log")?;
     let observe = move |event: &Event| {
         // The ledger tells of messages.
-        if !matches!(event, Event::Published { .. } | Event::Processed { .. }) {
+        if !matches!(
+            event.inner(),
+            Event::Published { .. } | Event::Processed { .. }
+        ) {
             log.tell(event);
         }
     };

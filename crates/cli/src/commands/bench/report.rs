@@ -33,7 +33,7 @@ pub(super) fn page(summary: &Summary) -> String {
         thousands(summary.messages),
         summary.workers,
         summary.size,
-        escape(&summary.server),
+        escape(&summary.server()),
         tiles(summary),
     );
     if let Some(shown) = summary.middle_run() {

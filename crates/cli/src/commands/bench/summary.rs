@@ -21,12 +21,18 @@ pub(super) struct Measured {
     pub(super) timeline: Timeline,
 }
 
+/// The servers that have the keys of a fleet.
+pub(super) struct Servers {
+    pub(super) version: String,
+    pub(super) count: usize,
+}
+
 /// All runs.
 pub(super) struct Summary {
     pub(super) messages: u64,
     pub(super) workers: u16,
     pub(super) size: u32,
-    pub(super) server: String,
+    servers: Servers,
     /// What the handlers could do at most, if they take time.
     ideal_rate: Option<f64>,
     batch: Option<u64>,
@@ -50,7 +56,7 @@ pub(super) enum Trouble {
 impl Summary {
     pub(super) fn new(
         args: &BenchArgs,
-        server: String,
+        servers: Servers,
         bytes_per_pending: f64,
         batch: Option<u64>,
     ) -> Self {
@@ -59,7 +65,7 @@ impl Summary {
             messages: args.messages,
             workers: args.workers,
             size: args.size,
-            server,
+            servers,
             ideal_rate: (!args.work.is_zero()).then(|| lanes / args.work.as_secs_f64()),
             batch,
             bytes_per_pending,
@@ -69,7 +75,7 @@ impl Summary {
     }
 
     pub(super) fn add(&mut self, run: Run) {
-        let timeline = Timeline::new(&run.ledger, run.began_us, run.seconds / SLICES);
+        let timeline = Timeline::new(&run.ledgers, run.began_us, run.seconds / SLICES);
         self.runs.push(Measured { run, timeline });
     }
 
@@ -165,6 +171,23 @@ impl Summary {
             .min_by(|a, b| distance(a).total_cmp(&distance(b)))
     }
 
+    /// Which servers, and how many partitions are on them if there are several.
+    pub(super) fn server(&self) -> String {
+        let Servers { version, count } = &self.servers;
+        match (count, self.partitions()) {
+            (1, 0 | 1) => version.clone(),
+            (1, partitions) => format!("{version}, {partitions} partitions"),
+            (masters, partitions) => {
+                format!("{version}, {masters} masters, partitions: {partitions}")
+            }
+        }
+    }
+
+    fn partitions(&self) -> usize {
+        let run = self.runs.first();
+        run.map_or(0, |measured| measured.run.ledgers.len())
+    }
+
     pub(super) fn kills(&self) -> u64 {
         self.sum(|run| run.kills.len() as u64)
     }
@@ -174,6 +197,8 @@ impl Summary {
         let median = |spread: Option<Spread>, digits| spread.map(|s| rounded(s.median, digits));
         json!({
             "messages": self.messages,
+            "servers": self.servers.count,
+            "partitions": self.partitions(),
             "seconds": rounded(self.seconds().median, 4),
             "audit_seconds": rounded(self.audit_seconds().median, 4),
             "rate": rounded(self.rate().median, 0),
@@ -198,7 +223,7 @@ impl Summary {
     /// The lines of the summary: what, and how much.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = vec![
-            ("server", self.server.clone()),
+            ("server", self.server()),
             ("seconds, audit included", range(self.seconds(), 3)),
             ("the audit, of that", range(self.audit_seconds(), 3)),
             ("messages/s", range(self.rate(), 0)),
@@ -213,6 +238,9 @@ impl Summary {
             let words = format!("{}, in batches of {batch}", range(floor, 0));
             lines.push(("an unsafe queue's messages/s", words));
             lines.push(("ours ÷ the unsafe queue", range(ratio, 2)));
+        } else if self.servers.count > 1 {
+            let words = "not measured: its one list would be on one of the masters";
+            lines.push(("an unsafe queue's messages/s", words.to_owned()));
         }
         let quantiles = [0.5, 0.99, 0.999].map(|share| self.quantile_ms(share).median);
         let [p50, p99, p999] = quantiles.map(|ms| format!("{ms:.1}"));
@@ -232,9 +260,13 @@ impl Summary {
         lines.push(("a pending message in Redis", words));
         if let (Some(node), Some(worker)) = (self.node_rss_mb(), self.worker_rss_mb()) {
             let words = format!(
-                "generator {:.1} MB, worker {:.1} MB, server {:.0} MB",
+                "generator {:.1} MB, worker {:.1} MB, {} {:.0} MB",
                 node.median,
                 worker.median,
+                match self.servers.count {
+                    1 => "server",
+                    _ => "all masters",
+                },
                 self.server_mb().median
             );
             lines.push(("peak memory", words));

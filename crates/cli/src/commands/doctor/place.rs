@@ -1,6 +1,8 @@
 //! Who says where the server is: Sentinels, or a cluster.
 
-use baton_protocol::{Error, SentinelReport, Store};
+use std::collections::BTreeMap;
+
+use baton_protocol::{Error, Partitions, SentinelReport, Store};
 
 use super::facts::{Facts, Info};
 use super::finding::Finding;
@@ -68,15 +70,23 @@ pub(super) fn sentinels(reports: &[SentinelReport]) -> Finding {
 }
 
 /// Checks that the cluster covers all slots, and what it does if it does not.
-pub(super) async fn cluster(store: &Store, facts: &Facts) -> Result<Finding, Error> {
+pub(super) async fn cluster(
+    control: &Store,
+    partitions: Option<&Partitions>,
+    facts: &Facts,
+) -> Result<Finding, Error> {
     const CHECK: &str = "cluster";
-    let slot = store.slot().await?;
-    let place = &facts.place;
-    let fields = match store.cluster_fields().await {
+    let slot = control.slot().await?;
+    let several = partitions.filter(|partitions| partitions.are_several());
+    let place = match several {
+        Some(partitions) => format!("{}, {}", facts.place, describe(partitions)),
+        None => facts.place.clone(),
+    };
+    let place = format!("the fleet's slot {slot} is on {place}");
+    let fields = match control.cluster_fields().await {
         Ok(fields) => Info(fields),
         Err(Error::Refused(why)) => {
-            let found =
-                format!("the fleet's slot {slot} is on {place}; the rest is unknown ({why})");
+            let found = format!("{place}; the rest is unknown ({why})");
             let advice = "let doctor log in as a user that may run CLUSTER INFO";
             return Ok(Finding::warn(CHECK, found, advice));
         }
@@ -84,7 +94,7 @@ pub(super) async fn cluster(store: &Store, facts: &Facts) -> Result<Finding, Err
     };
     let covered = fields.number("cluster_slots_ok");
     let found = format!(
-        "the fleet's slot {slot} is on {place}; {} masters serve {covered} of {SLOTS} slots",
+        "{place}; {} masters serve {covered} of {SLOTS} slots",
         fields.number("cluster_size")
     );
     let coverage = facts.settings.get("cluster-require-full-coverage");
@@ -105,4 +115,17 @@ pub(super) async fn cluster(store: &Store, facts: &Facts) -> Result<Finding, Err
         ),
         _ => Finding::ok(CHECK, found),
     })
+}
+
+/// Which server has how many partitions.
+fn describe(partitions: &Partitions) -> String {
+    let mut counts = BTreeMap::<String, u64>::new();
+    for store in partitions.all() {
+        *counts.entry(store.place()).or_default() += 1;
+    }
+    let counts = counts
+        .iter()
+        .map(|(place, count)| format!("{count} on {place}"));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    format!("its {} partitions: {counts}", partitions.all().len())
 }

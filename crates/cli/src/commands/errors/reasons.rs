@@ -30,8 +30,8 @@ struct Group {
     /// When the first and the last of them failed, in ms; 0 if it is not known.
     first_ms: u64,
     last_ms: u64,
-    /// The number of the last one that was added.
-    example: u64,
+    /// The partition and the number of the last one that was added.
+    example: (Option<u32>, u64),
 }
 
 /// A group as JSON.
@@ -42,13 +42,16 @@ struct GroupJson<'a> {
     count: u64,
     first: Option<String>,
     last: Option<String>,
+    /// None in a fleet of one partition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    example_partition: Option<u32>,
     example: u64,
 }
 
 impl Group {
     fn add(&mut self, failed: &FailedMessage) {
         self.count += 1;
-        self.example = failed.seq;
+        self.example = (failed.partition, failed.seq);
         if failed.at_ms > 0 {
             self.last_ms = self.last_ms.max(failed.at_ms);
             self.first_ms = match self.first_ms {
@@ -90,15 +93,16 @@ impl Reasons {
                     count: group.count,
                     first,
                     last,
-                    example: group.example,
+                    example_partition: group.example.0,
+                    example: group.example.1,
                 };
                 json::write_line(&mut lines, &group)?;
                 continue;
             }
             let dash = |time: Option<String>| time.unwrap_or_else(|| "-".to_owned());
             let example = match group.example {
-                0 => "-".to_owned(),
-                seq => format!("#{seq}"),
+                (_, 0) => "-".to_owned(),
+                (partition, seq) => format!("#{}", text::number(partition, seq)),
             };
             writeln!(
                 lines,

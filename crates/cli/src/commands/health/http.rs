@@ -4,10 +4,12 @@ use std::error::Error;
 use std::net::SocketAddr;
 
 use anyhow::{Context, anyhow, bail};
+use baton_web::ANSWER_HEADER;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::header::HOST;
+use hyper::http::response::Parts;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -29,9 +31,19 @@ pub(super) async fn ask(
     let Ok(answer) = answer else {
         bail!("{url} did not answer within {:?}", deadline.within);
     };
-    let (status, body) = answer.with_context(|| format!("cannot ask {url}"))?;
-    match status {
-        StatusCode::OK => Ok(url),
+    let (head, body) = answer.with_context(|| format!("cannot ask {url}"))?;
+    match head.status {
+        StatusCode::OK
+            if head
+                .headers
+                .get(ANSWER_HEADER)
+                .is_some_and(|is| is == "yes") =>
+        {
+            Ok(url)
+        }
+        StatusCode::OK => bail!(
+            "{url} answered, but not as Baton does: is that the address of `run --http` or `web --http`?"
+        ),
         StatusCode::SERVICE_UNAVAILABLE => {
             let reasons: Vec<&str> = body.lines().collect();
             bail!("not {}: {url}: {}", question.word(), reasons.join("; "))
@@ -42,8 +54,8 @@ pub(super) async fn ask(
     }
 }
 
-/// Status and body of the answer to a GET.
-async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<(StatusCode, String)> {
+/// Head and body of the answer to a GET.
+async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<(Parts, String)> {
     let stream = TcpStream::connect(addr).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async {
@@ -53,13 +65,11 @@ async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<(StatusCode, String
     let request = Request::get(path).header(HOST, addr.to_string());
     let response = sender.send_request(request.body(Empty::<Bytes>::new())?);
     let response = response.await.map_err(|error| in_words(&error))?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect();
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, MAX_BODY_BYTES).collect();
     let body = body.await.map_err(|error| in_words(error.as_ref()))?;
-    Ok((
-        status,
-        String::from_utf8_lossy(&body.to_bytes()).into_owned(),
-    ))
+    let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+    Ok((head, body))
 }
 
 /// The error and its first cause: hyper's own words often say little.

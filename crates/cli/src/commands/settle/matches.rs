@@ -71,7 +71,7 @@ impl Matches {
 fn example(failed: &FailedMessage) -> String {
     let seq = match failed.seq {
         0 => "-".to_owned(),
-        seq => format!("#{seq}"),
+        seq => format!("#{}", text::number(failed.partition, seq)),
     };
     let at = text::moment(failed.at_ms).unwrap_or_else(|| "-".to_owned());
     let reason = Shortened {

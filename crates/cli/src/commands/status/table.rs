@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use baton::Part;
-use baton::inspect::{NodeRole, NodeStatus, Snapshot, TakeoverCause};
+use baton::inspect::{NodeRole, NodeStatus, PartitionSnapshot, Snapshot, TakeoverCause};
 use baton_protocol::text::{self, Escaped, Shortened};
 
-use super::durability;
+use super::{durability, partitions};
 
 /// Max characters of a text in the table of nodes.
 const CELL_CHARS: usize = 64;
@@ -33,20 +33,27 @@ const COLUMNS: [&str; 9] = [
 /// The beginning and the end of a red text.
 const RED: (&str, &str) = ("\x1b[1;31m", "\x1b[0m");
 
-/// The whole table: the fleet, then its nodes, then warnings. With colours, what was lost is red.
+/// The whole table: the fleet, then its partitions if it has several, then its nodes, then warnings. With
+/// colours, what was lost is red.
 pub(crate) fn table(snapshot: &Snapshot, target: &str, colours: bool) -> String {
     let mut table = rows(snapshot, target, colours);
+    if !snapshot.partitions.is_empty() {
+        table.push('\n');
+        table.push_str(&partitions::table(&snapshot.partitions));
+    }
     if !snapshot.nodes.is_empty() {
         table.push('\n');
         table.push_str(&nodes(&snapshot.nodes, snapshot.now_ms));
     }
     let warnings = [
         &snapshot.source_troubles[..],
+        &snapshot.publish_troubles,
         &snapshot.handler_troubles,
         &snapshot.durability_troubles,
         &snapshot.warnings,
     ];
-    let warnings = warnings.concat();
+    let mut warnings = warnings.concat();
+    warnings.extend(snapshot.partition_troubles());
     // Writing to a string cannot fail.
     for warning in &warnings {
         let _ = write!(table, "\nwarning: {}", escaped(warning));
@@ -269,22 +276,33 @@ fn books(snapshot: &Snapshot) -> String {
         0 => String::new(),
         _ => format!(" + void {void}"),
     };
+    let all = snapshot.partitions.len();
+    let is_read = |one: &&PartitionSnapshot| one.trouble.is_none();
+    let unread = match snapshot.partitions.iter().filter(is_read).count() {
+        read if read == all => String::new(),
+        read => format!("; {read} of {all} partitions could be read"),
+    };
     format!(
         "{verdict}: published {published}{retried} {sign} done {done} + failed {failed} + \
-         pending {pending} + claimed {claimed} + delayed {delayed}{void}{counted}"
+         pending {pending} + claimed {claimed} + delayed {delayed}{void}{counted}{unread}"
     )
 }
 
 fn nodes(nodes: &[NodeStatus], now_ms: u64) -> String {
     let mut rows = vec![COLUMNS.map(str::to_owned)];
     rows.extend(nodes.iter().map(|node| row(node, now_ms)));
+    aligned(&rows)
+}
+
+/// The rows with columns of the same width.
+pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| {
         let widths = rows.iter().map(|row| row[column].chars().count());
         widths.max().unwrap_or_default()
     };
-    let widths: [usize; COLUMNS.len()] = std::array::from_fn(width);
+    let widths: [usize; COLUMNS] = std::array::from_fn(width);
     let mut table = String::new();
-    for row in &rows {
+    for row in rows {
         let cells: Vec<String> = row
             .iter()
             .zip(widths)
@@ -312,7 +330,7 @@ fn row(node: &NodeStatus, now_ms: u64) -> [String; COLUMNS.len()] {
 }
 
 /// A text from Redis as a cell. It is cut, because one long name would make every row long.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     let cell = Shortened {
         bytes: text.as_bytes(),
         max_chars: CELL_CHARS,

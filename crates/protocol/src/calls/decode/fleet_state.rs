@@ -4,19 +4,20 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use redis::Value;
 
-use super::{lines, newest, protocol};
+use super::{lines, newest, other_partitions, protocol, stored_partitions};
 use crate::Error;
 use crate::bounds::LINE_END_MS;
 use crate::calls::answer::{array, bytes, number, pairs, string, strings, unexpected};
-use crate::calls::{Census, FleetState, Lease, Paused, Roster, RosterEntry};
+use crate::calls::{Census, FleetState, Lease, PartitionState, Paused, Roster, RosterEntry};
 use crate::encoding::pack::Range;
 use crate::encoding::takeover;
 use crate::keys::FleetName;
 
-/// Decodes a fleet's state; `presence` is the prefix of the presence channels, `ranges` the max
-/// ranges of the queue that were read.
+/// Decodes a fleet's state; `partitions` is how many the reader takes the fleet to have, `presence` the
+/// prefix of the presence channels, `ranges` the max ranges of the queue that were read.
 pub fn fleet_state(
     fleet: &FleetName,
+    partitions: u32,
     presence: &str,
     ranges: u64,
     answers: &[Value],
@@ -24,10 +25,19 @@ pub fn fleet_state(
     let Some((nodes, rest)) = answers.split_at_checked(6) else {
         return Err(unexpected("EXEC", answers));
     };
-    let Some((messages, [version, takeovers, records])) = rest.split_at_checked(9) else {
+    let Some((messages, [meta, takeovers, records])) = rest.split_at_checked(9) else {
         return Err(unexpected("EXEC", answers));
     };
+    let [version, _] = array("HMGET", meta)? else {
+        return Err(unexpected("HMGET", meta));
+    };
     protocol(fleet, version)?;
+    match stored_partitions("meta", meta)? {
+        Some(theirs) if theirs != partitions => {
+            return Err(other_partitions(fleet, theirs, partitions));
+        }
+        _ => {}
+    }
     Ok(FleetState {
         roster: roster(presence, nodes)?,
         census: census(ranges, messages)?,
@@ -36,6 +46,17 @@ pub fn fleet_state(
             .iter()
             .filter_map(|line| takeover::parse(line))
             .collect(),
+        newest: newest(records)?,
+    })
+}
+
+/// Decodes the messages of a partition.
+pub fn partition_state(ranges: u64, answers: &[Value]) -> Result<PartitionState, Error> {
+    let Some((messages, [records])) = answers.split_at_checked(9) else {
+        return Err(unexpected("EXEC", answers));
+    };
+    Ok(PartitionState {
+        census: census(ranges, messages)?,
         newest: newest(records)?,
     })
 }

@@ -276,14 +276,16 @@ impl Chooser<'_> {
         (first..=end).filter(fails).map(record).collect()
     }
 
-    /// The text of a message, and the word of the generator that published it.
+    /// The text of a message, and the word of the generator that published it. A message that waits
+    /// for a later attempt has a pack of its own, between the numbers of the pack that it was in.
     fn text(&self, seq: Seq) -> (Text, Origin) {
-        let pack = self.scene.state.packs.range(..=seq).next_back();
-        let found = pack.and_then(|(first, pack)| {
+        let mut packs = self.scene.state.packs.range(..=seq).rev();
+        let found = packs.find_map(|(first, pack)| {
             let text = pack.texts.get((seq - first) as usize)?;
             Some((*text, pack.origin))
         });
-        found.unwrap_or((0, 0))
+        // Every generator draws a word: no real message has a pack without one.
+        found.unwrap_or((0, 1))
     }
 
     /// Some of the messages that did not fail; sometimes one too many, a foreign one, or in a wrong

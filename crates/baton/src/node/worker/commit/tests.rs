@@ -12,6 +12,7 @@ fn held() -> HeldClaim {
         pack.push(text.as_bytes());
     }
     HeldClaim {
+        slot: baton_protocol::Slot::new("n", 0),
         number: 5,
         range: Range {
             pack: 10,
@@ -184,4 +185,20 @@ fn a_claim_that_overtook_its_commit_is_of_no_use() {
     }
     let failed = Err(Error::Unavailable("away".to_owned()));
     assert_eq!(usable(failed, &done, 5), None);
+}
+
+#[test]
+fn a_batch_whose_last_commit_is_unconfirmed_is_lost_only_if_parts_of_it_were_not_sent() {
+    let (held, outcomes, clock) = (held(), outcomes(), Clock::new());
+    let mut batch = BatchCommit::new(&held, &outcomes);
+    let unconfirmed = Error::Unconfirmed("no replica".to_owned());
+    let away = Error::Unavailable("away".to_owned());
+    assert_eq!(batch.cut_off_by(&unconfirmed), Ended::Unconfirmed);
+    assert_eq!(batch.cut_off_by(&away), Ended::Lost);
+    // Redis refuses an effect: the messages go one by one.
+    assert!(matches!(batch.next(refused(), &clock), Ok(Next::Send)));
+    for ended in [Ended::Lost, Ended::Lost, Ended::Unconfirmed] {
+        assert_eq!(batch.cut_off_by(&unconfirmed), ended);
+        let _ = batch.next(Ok(Commit::Done), &clock).unwrap();
+    }
 }

@@ -1,0 +1,199 @@
+//! One partition of the fleet, as a running node sees it.
+//!
+//! The node has one lease, one source and one set of lanes. Each partition has a fence, a queue and
+//! claims of its own, perhaps on a server of its own, and so a [`Partition`] has what belongs to these. It
+//! stands for its node, too: what the partitions share is in [`Context`].
+
+use std::ops::{Deref, RangeInclusive};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use baton_protocol::{GiveBack, Handed, Slot, Store};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::node::claim_keeper::HeldClaims;
+use crate::node::context::Context;
+use crate::node::pack_cache::PackCache;
+use crate::node::warning::Warning;
+use crate::node::witness::Witness;
+use crate::{Durability, Error, Event};
+
+/// How long a node waits before it tells a server again what it knows.
+const TELL_AGAIN: Duration = Duration::from_millis(50);
+
+/// One partition of the fleet.
+pub(crate) struct Partition {
+    pub(crate) ctx: Arc<Context>,
+    pub(crate) store: Store,
+    pub(crate) witness: Witness,
+    pub(crate) packs: PackCache,
+    pub(crate) held_claims: HeldClaims,
+    /// Whether the generator of this node waits for the partition's server, and has parked its packs.
+    pub(crate) is_stalled: AtomicBool,
+    /// Whether the partition had no room for the last pack of this node's generator.
+    pub(crate) is_full: AtomicBool,
+    /// Whether a reclaim is under way here.
+    pub(crate) is_reclaiming: AtomicBool,
+    /// Notified when the node has said that the server forgot messages.
+    forgotten: Notify,
+}
+
+impl Deref for Partition {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.ctx
+    }
+}
+
+impl Partition {
+    pub(crate) fn new(ctx: &Arc<Context>, store: Store) -> Self {
+        Self {
+            ctx: Arc::clone(ctx),
+            store,
+            witness: Witness::default(),
+            packs: PackCache::default(),
+            held_claims: HeldClaims::default(),
+            is_stalled: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
+            is_reclaiming: AtomicBool::new(false),
+            forgotten: Notify::new(),
+        }
+    }
+
+    /// Its place among the partitions.
+    pub(crate) fn index(&self) -> usize {
+        self.store.partition() as usize
+    }
+
+    /// Hands an event about messages of this partition to the observer of the node.
+    pub(crate) fn emit(&self, event: Event) {
+        self.witness.remember(&event);
+        match self.store.partitions() {
+            1 => self.ctx.emit(event),
+            _ => self.ctx.emit(Event::InPartition {
+                partition: self.store.partition(),
+                event: Box::new(event),
+            }),
+        }
+    }
+
+    pub(crate) fn warn(&self, warning: Warning) {
+        self.emit(Event::Warning(warning));
+    }
+
+    /// Why the partition does not take what this node's generator makes; none if it does.
+    pub(crate) fn set_publish_trouble(&self, reason: Option<String>) {
+        self.meter
+            .set_publish_trouble(self.store.partition(), reason);
+    }
+
+    /// Says which messages Redis forgot, if its last number is lower than what this node knew before
+    /// it asked.
+    pub(crate) fn compare_last(&self, known: u64, last: u64) {
+        self.say_forgotten(self.witness.compare(known, last));
+    }
+
+    /// The same, with the answer to a beat.
+    pub(crate) fn compare_beat(&self, known: u64, last: u64) {
+        let confirms = self.config.durability != Durability::None;
+        self.say_forgotten(self.witness.compare_beat(known, last, confirms));
+    }
+
+    fn say_forgotten(&self, forgotten: Option<RangeInclusive<u64>>) {
+        if let Some(forgotten) = forgotten {
+            let (first, last) = forgotten.into_inner();
+            self.emit(Event::Regressed { first, last });
+            self.forgotten.notify_one();
+        }
+    }
+
+    /// Messages may wait: wakes an idle lane, if this node is a generator that works.
+    pub(crate) fn wake_lane(&self) {
+        if self.role.borrow().generates_and_works() {
+            match self.store.partitions() {
+                1 => self.lane_wake.notify_one(),
+                // If no lane is idle, the next one that is finds these messages.
+                _ => self.rung.set_loud(self.index()),
+            }
+        }
+    }
+
+    /// No lane has time for a ring: gives the message that came along back, or rings for another node.
+    pub(crate) async fn pass_on(&self, handed: Option<Handed>) {
+        let Some(Handed { number, .. }) = handed else {
+            // If that fails, the next reclaim rings.
+            let _ = self.store.ring_on().await;
+            return;
+        };
+        let slot = Slot::handed(self.store.node());
+        while let Err(error) = self.store.give_back(&slot, number).await {
+            if !error.is_transient() || self.stopping() {
+                // The claim expires.
+                return;
+            }
+            self.pause_after(&error).await;
+        }
+    }
+
+    /// Gives back a message that this node was never told of: the ring was lost with its connection.
+    async fn give_back_unheard(&self) -> Result<(), Error> {
+        let slot = Slot::handed(self.store.node());
+        if let Some(number) = self.store.handed_number().await?
+            && !self.held_claims.has(&slot)
+        {
+            let (GiveBack::Ok | GiveBack::Lost) = self.store.give_back(&slot, number).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits before the caller repeats a call that failed with a transient error: for the
+    /// connection, and a moment more if the server answered, so that a full server is not flooded.
+    pub(crate) async fn pause_after(&self, error: &Error) {
+        self.ctx.pause_after(&self.store, error).await;
+    }
+}
+
+/// Watches the connections of a partition in a fleet of several, until the node stops. With new
+/// connections the node is in `idle` no more, so its lanes have to look; and the server may have
+/// forgotten messages, so the node tells it what it knows. After a loss it does so with every beat until the
+/// numbers are there again, or void: only then another loss is news. In a fleet of one partition, bell and
+/// beat do all of it.
+pub(crate) async fn watch(partition: &Partition) -> Result<(), Error> {
+    let (mut connections, mut again_at) = (0, None);
+    loop {
+        let again = again_at.unwrap_or_else(Instant::now);
+        let mut is_new = false;
+        tokio::select! {
+            now = partition.store.wait_reconnected(connections) => {
+                (connections, is_new) = (now, true);
+            }
+            () = partition.forgotten.notified() => {}
+            () = tokio::time::sleep_until(again), if again_at.is_some() => {}
+        }
+        partition.witness.beats_at(partition.store.run_id());
+        let known = partition.witness.known();
+        let told = async {
+            if is_new {
+                // Before its lanes look: what the node is told from then on it has heard.
+                partition.give_back_unheard().await?;
+                partition.rung.set_loud(partition.index());
+            }
+            partition.store.tell_known(known).await
+        };
+        match told.await {
+            Ok(last) => {
+                partition.compare_beat(known, last);
+                let beat = partition.config.lease_ttl / 3;
+                again_at = (last < known).then(|| Instant::now() + beat);
+            }
+            Err(error) if error.is_transient() => {
+                tokio::time::sleep(TELL_AGAIN).await;
+                connections = 0;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! A fleet of several partitions: one [`Store`] for each, and one for the keys that the fleet has once.
+//!
+//! The lease, the line of standbys and the roster of nodes are the *control* keys. Each partition has a
+//! fence, a queue, claims and an errors store of its own, all in one slot. A fleet of one partition has
+//! all of it in one place, and then the control store is the store of the partition.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+
+use super::{Place, Store, channels, decode};
+use crate::bounds::{CLUSTER_PARTITIONS, MAX_PARTITIONS};
+use crate::keys::{FleetName, Keys};
+use crate::link::{LinkState, LoggedReasons, Servers};
+use crate::target::Place as TargetPlace;
+use crate::{Durability, Error, Range, Setting, Target, new_name};
+
+/// All partitions of a fleet, as one process sees them.
+#[derive(Debug, Clone)]
+pub struct Partitions {
+    control: Store,
+    all: Vec<Store>,
+}
+
+/// What servers say to a node on its ring channels.
+pub struct Rings {
+    rung: mpsc::UnboundedReceiver<Vec<u8>>,
+    /// The prefix of each partition's bells: that names the partition.
+    prefixes: Vec<String>,
+}
+
+/// What a server says to a node with an idle lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ring {
+    /// The partition that rings.
+    pub partition: usize,
+    /// The message, if the server has claimed it for this node; else messages wait in the queue.
+    pub handed: Option<Handed>,
+}
+
+/// A message that was claimed for a node in the step that published it, in the slot [`Slot::handed`].
+///
+/// [`Slot::handed`]: crate::Slot::handed
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handed {
+    /// The number of the claim.
+    pub number: u64,
+    /// The message.
+    pub range: Range,
+    /// Its pack.
+    pub pack: Vec<u8>,
+}
+
+impl Rings {
+    /// Waits until a server rings for a partition.
+    pub async fn next(&mut self) -> Ring {
+        loop {
+            match self.rung.recv().await {
+                Some(said) => {
+                    if let Some(ring) = self.read(&said) {
+                        return ring;
+                    }
+                }
+                // All connections are gone, and with them the process.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Reads what `bell.lua` or `publish.lua` published; none if another program did. What a server handed
+    /// over and this node cannot read is another node's when the claim expires.
+    fn read(&self, said: &[u8]) -> Option<Ring> {
+        let mut parts = said.splitn(4, |byte| *byte == b'\n');
+        let prefix = parts.next()?;
+        let is_it = |known: &String| known.as_bytes() == prefix;
+        let partition = self.prefixes.iter().position(is_it)?;
+        let mut words = || str::from_utf8(parts.next()?).ok();
+        let handed = match (words(), words()) {
+            (None, _) => None,
+            (number, range) => Some(Handed {
+                number: number?.parse().ok()?,
+                range: Range::parse(range?)?,
+                pack: parts.next()?.to_vec(),
+            }),
+        };
+        Some(Ring { partition, handed })
+    }
+}
+
+impl Partitions {
+    /// Connects to all partitions. `node` is the name under which this process is present; `observe` is
+    /// called when a connection is lost, and when all are regained. A fleet that is new gets `wanted`
+    /// partitions with its first beat; without a wish, 1, and in a cluster 16.
+    pub async fn open(
+        target: &Target,
+        fleet: &FleetName,
+        node: &str,
+        wanted: Option<u32>,
+        observe: impl Fn(LinkState) + Send + Sync + 'static,
+    ) -> Result<(Self, Rings), Error> {
+        if let Some(wanted) = wanted {
+            check_partitions(target, wanted)?;
+        }
+        let channels = channels(&Keys::new(fleet), node);
+        let (servers, rung) = Servers::new(target, Some(channels));
+        let observer = Arc::new(Observer::new(observe));
+        let partitions = Self::connect(&servers, target, fleet, node, wanted, &observer).await?;
+        let prefixes = partitions.all.iter().map(|store| store.keys.bell.clone());
+        let prefixes = prefixes.collect();
+        Ok((partitions, Rings { rung, prefixes }))
+    }
+
+    /// Connects to read only, see [`Store::view`].
+    pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
+        let (servers, _) = Servers::new(target, None);
+        let observer = Arc::new(Observer::new(|_| {}));
+        Self::connect(&servers, target, fleet, &new_name(), None, &observer).await
+    }
+
+    async fn connect(
+        servers: &Servers,
+        target: &Target,
+        fleet: &FleetName,
+        node: &str,
+        wanted: Option<u32>,
+        observer: &Arc<Observer>,
+    ) -> Result<Self, Error> {
+        let keys = Keys::new(fleet);
+        let observe = observer.of(0);
+        let mut control = Store::at(servers, fleet, node, keys, Place::ONLY, observe).await?;
+        let default = match target.place() {
+            TargetPlace::Cluster { .. } => CLUSTER_PARTITIONS,
+            _ => 1,
+        };
+        let count = match (control.stored_partitions().await?, wanted) {
+            (Some(stored), Some(wanted)) if stored != wanted => {
+                return Err(decode::other_partitions(fleet, stored, wanted));
+            }
+            (Some(stored), _) => stored,
+            (None, wanted) => wanted.unwrap_or(default),
+        };
+        control.place.count = count;
+        if count == 1 {
+            let all = vec![control.clone()];
+            return Ok(Self { control, all });
+        }
+        servers.share();
+        let opened = (0..count).map(async |index| {
+            let keys = Keys::of_partition(fleet, index, count);
+            let place = Place { index, count };
+            let observe = observer.of(index + 1);
+            Store::at(servers, fleet, node, keys, place, observe).await
+        });
+        let all = futures_util::future::try_join_all(opened).await?;
+        Ok(Self { control, all })
+    }
+
+    /// A client on a connection to a fleet of one partition.
+    pub fn only(store: Store) -> Self {
+        Self {
+            all: vec![store.clone()],
+            control: store,
+        }
+    }
+
+    /// The store of the lease and of the nodes. With one partition it is that of the partition, too.
+    pub fn control(&self) -> &Store {
+        &self.control
+    }
+
+    /// The stores of all partitions, in order.
+    pub fn all(&self) -> &[Store] {
+        &self.all
+    }
+
+    /// Whether the fleet has more than one partition.
+    pub fn are_several(&self) -> bool {
+        self.all.len() > 1
+    }
+
+    /// Each store once: those of the partitions, and the control store if it is another one.
+    fn each(&self) -> impl Iterator<Item = &Store> {
+        let control = self.are_several().then_some(&self.control);
+        control.into_iter().chain(&self.all)
+    }
+
+    /// Makes sure that a fleet can run here, see [`Store::preflight`]. Of several partitions, those count
+    /// that can be reached: the user has the same rights at all servers of a cluster.
+    pub async fn preflight(&self, allow_eviction: bool) -> Result<(), Error> {
+        for store in self.each() {
+            match store.preflight(allow_eviction).await {
+                Err(error) if self.are_several() && error.is_transient() => {}
+                checked => checked?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for this durability, see [`Store::with_durability`].
+    pub async fn with_durability(self, level: Durability) -> Self {
+        if !self.are_several() {
+            let control = self.control.with_durability(level).await;
+            return Self::only(control);
+        }
+        let all = self
+            .all
+            .into_iter()
+            .map(|store| store.with_durability(level));
+        Self {
+            control: self.control,
+            all: futures_util::future::join_all(all).await,
+        }
+    }
+}
+
+impl Store {
+    /// How many partitions the fleet has; none if there is no fleet yet. A fleet from before there were
+    /// partitions has one.
+    async fn stored_partitions(&self) -> Result<Option<u32>, Error> {
+        let mut command = redis::cmd("HMGET");
+        command
+            .arg(&self.keys.meta)
+            .arg("protocol")
+            .arg("partitions");
+        let answer = self.link.call(&command).await;
+        decode::stored_partitions(&self.keys.meta, &self.name_wrong_type(answer).await?)
+    }
+}
+
+/// Refuses a number of partitions that no fleet can have at this target.
+pub fn check_partitions(target: &Target, count: u32) -> Result<(), Error> {
+    if !(1..=MAX_PARTITIONS).contains(&count) {
+        let problem = format!("a fleet has 1 to {MAX_PARTITIONS} partitions, not {count}");
+        return Err(Error::setting(Setting::Partitions, problem));
+    }
+    match target.place() {
+        TargetPlace::Sentinels { .. } if count > 1 => Err(Error::setting(
+            Setting::Partitions,
+            "a fleet behind Sentinels has one partition: all its data is on one master",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Reports what happens to the links of one process as if they were one: each reason once, and a regained
+/// when all are up.
+struct Observer {
+    observe: Box<dyn Fn(LinkState) + Send + Sync>,
+    lost: Mutex<Lost>,
+}
+
+#[derive(Default)]
+struct Lost {
+    links: HashSet<u32>,
+    logged: LoggedReasons,
+}
+
+impl Observer {
+    fn new(observe: impl Fn(LinkState) + Send + Sync + 'static) -> Self {
+        Self {
+            observe: Box::new(observe),
+            lost: Mutex::default(),
+        }
+    }
+
+    /// The observer of one link.
+    fn of(self: &Arc<Self>, link: u32) -> impl Fn(LinkState) + Send + 'static + use<> {
+        let all = Arc::clone(self);
+        move |state| all.note(link, state)
+    }
+
+    fn note(&self, link: u32, state: LinkState) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = match &state {
+            LinkState::Lost(why) => {
+                lost.links.insert(link);
+                lost.logged.is_new(why)
+            }
+            LinkState::Regained => {
+                lost.links.remove(&link);
+                lost.links.is_empty()
+            }
+        };
+        if lost.links.is_empty() {
+            lost.logged.clear();
+        }
+        drop(lost);
+        if is_news {
+            (self.observe)(state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_lose_one_server_say_it_once_and_are_regained_together() {
+        let (states, seen) = std::sync::mpsc::channel();
+        let observer = Arc::new(Observer::new(move |state| states.send(state).unwrap()));
+        let (a, b) = (observer.of(1), observer.of(2));
+        let lost = |why: &str| LinkState::Lost(why.to_owned());
+        for (link, state) in [
+            (&a as &dyn Fn(_), lost("x")),
+            (&b, lost("x")),
+            (&a, lost("y")),
+        ] {
+            link(state);
+        }
+        a(LinkState::Regained);
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), [lost("x"), lost("y")]);
+        b(LinkState::Regained);
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), [LinkState::Regained]);
+        b(lost("x"));
+        assert_eq!(
+            seen.try_iter().collect::<Vec<_>>(),
+            [lost("x")],
+            "news again"
+        );
+    }
+}
