@@ -39,7 +39,9 @@ test: setup ## Run every test, on real servers, in a real browser, behind a real
 	@scripts/setup-postgres
 	@scripts/setup-prometheus
 	@scripts/setup-chaos
-	@# Most tests wait for processes: more of them at a time than there are cores.
+	@# Most tests wait for processes: more of them at a time than there are cores. The seeds are fixed, so that
+	@# two runs of one commit test the same; `cargo test`, `make conform` and `make fuzz` draw new ones.
+	BATON_CONFORM_SEED=1 PROPTEST_RNG_SEED=1 \
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$$((3 * $$(getconf _NPROCESSORS_ONLN)))) cargo test --workspace
 	cargo test -p baton-fleet --features postgres,testing,tracing --lib --test outbox --test testing --test spans
 

@@ -275,6 +275,10 @@ fn read<'a>(bytes: &mut &'a [u8]) -> Option<Pack<'a>> {
     }
     let at_ms = rmp::decode::read_int(bytes).ok()?;
     let count = rmp::decode::read_array_len(bytes).ok()? as usize;
+    // No range can name a message of an empty pack.
+    if count == 0 {
+        return None;
+    }
     // Each text takes at least a byte, so a lying length cannot reserve more.
     let mut texts = Vec::with_capacity(count.min(bytes.len()));
     for _ in 0..count {
@@ -424,6 +428,13 @@ mod tests {
         // An array that claims four billion texts.
         assert!(Pack::parse(&[0x93, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff]).is_err());
         assert!(Pack::parse(b"garbage").is_err());
+    }
+
+    #[test]
+    fn a_pack_without_messages_is_an_error() {
+        assert!(Pack::parse(&pack_of(&[])).is_err());
+        // The same with an empty array of keys.
+        assert!(Pack::parse(&[0x93, 0x01, 0x90, 0x90]).is_err());
     }
 
     #[test]
