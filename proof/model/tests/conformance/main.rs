@@ -75,12 +75,18 @@ fn every_server_does_what_the_model_does() {
     let share = calls.div_ceil(servers.len() as u64);
     let (made, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let results: Vec<ServerResult> = std::thread::scope(|scope| {
-        let running: Vec<_> = servers
-            .iter()
-            .map(|server| scope.spawn(|| check(&server.url(), share, &made, &stop)))
+        let (first, stride) = (first_seed(), servers.len() as u64);
+        let (made, stop) = (&made, &stop);
+        // No sequence runs on two servers: together they hear more.
+        let running: Vec<_> = (0..stride)
+            .zip(&servers)
+            .map(|(place, server)| {
+                let seeds = (0..).map(move |n: u64| first.wrapping_add(place + n * stride));
+                scope.spawn(move || check(&server.url(), seeds, place, share, made, stop))
+            })
             .collect();
         if calls == u64::MAX {
-            print_progress(&made, &stop);
+            print_progress(made, stop);
         }
         let ended = running.into_iter().map(|thread| thread.join());
         ended
@@ -174,8 +180,16 @@ impl ServerResult {
     }
 }
 
-/// Runs sequences on one server until enough calls were made or a mismatch was found.
-fn check(url: &str, calls: u64, made: &AtomicU64, stop: &AtomicBool) -> ServerResult {
+/// Runs sequences on one server until enough calls were made or a mismatch was found. The server has
+/// this place among all, and with it the seeds of its sequences.
+fn check(
+    url: &str,
+    mut seeds: impl Iterator<Item = u64>,
+    place: u64,
+    calls: u64,
+    made: &AtomicU64,
+    stop: &AtomicBool,
+) -> ServerResult {
     let runtime = runtime();
     let real = runtime
         .block_on(RealFleet::connect(url))
@@ -189,8 +203,8 @@ fn check(url: &str, calls: u64, made: &AtomicU64, stop: &AtomicBool) -> ServerRe
         failure: None,
     };
     let mut comparison = Comparison::new(real, None);
-    let mut seed = first_seed();
     while result.coverage.calls < calls && !stop.load(Ordering::Relaxed) {
+        let Some(seed) = seeds.next() else { break };
         let mut tree = tree(seed);
         let before = result.coverage.calls;
         result.sequences += 1;
@@ -207,15 +221,15 @@ fn check(url: &str, calls: u64, made: &AtomicU64, stop: &AtomicBool) -> ServerRe
                 stop.store(true, Ordering::Relaxed);
                 let shortest = runtime.block_on(shrink(&mut comparison, &mut tree, difference));
                 result.failure = Some(format!(
-                    "{} and the model disagree, after {} calls. BATON_CONFORM_SEED={seed} begins \
+                    "{} and the model disagree, after {} calls. BATON_CONFORM_SEED={} begins \
                      with this sequence; the shortest like it:\n{shortest}",
                     result.version,
                     thousands(result.coverage.calls),
+                    seed.wrapping_sub(place),
                 ));
             }
         }
         made.fetch_add(result.coverage.calls - before, Ordering::Relaxed);
-        seed = seed.wrapping_add(1);
     }
     result
 }
