@@ -23,8 +23,8 @@ pub fn burst(plan: &Plan) -> Result<Duration> {
     let mut fleet = fleet(plan, &name, plan.messages);
     fleet.start_many(plan.workers + 1, TIMEOUT)?;
     let generator = fleet.wait_generator(TIMEOUT)?;
-    wait_idle(plan, probe.only()?)?;
     let shards = probe.shards(&name)?;
+    wait("idle workers", || probe.are_idle(&shards, plan.workers))?;
     fleet.say(generator, "go")?;
     wait("the burst to end", || {
         let (_, ended) = probe.sums(&shards)?;
@@ -45,7 +45,10 @@ pub fn floor_burst(plan: &Plan, batch: u64) -> Result<Duration> {
     for consumer in 1..=plan.workers {
         fleet.say(consumer, "consume")?;
     }
-    wait_idle(plan, &mut probe)?;
+    wait("idle consumers", || {
+        let clients = Info::read(probe.redis(), "clients")?;
+        Ok(clients.number("blocked_clients")? as usize >= plan.workers)
+    })?;
     fleet.say(0, "produce")?;
     let mut times = Vec::new();
     wait("the unsafe queue's times", || {
@@ -65,14 +68,6 @@ pub fn floor_burst(plan: &Plan, batch: u64) -> Result<Duration> {
         .filter(|time| time.ended > 0)
         .map(|time| time.at_us);
     between(began.min(), ended.max())
-}
-
-/// Waits until each worker sleeps on the server.
-fn wait_idle(plan: &Plan, probe: &mut ServerProbe) -> Result<()> {
-    wait("idle workers", || {
-        let clients = Info::read(probe.redis(), "clients")?;
-        Ok(clients.number("blocked_clients")? as usize >= plan.workers)
-    })
 }
 
 fn wait(what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> {

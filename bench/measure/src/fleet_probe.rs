@@ -135,6 +135,18 @@ impl FleetProbe {
         Ok(sums)
     }
 
+    /// Whether so many nodes are idle in each partition.
+    pub fn are_idle(&mut self, shards: &Shards, nodes: usize) -> Result<bool> {
+        for keys in shards.all() {
+            let mut command = redis::cmd("ZCARD");
+            let idle: usize = command.arg(&keys.idle).query(self.of(keys)?.redis())?;
+            if idle < nodes {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Whether no message of any partition waits and no worker holds one.
     pub fn at_rest(&mut self, shards: &Shards) -> Result<bool> {
         for keys in shards.all() {

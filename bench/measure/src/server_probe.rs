@@ -116,15 +116,9 @@ impl ServerProbe {
             self.remove_all(&keys.pack)?;
             self.remove_all(&keys.staged)?;
         }
-        let nodes: Vec<String> = redis::cmd("HKEYS")
-            .arg(&keys.nodes)
-            .query(&mut self.redis)?;
         let mut command = redis::cmd("UNLINK");
         for (key, _) in keys.typed() {
             command.arg(key);
-        }
-        for node in nodes {
-            command.arg(keys.bell_key(&node));
         }
         Ok(command.exec(&mut self.redis)?)
     }

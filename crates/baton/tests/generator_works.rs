@@ -232,7 +232,7 @@ async fn a_lone_generator_stops_working_when_a_worker_comes_and_works_again_when
 }
 
 #[tokio::test]
-async fn the_lanes_of_an_idle_worker_that_becomes_a_lone_generator_leave_the_bell_at_once() {
+async fn the_lanes_of_an_idle_worker_that_becomes_a_lone_generator_wake_up_at_once() {
     let fleet = Fleet::new(GeneratorWorks::Alone).await;
     // The new generator beats once per second: long enough to tell a beat from a publish.
     let fleet = fleet.with(|settings| settings.lease_ttl(Duration::from_secs(60)).concurrency(3));

@@ -4,7 +4,7 @@
 //! Redis Cluster. A fleet of one partition has the tag `{fleet:0}`. A fleet of several has its control
 //! keys under that tag, and the keys of each partition under a tag of its own, see [`Keys::of_partition`].
 //! No key has a time to live, because an expiring queue is a lost queue. The exceptions are a staged
-//! pack, which is not part of the queue yet, and a bell.
+//! pack, which is not part of the queue yet, and the key of a confirmation.
 
 use crate::encoding::effects::local_key;
 use crate::slot::{SLOTS, slot};
@@ -80,10 +80,9 @@ pub struct Keys {
     pub parked: String,
     /// HASH: first sequence number of a split pack → how many of its messages have not ended.
     pub left: String,
-    /// ZSET: node with an idle lane → since when (ms).
+    /// ZSET: node with an idle lane, an `@` and the server's run id → since when (ms), and how many
+    /// messages its lane wants.
     pub idle: String,
-    /// Prefix of the nodes' bells, see [`Keys::bell_key`]. A token in a bell expires.
-    pub bell: String,
     /// HASH: slot → its claim.
     pub claims: String,
     /// ZSET: slot → deadline of its claim.
@@ -168,7 +167,6 @@ impl Keys {
             parked: key("parked"),
             left: key("left"),
             idle: key("idle"),
-            bell: key("bell:"),
             claims: key("claims"),
             deadlines: key("deadlines"),
             workers: key("workers"),
@@ -192,11 +190,6 @@ impl Keys {
         String::from_utf8_lossy(&key).into_owned()
     }
 
-    /// LIST with at most one token, on which the idle lanes of a node block.
-    pub fn bell_key(&self, node: &str) -> String {
-        format!("{}{node}", self.bell)
-    }
-
     /// The hash tag: what stands between the braces of every key.
     pub fn tag(&self) -> &str {
         let tag = self.fence.strip_prefix("baton:{");
@@ -215,7 +208,7 @@ impl Keys {
         format!("baton:{{{fleet}:*")
     }
 
-    /// Every single key that may exist, with the type it must have. Packs and bells are not among them.
+    /// Every single key that may exist, with the type it must have. Packs are not among them.
     pub fn typed(&self) -> [(&str, &'static str); 21] {
         [
             (&self.generator, "hash"),

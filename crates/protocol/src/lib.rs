@@ -27,11 +27,11 @@ mod target;
 pub mod text;
 
 pub use calls::{
-    Beat, BeatCall, BellTurn, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay,
-    ErrorsClaim, ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Handed, Lease,
-    Outcomes, PROTOCOL, Page, Park, Part, PartitionState, Partitions, Paused, Progress, Publish,
-    PublishCall, Reclaimed, Ring, Rings, Roster, RosterEntry, RoundTrip, Seal, Settle, Settled,
-    Slot, Store, Wanted, ask_sentinels, check_partitions, decode, exact,
+    Beat, BeatCall, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim,
+    ErrorsCommit, Extend, Failure, Fence, FleetState, GiveBack, Handed, Lease, Outcomes, PROTOCOL,
+    Page, Park, Part, PartitionState, Partitions, Paused, Progress, Publish, PublishCall,
+    Reclaimed, Ring, Rings, Roster, RosterEntry, RoundTrip, Seal, Settle, Settled, Slot, Store,
+    Wanted, ask_sentinels, check_partitions, decode, exact,
 };
 pub use certificate_problem::CertificateProblem;
 pub use durability::Durability;

@@ -53,8 +53,8 @@ const EVERY_CLIENT: [&str; 4] = ["info", "multi", "exec", "type"];
 /// Commands of every client that runs scripts which write.
 const EVERY_WRITER: [&str; 3] = ["subscribe", "eval", "evalsha"];
 /// Further commands that a node sends itself.
-const NODE_PLAIN: [&str; 2] = ["blpop", "wait"];
-/// Commands of the scripts, and of a node's own reads.
+const NODE_PLAIN: [&str; 1] = ["wait"];
+/// Commands of the scripts, of a node's own reads, and of its confirmations (`expire`).
 const NODE_SCRIPTS: [&str; 39] = [
     "time",
     "get",
@@ -112,8 +112,8 @@ const VIEWER_READS: [&str; 12] = [
     "pubsub|channels",
 ];
 /// Commands of the scripts that claim, extend and commit failed messages, and that put back what the
-/// dead had claimed.
-const GET_ERRORS_SCRIPTS: [&str; 25] = [
+/// dead had claimed. With `expire` the preflight removes its key: this user has no right to `del`.
+const GET_ERRORS_SCRIPTS: [&str; 24] = [
     "time",
     "expire",
     "hget",
@@ -127,7 +127,6 @@ const GET_ERRORS_SCRIPTS: [&str; 25] = [
     "llen",
     "lrange",
     "lpush",
-    "rpush",
     "lset",
     "zadd",
     "zcard",

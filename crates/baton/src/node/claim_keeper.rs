@@ -31,11 +31,6 @@ impl HeldClaims {
         self.by_slot().remove(slot);
     }
 
-    /// Whether a lane holds a claim of this slot.
-    pub(crate) fn has(&self, slot: &Slot) -> bool {
-        self.by_slot().contains_key(slot)
-    }
-
     /// The claims that are at least so old.
     fn older_than(&self, age: Duration) -> Vec<(Slot, u64)> {
         let now = Instant::now();

@@ -96,8 +96,6 @@ pub(crate) struct Context {
     pub(crate) stop: watch::Sender<Option<Instant>>,
     /// Wakes the election before its next beat is due.
     pub(crate) beat_now: Notify,
-    /// Wakes an idle lane of a generator. No bell rings for a generator.
-    pub(crate) lane_wake: Notify,
     /// The highest epoch that a reign of this node saw at the fence; its next lease must exceed it.
     pub(crate) above: AtomicU64,
     /// Why the source cannot go on on this node, if that is so.
@@ -107,7 +105,7 @@ pub(crate) struct Context {
     /// Why nothing is as durable as the settings ask, if that lasts.
     pub(crate) durability_trouble: Mutex<Option<String>>,
     pub(crate) meter: Arc<Meter>,
-    /// Which partitions the lanes have to look at, in a fleet of several.
+    /// Which partitions the lanes have to look at.
     pub(crate) rung: RungPartitions,
     pub(crate) refused: RefusedMessages,
     pub(crate) pauses: PauseNotes,
@@ -179,10 +177,17 @@ impl Context {
         }
     }
 
-    /// Tells the parts of the node which role it has.
+    /// Tells the parts of the node which role it has. The claims of a generator do not put it into `idle`,
+    /// so the lanes of a node that becomes a worker have to look.
     pub(crate) fn set_role(&self, role: Role) {
-        self.role
-            .send_if_modified(|before| std::mem::replace(before, role) != role);
+        let mut before = role;
+        self.role.send_if_modified(|now| {
+            before = std::mem::replace(now, role);
+            before != role
+        });
+        if role == Role::Worker && before != role {
+            self.rung.set_all_loud();
+        }
     }
 
     /// Takes Redis's time from the answer to a beat that was sent at `sent`.

@@ -55,6 +55,8 @@ use crate::{Error, Event, FleetName, Handler, Source, Target};
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// How often a node reports its rates and the fleet's backlog.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
+/// How often an idle node looks at a partition that did not ring.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long writes may lack durability before the node warns: after a failover, replicas come back one by
 /// one.
 const DURABILITY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -171,7 +173,6 @@ impl<S: Source, H: Handler> Node<S, H> {
             role: watch::Sender::new(Role::Unknown),
             stop: watch::Sender::new(None),
             beat_now: Notify::new(),
-            lane_wake: Notify::new(),
             above: AtomicU64::new(0),
             source_trouble: OnceLock::new(),
             source_failure: Mutex::default(),
@@ -262,15 +263,15 @@ fn spawn_parts<S: Source, H: Handler>(
             own.store.give_up_confirming();
             Ok(())
         });
+        let own = Arc::clone(partition);
+        services.spawn(async move { partition::listen(&own).await });
         if stores.are_several() {
             let own = Arc::clone(partition);
-            services.spawn(async move { partition::watch(&own).await });
+            services.spawn(async move { partition::tell(&own).await });
         }
     }
-    if stores.are_several() {
-        let all = Arc::clone(&partitions);
-        services.spawn(async move { hear_rings(&all, rings).await });
-    }
+    let all = Arc::clone(&partitions);
+    services.spawn(async move { hear_rings(&all, rings).await });
     let all = Arc::clone(&partitions);
     services.spawn(async move { report_rates(&all).await });
     let all = Arc::clone(&partitions);
@@ -282,12 +283,18 @@ fn spawn_parts<S: Source, H: Handler>(
     }
 }
 
-/// Wakes a lane when a partition rings, and rings on if none is idle. Only nodes of several partitions are
-/// rung so.
+/// Wakes a lane when a partition rings, and rings on if none is idle. Now and then an idle lane looks
+/// although none rang.
 async fn hear_rings(partitions: &[Arc<Partition>], mut rings: Rings) -> Result<(), Error> {
     let mut passed_on = FuturesUnordered::new();
+    let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
         tokio::select! {
+            _ = looks.tick() => {
+                if let Some(first) = partitions.first() {
+                    first.rung.look_anyway();
+                }
+            }
             ring = rings.next() => {
                 let partition = &partitions[ring.partition];
                 let is_handed = ring.handed.is_some();

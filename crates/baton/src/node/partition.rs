@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use baton_protocol::{GiveBack, Handed, Slot, Store};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 use tokio::time::Instant;
 
 use crate::node::claim_keeper::HeldClaims;
@@ -20,8 +20,8 @@ use crate::node::warning::Warning;
 use crate::node::witness::Witness;
 use crate::{Durability, Error, Event};
 
-/// How long a node waits before it tells a server again what it knows.
-const TELL_AGAIN: Duration = Duration::from_millis(50);
+/// How long a node waits before it repeats a call to a server that it has just found.
+const TRY_AGAIN: Duration = Duration::from_millis(50);
 
 /// One partition of the fleet.
 pub(crate) struct Partition {
@@ -30,6 +30,10 @@ pub(crate) struct Partition {
     pub(crate) witness: Witness,
     pub(crate) packs: PackCache,
     pub(crate) held_claims: HeldClaims,
+    /// Whose turn it is with the slot [`Slot::handed`], which the lanes of the node share. The server may hand
+    /// over the next messages before a lane hears the answer to the commit of the last ones. If another lane
+    /// ended these meanwhile, the server would not remember that commit.
+    handed_turn: Arc<Mutex<()>>,
     /// Whether the generator of this node waits for the partition's server, and has parked its packs.
     pub(crate) is_stalled: AtomicBool,
     /// Whether the partition had no room for the last pack of this node's generator.
@@ -56,6 +60,7 @@ impl Partition {
             witness: Witness::default(),
             packs: PackCache::default(),
             held_claims: HeldClaims::default(),
+            handed_turn: Arc::default(),
             is_stalled: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             is_reclaiming: AtomicBool::new(false),
@@ -113,19 +118,26 @@ impl Partition {
     /// Messages may wait: wakes an idle lane, if this node is a generator that works.
     pub(crate) fn wake_lane(&self) {
         if self.role.borrow().generates_and_works() {
-            match self.store.partitions() {
-                1 => self.lane_wake.notify_one(),
-                // If no lane is idle, the next one that is finds these messages.
-                _ => self.rung.set_loud(self.index()),
-            }
+            // If no lane is idle, the next one that is finds these messages.
+            self.rung.set_loud(self.index());
         }
     }
 
-    /// No lane has time for a ring: gives the message that came along back, or rings for another node.
+    /// Waits for the turn with the messages that were handed over last. None if a lane has had it for as long
+    /// as a claim lasts: then these have expired.
+    pub(crate) async fn handed_turn(&self) -> Option<OwnedMutexGuard<()>> {
+        let turn = Arc::clone(&self.handed_turn).lock_owned();
+        tokio::time::timeout(self.config.claim_ttl, turn).await.ok()
+    }
+
+    /// No lane has time for a ring: gives the messages that came along back, or rings for another node.
     pub(crate) async fn pass_on(&self, handed: Option<Handed>) {
         let Some(Handed { number, .. }) = handed else {
             // If that fails, the next reclaim rings.
             let _ = self.store.ring_on().await;
+            return;
+        };
+        let Some(_turn) = self.handed_turn().await else {
             return;
         };
         let slot = Slot::handed(self.store.node());
@@ -138,12 +150,14 @@ impl Partition {
         }
     }
 
-    /// Gives back a message that this node was never told of: the ring was lost with its connection.
+    /// Gives back messages that this node was never told of: the ring was lost with its connection. While a
+    /// lane holds such messages, they are those.
     async fn give_back_unheard(&self) -> Result<(), Error> {
-        let slot = Slot::handed(self.store.node());
-        if let Some(number) = self.store.handed_number().await?
-            && !self.held_claims.has(&slot)
-        {
+        let Ok(_turn) = self.handed_turn.try_lock() else {
+            return Ok(());
+        };
+        if let Some(number) = self.store.handed_number().await? {
+            let slot = Slot::handed(self.store.node());
             let (GiveBack::Ok | GiveBack::Lost) = self.store.give_back(&slot, number).await?;
         }
         Ok(())
@@ -156,41 +170,46 @@ impl Partition {
     }
 }
 
-/// Watches the connections of a partition in a fleet of several, until the node stops. With new
-/// connections the node is in `idle` no more, so its lanes have to look; and the server may have
-/// forgotten messages, so the node tells it what it knows. After a loss it does so with every beat until the
-/// numbers are there again, or void: only then another loss is news. In a fleet of one partition, bell and
-/// beat do all of it.
-pub(crate) async fn watch(partition: &Partition) -> Result<(), Error> {
+/// Listens to the rings of a partition anew with each new connection, until the node stops: what was said
+/// on the old one is lost, and the node may be in `idle` no more. So it gives back what it was never told
+/// of, and its lanes look.
+pub(crate) async fn listen(partition: &Partition) -> Result<(), Error> {
+    let mut connections = 0;
+    loop {
+        connections = partition.store.wait_reconnected(connections).await;
+        match partition.give_back_unheard().await {
+            Ok(()) => partition.rung.set_loud(partition.index()),
+            Err(error) if error.is_transient() => {
+                tokio::time::sleep(TRY_AGAIN).await;
+                connections = 0;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Tells a partition of several what this node knows, until the node stops: with new connections, because
+/// the server may have forgotten messages. After a loss it does so with every beat until the numbers are
+/// there again, or void: only then another loss is news. In a fleet of one partition, beats tell it.
+pub(crate) async fn tell(partition: &Partition) -> Result<(), Error> {
     let (mut connections, mut again_at) = (0, None);
     loop {
         let again = again_at.unwrap_or_else(Instant::now);
-        let mut is_new = false;
         tokio::select! {
-            now = partition.store.wait_reconnected(connections) => {
-                (connections, is_new) = (now, true);
-            }
+            now = partition.store.wait_reconnected(connections) => connections = now,
             () = partition.forgotten.notified() => {}
             () = tokio::time::sleep_until(again), if again_at.is_some() => {}
         }
         partition.witness.beats_at(partition.store.run_id());
         let known = partition.witness.known();
-        let told = async {
-            if is_new {
-                // Before its lanes look: what the node is told from then on it has heard.
-                partition.give_back_unheard().await?;
-                partition.rung.set_loud(partition.index());
-            }
-            partition.store.tell_known(known).await
-        };
-        match told.await {
+        match partition.store.tell_known(known).await {
             Ok(last) => {
                 partition.compare_beat(known, last);
                 let beat = partition.config.lease_ttl / 3;
                 again_at = (last < known).then(|| Instant::now() + beat);
             }
             Err(error) if error.is_transient() => {
-                tokio::time::sleep(TELL_AGAIN).await;
+                tokio::time::sleep(TRY_AGAIN).await;
                 connections = 0;
             }
             Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! Which partitions of a fleet of several the lanes of a node have to look at.
+//! Which partitions the lanes of a node have to look at.
 //!
 //! A partition is *quiet* while the node is in its `idle`: then messages that come ring. It is *loud*
 //! after it rang, and whenever the node may not be in its `idle`: at the start, after a lost connection,
@@ -80,12 +80,21 @@ impl RungPartitions {
         });
     }
 
-    /// The partition that a lane looks at although none is loud, each in its turn.
-    pub(crate) fn next_in_turn(&self) -> usize {
-        let mut state = self.state();
-        let partition = state.next;
-        state.next = (partition + 1) % state.is_loud.len().max(1);
-        partition
+    /// The node may be in no `idle`.
+    pub(crate) fn set_all_loud(&self) {
+        let count = self.state().is_loud.len();
+        (0..count).for_each(|partition| self.set_loud(partition));
+    }
+
+    /// If a lane sleeps, it looks at a partition, each in its turn: a ring may have been lost.
+    pub(crate) fn look_anyway(&self) {
+        if self.sleepers() > 0 {
+            let mut state = self.state();
+            let partition = state.next;
+            state.next = (partition + 1) % state.is_loud.len().max(1);
+            drop(state);
+            self.set_loud(partition);
+        }
     }
 
     /// Whether another partition than this one is loud.

@@ -23,19 +23,20 @@ use std::time::Duration;
 use baton_protocol::{
     Claim, ClaimCall, ClaimedPack, GiveBack, Handed, OwnedPack, Range, Slot, crash,
 };
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use self::claim::{Answered, Asked, ClaimNumbers, HeldClaim};
 pub(crate) use self::lane::Lane;
 use crate::node::batch_size::BatchSize;
-use crate::node::context::{Context, Role};
+use crate::node::context::Context;
 use crate::node::pack_cache::PackId;
 use crate::node::partition::Partition;
 use crate::{Error, Part};
 
 /// How long a lane goes on after the node was told to stop.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(5);
-/// Pause after a wait at the bell that failed, or a claim that cannot be given back.
+/// Pause after a claim that cannot be given back.
 const LANE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The batch size of a lane, for both its slots.
@@ -64,71 +65,6 @@ struct LaneSlot {
 }
 
 impl LaneSlot {
-    /// Sleeps until messages may wait, then claims.
-    async fn sleep(&mut self) -> Result<Option<HeldClaim>, Error> {
-        match self.partition.generates() {
-            true => self.sleep_beside_generator().await,
-            false => self.sleep_at_bell().await,
-        }
-    }
-
-    /// Sleeps until the generator of this node has published, or has beaten: no bell rings for a
-    /// generator. Each beat returns what the dead held, so nothing waits longer than until then.
-    async fn sleep_beside_generator(&mut self) -> Result<Option<HeldClaim>, Error> {
-        tokio::select! {
-            () = self.partition.lane_wake.notified() => {}
-            () = self.partition.role_is(|role| !role.generates_and_works()) => {}
-            () = self.partition.stopped() => {}
-        }
-        match self.partition.interrupted() {
-            true => Ok(None),
-            false => self.claim(None).await,
-        }
-    }
-
-    /// Sleeps until the bell rings or it is time to claim anyway.
-    async fn sleep_at_bell(&mut self) -> Result<Option<HeldClaim>, Error> {
-        let asked = self.asked_now();
-        let answer = tokio::select! {
-            answer = self.wait_and_claim() => answer,
-            () = self.partition.stopped() => {
-                // The claim that was sent ahead may have taken messages on its way out.
-                self.give_back(&self.slot, self.numbers.next()).await?;
-                return Ok(None);
-            }
-        };
-        match answer {
-            Ok(Some(claim)) => self.claim(Some(Answered { claim, asked })).await,
-            Ok(None) => Ok(None),
-            Err(error) if error.is_transient() => {
-                // It may be the blocking connection alone that fails.
-                tokio::time::sleep(LANE_PAUSE).await;
-                match self.may_retry_after(&error).await {
-                    true => self.claim(None).await,
-                    false => Ok(None),
-                }
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Blocks on the bell and claims. None if the node is no worker when the lane's turn comes.
-    async fn wait_and_claim(&self) -> Result<Option<Claim>, Error> {
-        let turn = self.partition.store.bell_turn().await;
-        if *self.partition.role.borrow() != Role::Worker {
-            return Ok(None);
-        }
-        let claim = tokio::select! {
-            claim = turn.wait_and_claim(self.call()) => claim,
-            // The claim that was sent ahead may have taken messages on its way out: a claim under
-            // the same number finds them.
-            () = self.partition.role_is(Role::generates_and_works) => {
-                self.partition.store.claim(self.call()).await
-            }
-        };
-        claim.map(Some)
-    }
-
     /// Claims until Redis gives messages or has none. `answer` is the answer to a first call.
     async fn claim(&mut self, mut answer: Option<Answered>) -> Result<Option<HeldClaim>, Error> {
         loop {
@@ -165,7 +101,7 @@ impl LaneSlot {
         }
     }
 
-    /// Claims in one of several partitions, for a lane that had nothing to do.
+    /// Claims for a lane that had nothing to do.
     async fn claim_rung(&mut self) -> Result<Option<HeldClaim>, Error> {
         let sleepers = self.partition.rung.sleepers();
         match self.ask(Some(sleepers)).await? {
@@ -174,30 +110,23 @@ impl LaneSlot {
         }
     }
 
-    /// Sends a claim until it is answered. None if the node has been stopping for too long, or if a lane
-    /// of several partitions should look elsewhere. `sleepers` is for a lane of several partitions that
-    /// had nothing to do: how many others still have not.
+    /// Sends a claim. None if it is not answered: then the lane looks elsewhere. `sleepers` is for a lane
+    /// that had nothing to do: how many others still have not.
     async fn ask(&mut self, sleepers: Option<usize>) -> Result<Option<Answered>, Error> {
-        let ask = || async {
-            let (asked, store) = (self.asked_now(), &self.partition.store);
-            let claim = match sleepers {
-                Some(sleepers) => store.claim_awake(self.call(), sleepers).await?,
-                None => store.claim(self.call()).await?,
-            };
-            Ok(Answered { claim, asked })
+        let (asked, store) = (self.asked_now(), &self.partition.store);
+        let claim = match sleepers {
+            Some(sleepers) => store.claim_awake(self.call(), sleepers).await,
+            None => store.claim(self.call()).await,
         };
-        let answered = match self.partition.store.partitions() {
-            1 => self.insist(ask).await?,
-            _ => self.look_elsewhere_after(ask().await)?,
-        };
-        if let Some(answered) = &answered {
-            self.measure_answer(answered.asked.at);
+        let answered = self.look_elsewhere_after(claim)?;
+        if answered.is_some() {
+            self.measure_answer(asked.at);
         }
-        Ok(answered)
+        Ok(answered.map(|claim| Answered { claim, asked }))
     }
 
-    /// A lane of several partitions does not wait for one whose server does not answer. It looks there
-    /// again when it may.
+    /// A lane does not wait for a partition whose server does not answer. A lane looks there again when it
+    /// may.
     fn look_elsewhere_after<T>(&self, answer: Result<T, Error>) -> Result<Option<T>, Error> {
         match answer {
             Ok(answer) => Ok(Some(answer)),
@@ -253,49 +182,54 @@ impl LaneSlot {
         crash::point("after-claim");
         let number = self.numbers.next();
         self.numbers.use_up(number);
-        self.partition
-            .held_claims
-            .insert(&self.slot, number, asked.at);
+        let slot = self.slot.clone();
+        self.partition.held_claims.insert(&slot, number, asked.at);
         // More messages may wait.
         self.partition.wake_lane();
-        // A claim that was asked of one server process may have run on the next one, where the same number
-        // may have another text: such a claim shares no pack.
-        let run_id = match self.partition.store.run_id() == asked.run_id {
-            true => asked.run_id,
-            false => baton_protocol::new_name(),
-        };
-        let pack = self.pack_of(range, pack, run_id).await?;
-        if let Some(pack) = pack {
-            return Ok(Some(HeldClaim {
-                slot: self.slot.clone(),
-                number,
-                range,
-                pack,
-            }));
-        }
-        self.drop_claim(&self.slot, number).await?;
-        Ok(None)
+        let pack = self.pack_claimed_at(asked.run_id, range, pack).await?;
+        self.held(slot, number, range, pack, None).await
     }
 
-    /// Takes a message that Redis has claimed for this node.
-    fn hold_handed(&self, handed: Handed) -> HeldClaim {
+    /// A claim whose pack is there; else the slot gives it back.
+    async fn held(
+        &self,
+        slot: Slot,
+        number: u64,
+        range: Range,
+        pack: Option<Arc<OwnedPack>>,
+        turn: Option<OwnedMutexGuard<()>>,
+    ) -> Result<Option<HeldClaim>, Error> {
+        let Some(pack) = pack else {
+            self.drop_claim(&slot, number).await?;
+            return Ok(None);
+        };
+        Ok(Some(HeldClaim {
+            slot,
+            number,
+            range,
+            pack,
+            _turn: turn,
+        }))
+    }
+
+    /// Takes messages that Redis has claimed for this node.
+    async fn hold_handed(&self, handed: Handed) -> Result<Option<HeldClaim>, Error> {
         crash::point("after-claim");
         let Handed {
             number,
             range,
             pack,
+            run_id,
         } = handed;
+        let Some(turn) = self.partition.handed_turn().await else {
+            return Ok(None);
+        };
         let slot = Slot::handed(self.partition.store.node());
-        self.partition
-            .held_claims
-            .insert(&slot, number, Instant::now());
+        let held_claims = &self.partition.held_claims;
+        held_claims.insert(&slot, number, Instant::now());
         self.partition.note_pause(Part::Workers, false);
-        HeldClaim {
-            slot,
-            number,
-            range,
-            pack: Arc::new(OwnedPack::new(pack)),
-        }
+        let pack = self.pack_claimed_at(run_id, range, pack).await?;
+        self.held(slot, number, range, pack, Some(turn)).await
     }
 
     /// Gives back what a claim still holds, and holds it no longer.
@@ -303,6 +237,21 @@ impl LaneSlot {
         self.give_back(slot, number).await?;
         self.partition.held_claims.remove(slot);
         Ok(())
+    }
+
+    /// The pack of a claim that was made at the server process `run_id`. If the node is at another one now, the
+    /// claim may have run there, where the same number may have another text: such a claim shares no pack.
+    async fn pack_claimed_at(
+        &self,
+        run_id: String,
+        range: Range,
+        pack: ClaimedPack,
+    ) -> Result<Option<Arc<OwnedPack>>, Error> {
+        let run_id = match self.partition.store.run_id() == run_id {
+            true => run_id,
+            false => baton_protocol::new_name(),
+        };
+        self.pack_of(range, pack, run_id).await
     }
 
     /// The pack of a claim: as it came, or read, and once for all lanes if they share it. None if

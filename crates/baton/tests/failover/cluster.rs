@@ -63,7 +63,7 @@ async fn a_fleet_follows_its_slot_from_server_to_server_and_loses_nothing() {
 async fn workers_that_wait_for_messages_follow_their_slot_at_once() {
     let cluster = cluster(2, 0);
     let (url, numbers) = (cluster.url(), Numbers::default());
-    // All workers have blocked at the bell for most of this time when the slot moves.
+    // All workers have slept for most of this time when the slot moves.
     let every = Duration::from_millis(400);
     let nodes: Vec<_> = (0..3).map(|_| start_with(&url, &numbers, every)).collect();
     numbers.until_above("messages", 3).await;

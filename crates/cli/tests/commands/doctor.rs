@@ -179,7 +179,7 @@ fn a_setting_that_the_user_may_not_read_is_unknown() {
         report.has("appendfsync", mark, &["unknown", "CONFIG GET"]);
     }
     // A right less, and its name is in the line.
-    for right in ["blpop", "wait", "zadd", "subscribe", "evalsha"] {
+    for right in ["wait", "zadd", "subscribe", "evalsha"] {
         let less = format!("-{right}");
         send(&server, &["ACL", "SETUSER", words[2], &less]);
         let report = Report::of(&url, &[]);

@@ -19,13 +19,13 @@ fn pause_with_two_claims(fleet: &Fleet, server: &PrivateServer) -> usize {
     wait_until("two claims", || {
         fleet.pause(worker).unwrap();
         let slots: Vec<String> = redis.hkeys(keys().claims).unwrap();
-        if slots.len() < 2 {
+        // Beside one that it was handed and may not have heard of, it has none ahead.
+        let is_ahead = |slot: &String| slot.ends_with("+1");
+        let has_both = slots.len() == 2 && slots.iter().any(is_ahead);
+        if !has_both {
             fleet.resume(worker).unwrap();
-            return false;
         }
-        let is_ahead = |slot: &&String| slot.ends_with("+1");
-        assert_eq!((slots.len(), slots.iter().filter(is_ahead).count()), (2, 1));
-        true
+        has_both
     });
     worker
 }

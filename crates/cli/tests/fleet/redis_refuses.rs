@@ -177,37 +177,6 @@ fn another_password_is_said_by_the_log_by_readyz_and_by_status() {
 }
 
 #[test]
-fn a_node_that_is_refused_one_more_connection_goes_on_with_those_it_has() {
-    let server = server();
-    let fleet = fleet_of(2, &server, "--interval 100ms --error-rate 0");
-    let mut connection = redis(&server);
-    let deadline = std::time::Instant::now() + TIMEOUT;
-    let sleeper = loop {
-        assert!(std::time::Instant::now() < deadline, "no worker sleeps");
-        let clients: String = ::redis::cmd("CLIENT")
-            .arg("LIST")
-            .query(&mut connection)
-            .unwrap();
-        let mut blocked = clients.lines().filter(|line| line.contains(" flags=b "));
-        if let Some(client) = blocked.next() {
-            break client.split(['=', ' ']).nth(1).unwrap().to_owned();
-        }
-    };
-    // The connection on which the worker sleeps is cut, and cannot be had again.
-    send(
-        &mut connection,
-        &["CONFIG", "SET", "requirepass", "another"],
-    );
-    send(&mut connection, &["CLIENT", "KILL", "ID", &sleeper]);
-    let before = opened(&mut connection);
-    fleet.watch_for(WATCHED).unwrap();
-    assert!(opened(&mut connection) - before <= MAX_CONNECTIONS);
-    let ended = Told::is_processed;
-    let mark = fleet.mark();
-    wait_for(&fleet, mark, "an end", ended);
-}
-
-#[test]
 fn a_user_whose_password_or_rights_changed_is_told_so() {
     let server = server();
     let mut connection = redis(&server);

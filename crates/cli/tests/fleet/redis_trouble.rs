@@ -1,7 +1,7 @@
 //! Redis itself goes away, forgets, or is full.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use baton_log::{LogEvent, RedisState};
 use baton_processes::{Fleet, History, Told};
@@ -183,24 +183,25 @@ fn a_pack_that_cannot_be_read_fails_with_its_bytes_and_workers_live_on() {
 }
 
 #[test]
-fn a_lost_bell_token_delays_no_worker_for_long() {
+fn a_lost_ring_delays_no_worker_for_long() {
     let server = server();
     // One idle worker is first in line and rings again within a beat.
     let fleet = fleet_of(2, &server, "--interval 300ms --error-rate 0");
     let mut connection = redis(&server);
-    let worker = wait_for(&fleet, 0, "a worker", Told::is_processed);
-    let bell = keys().bell_key(worker.node());
-    let mut stolen = 0;
-    while stolen < 3 {
-        // Steal the token the way a dying sleeper does: the client that blocked first gets it.
-        let token: Option<(String, String)> = connection.blpop(&bell, 5.0).unwrap();
-        stolen += u32::from(token.is_some());
+    wait_for(&fleet, 0, "a worker", Told::is_processed);
+    let deadline = Instant::now() + TIMEOUT;
+    let mut lost = 0;
+    while lost < 3 {
+        assert!(Instant::now() < deadline, "the worker falls asleep");
+        // A ring takes the node out of `idle`. This one goes nowhere.
+        let rung: Vec<(String, f64)> = connection.zpopmin(keys().idle, 1).unwrap();
+        lost += rung.len();
     }
     let published = wait_for(&fleet, fleet.mark(), "a message", Told::is_published);
     let processed = wait_for(&fleet, 0, "its end", |told| {
         told.is_processed() && told.covers(messages(&published).0)
     });
-    // Without the bell, a worker claims again only after five seconds.
+    // Without a ring, a worker looks again only after five seconds.
     assert!(processed.at.saturating_duration_since(published.at) < Duration::from_secs(3));
 }
 

@@ -32,7 +32,7 @@ impl Slot {
         }
     }
 
-    /// The slot in which a node of several partitions gets a message in the step that publishes it.
+    /// The slot in which a node gets messages in the step that publishes them.
     pub fn handed(node: &str) -> Self {
         Self::new(node, HANDED)
     }
@@ -78,6 +78,20 @@ pub enum ClaimedPack {
     },
 }
 
+impl ClaimedPack {
+    /// Reads what scripts say: `born` if the claim takes a part of a large pack, the bytes if the pack
+    /// comes along.
+    pub(super) fn read(born: &str, pack: &[u8]) -> Self {
+        match (pack, born) {
+            ([], "") => Self::Whole,
+            ([], born) => Self::Part {
+                born: born.to_owned(),
+            },
+            (pack, _) => Self::Sent(pack.to_vec()),
+        }
+    }
+}
+
 /// The answer to a claim.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,13 +114,6 @@ pub enum Claim {
         /// The number of that claim.
         number: u64,
     },
-}
-
-impl Claim {
-    /// Whether the slot has no claim, and its node is idle unless the lane holds another one.
-    pub(super) fn is_nothing(&self) -> bool {
-        matches!(self, Self::Empty | Self::Paused)
-    }
 }
 
 /// The answer to an extend, for one claim.
@@ -192,10 +199,7 @@ fn delay_ms(delay: Duration) -> String {
 impl Store {
     /// Claims messages for a slot.
     pub async fn claim(&self, call: ClaimCall<'_>) -> Result<Claim, Error> {
-        let losses = self.bell.losses();
-        let claim = self.claim_with(call, None).await?;
-        self.bell.claimed(call, &claim, losses);
-        Ok(claim)
+        self.claim_with(call, None).await
     }
 
     /// Claims messages for a lane that has slept. So many other lanes of its node wait to sleep.
@@ -228,7 +232,7 @@ impl Store {
         &self,
         call: ClaimCall<'_>,
         sleepers: Option<usize>,
-    ) -> ([&[u8]; 14], [String; 10]) {
+    ) -> ([&[u8]; 13], [String; 10]) {
         let keys = &self.keys;
         let names = [
             &keys.queue,
@@ -240,7 +244,6 @@ impl Store {
             &keys.errors,
             &keys.stats,
             &keys.idle,
-            &keys.bell,
             &keys.ledger,
             &keys.fence,
             &keys.errors_ids,
@@ -331,7 +334,7 @@ impl Store {
         let (keys, args) = self.claim_words(next, None);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         let begin = |verb: &str, text: &str| super::command(verb, text, &keys, &args);
-        let (loads, losses, era) = (self.loads(), self.bell.losses(), self.era());
+        let (loads, era) = (self.loads(), self.era());
         let [commit, claim] = self
             .link
             .call_both([
@@ -348,9 +351,6 @@ impl Store {
             .await;
         let commit = commit.and_then(|answer| decode::commit(&answer));
         let claim = claim.and_then(|answer| decode::claim(&answer));
-        if let Ok(claim) = &claim {
-            self.bell.claimed(next, claim, losses);
-        }
         let commit = match commit {
             Ok(commit) => self.confirm_commit(era, commit).await,
             refused => refused,
@@ -485,7 +485,7 @@ impl Store {
         decode::note(&answer?)
     }
 
-    pub(super) fn return_keys(&self) -> [&[u8]; 8] {
+    pub(super) fn return_keys(&self) -> [&[u8]; 7] {
         let keys = &self.keys;
         [
             &keys.queue,
@@ -493,7 +493,6 @@ impl Store {
             &keys.deadlines,
             &keys.workers,
             &keys.idle,
-            &keys.bell,
             &keys.errors_held,
             &keys.errors_ids,
         ]

@@ -231,13 +231,7 @@ pub fn claim(answer: &Value) -> Result<Claim, Error> {
                 Range::parse(&string(call, range)?).ok_or_else(|| unexpected(call, range))?;
             Ok(Claim::Claimed {
                 range,
-                pack: match (bytes(call, pack)?, bytes(call, born)?) {
-                    ([], []) => ClaimedPack::Whole,
-                    ([], _) => ClaimedPack::Part {
-                        born: string(call, born)?,
-                    },
-                    (pack, _) => ClaimedPack::Sent(pack.to_vec()),
-                },
+                pack: ClaimedPack::read(&string(call, born)?, bytes(call, pack)?),
             })
         }
         (b"empty", []) => Ok(Claim::Empty),

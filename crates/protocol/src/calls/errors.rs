@@ -145,7 +145,6 @@ impl Store {
                     &keys.stats,
                     &keys.fence,
                     &keys.idle,
-                    &keys.bell,
                     &keys.ledger,
                     &keys.errors_ids,
                 ],

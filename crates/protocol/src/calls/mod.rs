@@ -5,7 +5,6 @@
 //! did.
 
 pub(crate) mod answer;
-mod bell;
 mod checkup;
 mod claim;
 mod confirm;
@@ -26,7 +25,6 @@ mod ring;
 mod transaction;
 
 pub use answer::exact;
-pub use bell::BellTurn;
 pub use checkup::{RoundTrip, ask_sentinels};
 pub use claim::{Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, Extend, GiveBack, Slot};
 pub use control::{Beat, BeatCall};
@@ -46,7 +44,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::Value;
 use tokio::sync::watch;
 
-use self::bell::Bell;
 use self::confirm::{Confirmer, Era};
 use crate::keys::{FleetName, Keys};
 use crate::link::{Channels, ConnectionKind, Link, LinkState, Servers, Start};
@@ -66,7 +63,6 @@ pub struct Store {
     keys: Keys,
     place: Place,
     link: Link,
-    bell: Arc<Bell>,
     loads: Arc<Loads>,
     stages: Arc<AtomicU64>,
     /// None if an answer counts as it comes.
@@ -154,7 +150,6 @@ impl Store {
             link: Link::open(servers, keys.tag(), place.start(), observe).await?,
             keys,
             place,
-            bell: Arc::default(),
             loads: Arc::default(),
             stages: Arc::default(),
             confirmer: None,
@@ -172,13 +167,9 @@ impl Store {
         self.place.count
     }
 
-    /// The name under which a node is idle. In a fleet of several partitions that is the end of its ring
-    /// channel's name.
+    /// The name under which a node is idle: the end of its ring channel's name.
     fn sleeper(&self, node: &str) -> String {
-        match self.place.count {
-            1 => node.to_owned(),
-            _ => format!("{node}@{}", self.link.run_id()),
-        }
+        format!("{node}@{}", self.link.run_id())
     }
 
     /// From here on, the answer to a publish or a commit says *ok*, *already* or *done* only when what
@@ -342,8 +333,7 @@ impl Store {
 
     /// An error that names the key, if a key of ours holds another type.
     async fn check_types(&self) -> Result<(), Error> {
-        let bell = self.keys.bell_key(&self.node);
-        for (key, needed) in self.keys.typed().into_iter().chain([(&*bell, "list")]) {
+        for (key, needed) in self.keys.typed() {
             let mut command = redis::cmd("TYPE");
             command.arg(key);
             let answer = self.link.call(&command).await;

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use super::{Place, Store, channels, decode};
+use super::{ClaimedPack, Place, Store, channels, decode};
 use crate::bounds::{CLUSTER_PARTITIONS, MAX_PARTITIONS};
 use crate::keys::{FleetName, Keys};
-use crate::link::{LinkState, LoggedReasons, Servers};
+use crate::link::{LinkState, LoggedReasons, Rung, Servers};
 use crate::target::Place as TargetPlace;
 use crate::{Durability, Error, Range, Setting, Target, new_name};
 
@@ -25,9 +25,9 @@ pub struct Partitions {
 
 /// What servers say to a node on its ring channels.
 pub struct Rings {
-    rung: mpsc::UnboundedReceiver<Vec<u8>>,
-    /// The prefix of each partition's bells: that names the partition.
-    prefixes: Vec<String>,
+    rung: mpsc::UnboundedReceiver<Rung>,
+    /// The key of each partition's queue: that names the partition.
+    queues: Vec<String>,
 }
 
 /// What a server says to a node with an idle lane.
@@ -35,21 +35,23 @@ pub struct Rings {
 pub struct Ring {
     /// The partition that rings.
     pub partition: usize,
-    /// The message, if the server has claimed it for this node; else messages wait in the queue.
+    /// The messages that the server has claimed for this node, if it has; else messages wait in the queue.
     pub handed: Option<Handed>,
 }
 
-/// A message that was claimed for a node in the step that published it, in the slot [`Slot::handed`].
+/// Messages that were claimed for a node in the step that published them, in the slot [`Slot::handed`].
 ///
 /// [`Slot::handed`]: crate::Slot::handed
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handed {
     /// The number of the claim.
     pub number: u64,
-    /// The message.
+    /// The messages.
     pub range: Range,
-    /// Its pack.
-    pub pack: Vec<u8>,
+    /// Their pack, or how [`Store::pack`] finds it.
+    pub pack: ClaimedPack,
+    /// The server process that claimed them.
+    pub run_id: String,
 }
 
 impl Rings {
@@ -57,8 +59,8 @@ impl Rings {
     pub async fn next(&mut self) -> Ring {
         loop {
             match self.rung.recv().await {
-                Some(said) => {
-                    if let Some(ring) = self.read(&said) {
+                Some(rung) => {
+                    if let Some(ring) = self.read(&rung) {
                         return ring;
                     }
                 }
@@ -68,20 +70,21 @@ impl Rings {
         }
     }
 
-    /// Reads what `bell.lua` or `publish.lua` published; none if another program did. What a server handed
+    /// Reads what `ring` or `publish.lua` published; none if another program did. What a server handed
     /// over and this node cannot read is another node's when the claim expires.
-    fn read(&self, said: &[u8]) -> Option<Ring> {
-        let mut parts = said.splitn(4, |byte| *byte == b'\n');
-        let prefix = parts.next()?;
-        let is_it = |known: &String| known.as_bytes() == prefix;
-        let partition = self.prefixes.iter().position(is_it)?;
+    fn read(&self, Rung { run_id, text }: &Rung) -> Option<Ring> {
+        let mut parts = text.splitn(5, |byte| *byte == b'\n');
+        let queue = parts.next()?;
+        let is_it = |known: &String| known.as_bytes() == queue;
+        let partition = self.queues.iter().position(is_it)?;
         let mut words = || str::from_utf8(parts.next()?).ok();
-        let handed = match (words(), words()) {
-            (None, _) => None,
-            (number, range) => Some(Handed {
+        let handed = match (words(), words(), words()) {
+            (None, _, _) => None,
+            (number, range, born) => Some(Handed {
                 number: number?.parse().ok()?,
                 range: Range::parse(range?)?,
-                pack: parts.next()?.to_vec(),
+                pack: ClaimedPack::read(born?, parts.next()?),
+                run_id: run_id.clone(),
             }),
         };
         Some(Ring { partition, handed })
@@ -106,9 +109,9 @@ impl Partitions {
         let (servers, rung) = Servers::new(target, Some(channels));
         let observer = Arc::new(Observer::new(observe));
         let partitions = Self::connect(&servers, target, fleet, node, wanted, &observer).await?;
-        let prefixes = partitions.all.iter().map(|store| store.keys.bell.clone());
-        let prefixes = prefixes.collect();
-        Ok((partitions, Rings { rung, prefixes }))
+        let queues = partitions.all.iter().map(|store| store.keys.queue.clone());
+        let queues = queues.collect();
+        Ok((partitions, Rings { rung, queues }))
     }
 
     /// Connects to read only, see [`Store::view`].

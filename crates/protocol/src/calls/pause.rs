@@ -91,7 +91,7 @@ impl Store {
         let answer = self
             .eval(
                 &scripts::PAUSE,
-                &[&keys.fence, &keys.queue, &keys.idle, &keys.bell],
+                &[&keys.fence, &keys.queue, &keys.idle],
                 &[
                     wish.as_bytes(),
                     is_meant(Part::Generator),

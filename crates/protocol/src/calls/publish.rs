@@ -105,7 +105,7 @@ pub struct PublishCall<'a> {
     /// Whether Redis has the pack already: an earlier attempt staged it, and its publish was
     /// refused. Then the call sends only its name.
     pub is_staged: bool,
-    /// When the claim of an idle node expires, if it gets the message in this step.
+    /// When the claim of an idle node expires, if it gets messages in this step.
     pub claim_ttl: Duration,
 }
 
@@ -116,7 +116,7 @@ pub enum Publish {
     /// Written.
     Ok {
         /// How many ranges the queue has, that of this pack included: how far the generator is ahead
-        /// of the workers. 0 if the call wrote no pack, or if an idle node has its message.
+        /// of the workers. 0 if the call wrote no pack, or if an idle node has all its messages.
         waiting: u64,
     },
     /// Nothing written: the fleet has these sequence numbers. An earlier attempt of this call wrote
@@ -162,12 +162,13 @@ impl Store {
         let answer = self
             .eval(
                 &scripts::SEAL,
-                &[&keys.fence, &keys.queue, &keys.idle, &keys.bell],
+                &[&keys.fence, &keys.queue, &keys.idle],
                 &[
                     self.node.as_bytes(),
                     epoch.to_string().as_bytes(),
                     crate::new_name().as_bytes(),
                     keys.presence.as_bytes(),
+                    self.sleeper(&self.node).as_bytes(),
                 ],
             )
             .await?;
@@ -219,17 +220,10 @@ impl Store {
         let evalsha = publish("EVALSHA", &script.sha);
         let needs_staging = call.pack.len() > SMALL_PACK_BYTES && !call.is_staged;
         if !needs_staging {
-            let answer = match call.made.is_some() && call.count == 1 {
-                // Servers write their answers in reverse: the client that was answered first gets its
-                // bytes last. With a call before the publish that is the generator, and an idle worker
-                // has its message some 25 µs earlier.
-                true => {
-                    let both = [redis::cmd("TIME"), evalsha];
-                    let [_, answer] = self.link.call_both(both).await?;
-                    answer
-                }
-                false => self.link.call(&evalsha).await,
-            };
+            // Servers write their answers in reverse: the client that was answered first gets its bytes
+            // last. With a call before the publish that is the generator, and an idle worker has its
+            // messages some 25 µs earlier.
+            let [_, answer] = self.link.call_both([redis::cmd("TIME"), evalsha]).await?;
             let answer = self.load_if_missing(script, loads, answer, publish).await?;
             return decode::publish(script.name, &answer);
         }
@@ -303,7 +297,6 @@ impl Store {
             &self.staged_key(call.stage),
             &keys.stats,
             &keys.idle,
-            &keys.bell,
             &keys.ledger,
             &keys.claims,
             &keys.deadlines,

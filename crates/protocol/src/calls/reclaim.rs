@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// One call of the script. With an empty run id it believes every absence. If messages wait and
-    /// no node is idle, it rings the bell of `node`.
+    /// no node is idle, it rings for `node`.
     async fn reclaim_from(
         &self,
         run_id: &str,

@@ -10,7 +10,6 @@ impl Store {
     pub async fn check_rights(&self, user: RedisUser) -> Result<(), Error> {
         self.check_scripts(user).await?;
         if let RedisUser::Node = user {
-            self.check_bell().await?;
             self.check_wait().await?;
         }
         self.check_read_only_script().await?;

@@ -1,13 +1,15 @@
-//! Waiting in a fleet of several partitions: a server rings by publishing on the node's ring channel.
+//! Waiting without polling: a server rings by publishing on the node's ring channel.
 //!
-//! A node with an idle lane is in `idle` of every partition. Messages that come take the node out of that
-//! partition's `idle`, and the server publishes the prefix of the partition's bells on the ring channel of
-//! the node. A node has one such channel for each server process, on its presence connection there. So a
-//! node needs no connection that blocks, however many partitions there are.
+//! A claim that finds no message puts its node into `idle` of the partition, in the same step. Messages
+//! that come take the node that is idle longest out of `idle`, and the server publishes the key of the
+//! partition's queue on the node's ring channel. A node has one such channel for each server process, on
+//! its presence connection there. So a node needs no connection that blocks, however many partitions there
+//! are.
 //!
-//! A small message that comes alone goes along: the step that publishes it claims it for the node, so that
-//! no round trip lies between a publish and the worker. What was said on a connection that broke is lost,
-//! and such a claim with it; with new connections, a node gives back what it was never told of.
+//! If no message waits, the step that publishes a pack claims as many of its messages as the node's lane
+//! wants, so that no round trip lies between a publish and the worker. What was said on a connection that
+//! broke is lost, and such a claim with it; with new connections, a node gives back what it was never told
+//! of. Nothing depends on a ring: every reclaim rings again, and a node looks now and then without one.
 
 use super::{Slot, Store, decode};
 use crate::{Error, scripts};
@@ -19,7 +21,7 @@ impl Store {
         let answer = self
             .eval(
                 &scripts::RING,
-                &[&keys.queue, &keys.idle, &keys.bell],
+                &[&keys.queue, &keys.idle],
                 &[keys.presence.as_bytes()],
             )
             .await?;

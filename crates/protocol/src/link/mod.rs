@@ -1,5 +1,5 @@
-//! The owner of the connections to Redis, but for one: `calls/bell.rs` owns the connection on which
-//! idle lanes block.
+//! The owner of the connections to Redis, but for one: `calls/confirm.rs` owns the connection that waits
+//! for replicas.
 //!
 //! A [`Link`] leads to the server of one partition, and keeps two connections there alive. Links to the
 //! same server share them (see [`pool`]). The *presence* connection carries the subscription
@@ -74,6 +74,13 @@ impl Channels {
     fn ring(&self, run_id: &str) -> String {
         format!("{}@{run_id}", self.presence)
     }
+}
+
+/// What a server published on the ring channel of this process.
+pub(crate) struct Rung {
+    /// The server process.
+    pub(crate) run_id: String,
+    pub(crate) text: Vec<u8>,
 }
 
 /// Which of the two connections carries a call.
@@ -177,7 +184,7 @@ impl Servers {
     pub(crate) fn new(
         target: &Target,
         channels: Option<Channels>,
-    ) -> (Self, mpsc::UnboundedReceiver<Vec<u8>>) {
+    ) -> (Self, mpsc::UnboundedReceiver<Rung>) {
         let (rings, rung) = mpsc::unbounded_channel();
         let servers = Self {
             target: target.clone(),

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::connect::{Failure, diagnosis, open, unreachable};
 use super::locate::{Found, lock};
-use super::{Channels, LinkEvent};
+use super::{Channels, LinkEvent, Rung};
 use crate::Error;
 use crate::server_info::ServerInfo;
 
@@ -153,7 +153,7 @@ pub(super) struct Pool {
     /// Notified when another node calls this process to beat at once.
     pub(super) beat_call: Arc<Notify>,
     /// Gets what servers publish on the process's own ring channel.
-    rings: mpsc::UnboundedSender<Vec<u8>>,
+    rings: mpsc::UnboundedSender<Rung>,
     /// By address.
     pairs: Mutex<HashMap<String, Entry>>,
     last_id: AtomicU64,
@@ -165,7 +165,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(channels: Option<Channels>, rings: mpsc::UnboundedSender<Vec<u8>>) -> Self {
+    pub(super) fn new(channels: Option<Channels>, rings: mpsc::UnboundedSender<Rung>) -> Self {
         Self {
             channels,
             beat_call: Arc::new(Notify::new()),
@@ -307,7 +307,8 @@ impl Pool {
         server: &ServerInfo,
     ) -> Result<Connection, Error> {
         let ring = channels.ring(&server.run_id);
-        let connection = self.connection(found, in_flight, links, Some(&ring));
+        let rings = Some((&*ring, &*server.run_id));
+        let connection = self.connection(found, in_flight, links, rings);
         let mut connection = connection.await?;
         let reached = ServerInfo::parse(&info(&mut connection.redis).await?);
         check_same_process(&server.run_id, &reached.run_id)?;
@@ -322,13 +323,14 @@ impl Pool {
         found: &Found,
         in_flight: &Arc<AtomicUsize>,
         links: &Arc<Links>,
-        ring: Option<&str>,
+        ring: Option<(&str, &str)>,
     ) -> Result<Connection, Error> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let is_closed: Arc<AtomicBool> = Arc::default();
         let (beat_call, rings) = (Arc::clone(&self.beat_call), self.rings.clone());
         let (in_flight, links) = (Arc::clone(in_flight), Arc::clone(links));
-        let (closed, ring) = (Arc::clone(&is_closed), ring.map(str::to_owned));
+        let closed = Arc::clone(&is_closed);
+        let ring = ring.map(|(channel, run_id)| (channel.to_owned(), run_id.to_owned()));
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(ANSWER_TIMEOUT))
@@ -343,14 +345,14 @@ impl Pool {
                             idle,
                         });
                     }
-                    PushKind::Message => match &push.data[..] {
-                        [Value::BulkString(channel), Value::BulkString(text)]
-                            if ring
-                                .as_deref()
-                                .is_some_and(|ring| ring.as_bytes() == channel) =>
-                        {
+                    PushKind::Message => match (&ring, <[Value; 2]>::try_from(push.data)) {
+                        (
+                            Some((ring, run_id)),
+                            Ok([Value::BulkString(channel), Value::BulkString(text)]),
+                        ) if ring.as_bytes() == channel => {
+                            let run_id = run_id.clone();
                             // A process that does not listen has no lanes.
-                            let _ = rings.send(text.clone());
+                            let _ = rings.send(Rung { run_id, text });
                         }
                         _ => beat_call.notify_one(),
                     },

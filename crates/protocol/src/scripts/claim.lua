@@ -10,12 +10,11 @@
 --   6 workers     hash: slot -> what it ended last
 --   7 errors      hash: id -> record
 --   8 stats       hash: counters
---   9 idle        zset: idle node -> since when (ms)
---   10 bell       prefix of the bells
---   11 ledger     list of entries
---   12 fence      hash: born, the name of this data; node, the generator; workers_paused
---   13 errors_ids hash: last, free
---   14 notes      hash: sequence number of a message that was tried before -> first and last reason
+--   9 idle        zset: idle node -> since when (ms), and how many messages its lane wants
+--   10 ledger     list of entries
+--   11 fence      hash: born, the name of this data; node, the generator; workers_paused
+--   12 errors_ids hash: last, free
+--   13 notes      hash: sequence number of a message that was tried before -> first and last reason
 -- ARGV
 --   1 slot           node:lane
 --   2 number         of the claim; grows with each claim of a slot
@@ -48,18 +47,18 @@
 --   time again.
 --   What no script of ours wrote goes from the queue to the errors store, byte for byte.
 --   While the workers are paused, no message leaves the queue.
---   A node whose claim finds nothing is idle from this step on, so the next message rings its bell. A
+--   A node whose claim finds nothing is idle from this step on, so the next message rings for it. A
 --   lane that holds another claim will not sleep, and leaves its node as it is.
 --   A lane that slept and gets messages sleeps no more: its node stays idle only if another lane
 --   waits to sleep.
 --   Constants from bounds.rs: SMALL_PACK_BYTES, WAKING_PACK_BYTES.
-local queue, pack_key, left_of, claims, deadlines, workers, errors, stats, idle, bell, ledger,
+local queue, pack_key, left_of, claims, deadlines, workers, errors, stats, idle, ledger,
   fence, errors_ids, notes = unpack(KEYS)
 local slot, number_text, run_id = ARGV[1], ARGV[2], ARGV[3]
 local want, ttl_ms = math.max(1, tonumber(ARGV[4])), tonumber(ARGV[5])
 local poison_deaths, prefix, is_alone = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1'
 local sleepers, sleeper, node = ARGV[9], ARGV[10], string.match(slot, '^([^:]*)')
-local number = tonumber(number_text)
+local number, lane_want = tonumber(number_text), want
 -- Messages that a slot gets at once if one worker died with them.
 local MAX_SUSPECT_MESSAGES = 16
 -- How long suspects have to come back.
@@ -82,7 +81,7 @@ end
 -- The lane gets messages. If it slept, the node stays idle only if another lane waits to sleep.
 local function wake_up(stays_idle)
   if stays_idle then
-    redis.call('ZADD', idle, 'NX', now, sleeper)
+    redis.call('ZADD', idle, 'NX', idle_score(now, lane_want), sleeper)
   elseif sleepers == '0' then
     redis.call('ZREM', idle, sleeper)
   end
@@ -92,7 +91,7 @@ end
 local function nothing(word)
   local sleeps = may_sleep()
   begin_writes(claims)
-  if sleeps then redis.call('ZADD', idle, 'NX', now, sleeper) end
+  if sleeps then redis.call('ZADD', idle, 'NX', idle_score(now, lane_want), sleeper) end
   return {word}
 end
 
@@ -152,7 +151,7 @@ for _ = 1, MAX_HEADS do
     redis.call('ZADD', deadlines, now + ttl_ms, slot)
     wake_up(stays_idle)
     if (idle_nodes > 0 or stays_idle) and redis.call('LLEN', queue) > 0 then
-      ring(idle, bell, prefix)
+      ring(idle, queue, prefix)
     end
     return answer
   end
@@ -177,5 +176,5 @@ for _ = 1, MAX_HEADS do
 end
 -- There may be messages behind the heads that this call removed: another claim takes them.
 local answer = nothing('empty')
-ring(idle, bell, prefix)
+ring(idle, queue, prefix)
 return answer

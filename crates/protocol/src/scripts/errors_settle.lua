@@ -10,9 +10,8 @@
 --   6 stats        hash: counters
 --   7 fence        hash: last, the last sequence number
 --   8 idle         zset: idle node -> since when (ms)
---   9 bell         prefix of the bells
---   10 ledger      list of entries
---   11 errors_ids  hash: last, free
+--   9 ledger       list of entries
+--   10 errors_ids  hash: last, free
 -- ARGV
 --   1 action    'drop' or 'retry'
 --   2 presence  prefix of the presence channels
@@ -29,7 +28,7 @@
 --   A message leaves the errors store and enters the queue in one step:
 --   published + retried = done + failed + pending + claimed + delayed.
 --   A record is counted as dropped in the step that deletes it, so it is counted once.
-local errors, errors_held, queue, pack_key, left_of, stats, fence, idle, bell, ledger, errors_ids =
+local errors, errors_held, queue, pack_key, left_of, stats, fence, idle, ledger, errors_ids =
   unpack(KEYS)
 local is_retry, presence = ARGV[1] == 'retry', ARGV[2]
 -- Bytes of packs after which a call settles no further record.
@@ -153,5 +152,5 @@ for _, message in ipairs(settled) do
   requeue(message.field, message.text, message.key, message.count)
 end
 redis.call('HSET', stats, 'retried', string.format('%.0f', retried + #settled))
-ring(idle, bell, presence)
+ring(idle, queue, presence)
 return answer

@@ -7,9 +7,8 @@
 --   3 deadlines    zset: slot -> until when its claim holds (ms)
 --   4 workers      hash: slot -> what it ended last
 --   5 idle         zset: idle node -> since when (ms)
---   6 bell         prefix of the bells
---   7 errors_held  hash: id of a record -> slot of the drain that has claimed it
---   8 errors_ids   hash: last, free
+--   6 errors_held  hash: id of a record -> slot of the drain that has claimed it
+--   7 errors_ids   hash: last, free
 -- ARGV
 --   1 slot      node:part
 --   2 number    of the claim
@@ -22,7 +21,7 @@
 -- Invariants
 --   The messages are in the queue in the step in which they leave the claim.
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], workers = KEYS[4],
-  idle = KEYS[5], bell = KEYS[6], errors_held = KEYS[7], errors_ids = KEYS[8]}
+  idle = KEYS[5], errors_held = KEYS[6], errors_ids = KEYS[7]}
 local slot, number, presence, keep_text, place = unpack(ARGV)
 
 local held = redis.call('HGET', keys.claims, slot)
@@ -50,7 +49,7 @@ if keep then
   redis.call('HSET', keys.claims, slot, 'm ' .. number .. ' ' .. run_id .. ' '
     .. format_range(pack, count, first, keep, returns, tail))
   redis.call('LPUSH', keys.queue, format_range(pack, count, keep + 1, last, returns, tail))
-  ring(keys.idle, keys.bell, presence)
+  ring(keys.idle, keys.queue, presence)
   return {'ok'}
 end
 put_back(keys, presence, slot, held, nil, place == 'end' and 'RPUSH' or 'LPUSH')

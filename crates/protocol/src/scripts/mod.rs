@@ -46,18 +46,18 @@ script!(PREFLIGHT, "preflight", []);
 script!(
     SEAL,
     "seal",
-    ["key_types", "counts", "must_be_count", "bell"]
+    ["key_types", "counts", "must_be_count", "ring"]
 );
 script!(
     PUBLISH,
     "publish",
-    ["clock", "key_types", "counts", "bell", "ledger"]
+    ["clock", "key_types", "counts", "ring", "ledger", "packs"]
 );
 script!(VOID, "void", ["key_types", "counts", "ledger"]);
 script!(PARK, "park", ["key_types"]);
-script!(RING, "ring", ["bell"]);
+script!(RING, "ring", ["ring"]);
 script!(TELL, "tell", ["key_types", "counts"]);
-script!(PAUSE, "pause", ["clock", "key_types", "counts", "bell"]);
+script!(PAUSE, "pause", ["clock", "key_types", "counts", "ring"]);
 script!(
     CLAIM,
     "claim",
@@ -68,7 +68,7 @@ script!(
         "presence",
         "range",
         "suspects",
-        "bell",
+        "ring",
         "claim_value",
         "first_write",
         "errors_append",
@@ -104,7 +104,7 @@ script!(
         "presence",
         "range",
         "suspects",
-        "bell",
+        "ring",
         "claim_value",
         "errors_store",
         "put_back"
@@ -120,7 +120,7 @@ script!(
         "presence",
         "range",
         "suspects",
-        "bell",
+        "ring",
         "claim_value",
         "errors_store",
         "put_back"
@@ -148,7 +148,7 @@ script!(
     "errors_settle",
     [
         "clock",
-        "bell",
+        "ring",
         "ledger",
         "key_types",
         "counts",

@@ -4,7 +4,6 @@
 --   1 fence  hash: generator_paused, workers_paused: since when (ms)
 --   2 queue  list of ranges
 --   3 idle   zset: idle node -> since when (ms)
---   4 bell   prefix of the bells
 -- ARGV
 --   1 wish       'pause' or 'resume'
 --   2 generator  '1' if the wish is about the generator
@@ -17,7 +16,7 @@
 --   The fields outlive every node: a new generator and a new worker are paused, too. A second pause
 --   leaves the time of the first.
 --   A resumed fleet handles at once what waits: a ring wakes one node, and that rings on.
-local fence, queue, idle, bell = unpack(KEYS)
+local fence, queue, idle = unpack(KEYS)
 local wish, presence = ARGV[1], ARGV[4]
 local fields = {'generator_paused', 'workers_paused'}
 
@@ -39,5 +38,5 @@ for i, field in ipairs(fields) do
     end
   end
 end
-if wish == 'resume' and ARGV[3] == '1' and waiting > 0 then ring(idle, bell, presence) end
+if wish == 'resume' and ARGV[3] == '1' and waiting > 0 then ring(idle, queue, presence) end
 return {'ok', before[1], before[2]}

@@ -1,18 +1,17 @@
--- publish: appends one pack of consecutive messages to the queue, or refuses all of it. In a fleet of
--- several partitions, a pack of one small message goes to an idle node at once, if none waits before it.
+-- publish: appends one pack of consecutive messages to the queue, or refuses all of it. If no message
+-- waits before it, the node that is idle longest gets what its lane wants at once.
 --
 -- KEYS
---   1 fence   hash: the node and epoch that may publish, the last sequence number, the cursor,
+--   1 fence   hash: the node and epoch that may publish, the last sequence number, the cursor, born,
 --             generator_paused, workers_paused
 --   2 queue   list of ranges
 --   3 pack    string: where the pack is stored
 --   4 staged  string: where the generator put the pack, if it is large
 --   5 stats   hash: counters
---   6 idle    zset: idle node -> since when (ms)
---   7 bell    prefix of the bells
---   8 ledger  list of entries
---   9 claims     hash: slot -> its claim
---   10 deadlines zset: slot -> until when its claim holds (ms)
+--   6 idle    zset: idle node -> since when (ms), and how many messages its lane wants
+--   7 ledger  list of entries
+--   8 claims     hash: slot -> its claim
+--   9 deadlines  zset: slot -> until when its claim holds (ms)
 -- ARGV
 --   1 node      the generator
 --   2 epoch     of its lease
@@ -26,11 +25,11 @@
 --   10 presence prefix of the presence channels
 --   11 made     how many packs and messages the fleet has made with this pack, in all partitions;
 --               opaque; '' in a fleet of one partition
---   12 ttl_ms   of the claim, if the message goes to an idle node at once
+--   12 ttl_ms   of the claim, if messages go to an idle node at once
 -- Returns
 --   {'ok', waiting}          the pack is written, or the cursor alone. `waiting`: how many ranges the
 --                            queue has with it, for the generator's pace; 0 for a cursor alone, and
---                            for a message that an idle node has
+--                            for messages that an idle node has
 --   {'already', last}        the fleet has these numbers; of a cursor alone, later ones. This call
 --                            wrote them earlier, if the caller sent it before and knows `last` as
 --                            its own
@@ -47,32 +46,42 @@
 --   which the source had no messages.
 --   A full server refuses all of a pack: its staging, or here the first write of a small one.
 --   A staged pack expires unless this script takes it. No other generator writes its key.
---   A message that goes to an idle node is claimed for the node's slot `node:handed` in this step. No
---   message waits before it, the workers are not paused, the node is present, and the slot is free.
-local fence, queue, pack, staged, stats, idle, bell, ledger, claims, deadlines = unpack(KEYS)
+--   Messages that go to an idle node are claimed for the node's slot `node:handed` in this step. No
+--   message waits before them, the workers are not paused, the node is present, and the slot is free.
+--   Constants from bounds.rs: WAKING_PACK_BYTES.
+local fence, queue, pack, staged, stats, idle, ledger, claims, deadlines = unpack(KEYS)
 -- Most arguments stay texts: they are written as they came, and formatting a number is slow.
 local node, epoch, first, last, count, cursor, max_open, bytes, digest, presence, made, ttl_ms
   = unpack(ARGV)
 
--- The member of `idle` that may have the message at once: the one that is idle longest, if its node
--- holds no other message that it got so. With it, the slot of that node.
-local function find_taker()
-  local sleeper = redis.call('ZRANGE', idle, 0, 0)[1]
-  if not sleeper or not has_channel(sleeper) then return end
-  local slot = string.match(sleeper, '^([^@]*)') .. ':handed'
-  if redis.call('HEXISTS', claims, slot) == 1 then return end
+-- The slot in which a member of `idle` gets messages at once; nil if it holds others, or if no script
+-- of ours wrote the member.
+local function free_slot(sleeper)
+  local name = string.match(sleeper, '^([^@]*)@')
+  local slot = name and name .. ':handed'
+  if not slot or redis.call('HEXISTS', claims, slot) == 1 then return nil end
   must_be(deadlines, 'zset')
-  return sleeper, slot
+  return slot
 end
 
--- Sends the message to an idle node, and claims it for the node. The number of the claim is the time in
--- µs: the slot has had no claim of the same number with the same message. Returns whether the node is
--- present.
-local function hand_over(sleeper, slot, range, time)
+-- What the node gets along with the messages up to `taken_last`: the pack, or where it finds it, as in
+-- the answer to a claim.
+local function pack_for(taken_last, born)
+  if bytes ~= '' then return '\n' .. bytes end
+  local is_whole = taken_last == last
+  local size = is_whole and pack_bytes(pack) or 0
+  if size > 0 and size <= WAKING_PACK_BYTES then return '\n' .. redis.call('GET', pack) end
+  return (is_whole and '' or born or '') .. '\n'
+end
+
+-- Sends messages to an idle node, and claims them for it. The number of the claim is the time in µs: the
+-- slot has had no claim of the same number with the same messages. Returns whether the node is present.
+local function hand_over(sleeper, slot, taken_last, born, time)
   local number = time[1] .. string.sub('00000' .. time[2], -6)
+  local range = first .. ' ' .. count .. ' ' .. first .. ' ' .. taken_last .. ' 0'
   redis.call('ZREM', idle, sleeper)
-  local heard = redis.call('PUBLISH', presence .. sleeper,
-    bell .. '\n' .. number .. '\n' .. range .. '\n' .. bytes)
+  local heard = redis.call('PUBLISH', presence .. sleeper, queue .. '\n' .. number .. '\n' .. range
+    .. '\n' .. pack_for(taken_last, born))
   if heard == 0 then return false end
   local run_id = string.match(sleeper, '@(.*)$')
   redis.call('HSET', claims, slot, 'm ' .. number .. ' ' .. run_id .. ' ' .. range)
@@ -81,7 +90,7 @@ local function hand_over(sleeper, slot, range, time)
 end
 
 local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'generator_paused',
-  'workers_paused')
+  'workers_paused', 'born')
 if fenced[1] ~= node or fenced[2] ~= epoch then
   return {'fenced', fenced[1] or '', fenced[2] or '0'}
 end
@@ -107,15 +116,11 @@ if open + tonumber(count) > tonumber(max_open) then
 end
 local waiting = redis.call('LLEN', queue)
 -- Few calls: after the copy of a large pack, each of them finds the server's caches cold.
-local idle_nodes = redis.call('ZCARD', idle)
-local taker, taker_slot
-if made ~= '' and idle_nodes > 0 and waiting == 0 and count == '1' and bytes ~= ''
-  and not fenced[5] then
-  taker, taker_slot = find_taker()
-end
+local sleeper, score = unpack(redis.call('ZRANGE', idle, 0, 0, 'WITHSCORES'))
+local slot = sleeper and waiting == 0 and not fenced[5] and free_slot(sleeper)
 local time
 if digest ~= '' then must_be(ledger, 'list') end
-if digest ~= '' or taker then time = redis.call('TIME') end
+if digest ~= '' or slot then time = redis.call('TIME') end
 
 if bytes == '' then
   -- It must expire until here, else the generator did not write it.
@@ -130,10 +135,20 @@ if made == '' then
 else
   redis.call('HSET', fence, 'last', last, 'cursor', cursor, 'made', made)
 end
-local range = first .. ' ' .. count .. ' ' .. first .. ' ' .. last .. ' 0'
-if not taker or not hand_over(taker, taker_slot, range, time) then
-  waiting = redis.call('RPUSH', queue, range)
-  if idle_nodes > 0 then ring(idle, bell, presence) end
+local rest, taken_last = first, last
+if slot then
+  -- The texts of the numbers are the ones that came, because formatting a number is slow.
+  local want = wanted_by(score)
+  if want < tonumber(count) then
+    taken_last = string.format('%.0f', fleet_last + want)
+  end
+  if hand_over(sleeper, slot, taken_last, fenced[6], time) then
+    rest = taken_last ~= last and string.format('%.0f', fleet_last + want + 1)
+  end
+end
+if rest then
+  waiting = redis.call('RPUSH', queue, first .. ' ' .. count .. ' ' .. rest .. ' ' .. last .. ' 0')
+  if sleeper then ring(idle, queue, presence) end
 end
 if digest ~= '' then
   append_entry(ledger, 'p ' .. epoch .. ' ' .. first .. ' ' .. last .. ' ' .. digest, time)

@@ -7,10 +7,9 @@
 --   3 deadlines    zset: slot -> until when its claim holds (ms)
 --   4 workers      hash: slot -> what it ended last
 --   5 idle         zset: idle node -> since when (ms)
---   6 bell         prefix of the bells
---   7 errors_held  hash: id of a record -> slot of the drain that has claimed it
---   8 errors_ids   hash: last, free
---   9 delayed      zset: range of one message -> when its next attempt is due (ms)
+--   6 errors_held  hash: id of a record -> slot of the drain that has claimed it
+--   7 errors_ids   hash: last, free
+--   8 delayed      zset: range of one message -> when its next attempt is due (ms)
 -- ARGV
 --   1 run_id       the server process; '' believes absence also after a restart
 --   2 prefix       of the presence channels
@@ -30,11 +29,11 @@
 --   that may have died. A delayed message enters the queue in the step in which it leaves `delayed`,
 --   at the front, because it is older than the others.
 --   Suspects that are present are acquitted. A claim without a deadline gets one.
---   While messages wait, each call wakes a node: a token may have died with a worker. If no node is
+--   While messages wait, each call wakes a node: a ring may have been lost with a connection. If no node is
 --   idle, that is the caller: it may sleep without being in `idle`, as when `idle` was deleted.
 local keys = {queue = KEYS[1], claims = KEYS[2], deadlines = KEYS[3], workers = KEYS[4],
-  idle = KEYS[5], bell = KEYS[6], errors_held = KEYS[7], errors_ids = KEYS[8]}
-local delayed = KEYS[9]
+  idle = KEYS[5], errors_held = KEYS[6], errors_ids = KEYS[7]}
+local delayed = KEYS[8]
 local run_id, prefix = ARGV[1], ARGV[2]
 local max_claims, skip = tonumber(ARGV[3]), tonumber(ARGV[4])
 local max_records, probes, caller = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -111,8 +110,8 @@ if next_delayed[2] then
   answer[5] = string.format('%.0f', math.max(0, tonumber(next_delayed[2]) - now))
 end
 waiting = waiting + #woken
-if waiting > 0 and not ring(keys.idle, keys.bell, prefix) and caller ~= '' then
-  ring_node(keys.bell, prefix, caller)
+if waiting > 0 and not ring(keys.idle, keys.queue, prefix) and caller ~= '' then
+  ring_node(keys.queue, prefix, caller)
 end
 
 -- Strikes off the suspects of ranges first..last of the queue that are present: one that is back
@@ -140,16 +139,12 @@ for _, slot in ipairs(redis.call('HRANDFIELD', keys.claims, probes)) do
     redis.call('ZADD', keys.deadlines, now, slot)
   end
 end
--- Nodes that died in their sleep leave `idle`, a few at a time. One that lost only its presence
--- connection gets a token: it claims, and is idle again.
+-- Nodes that died in their sleep leave `idle`, a few at a time.
 local sleepers = {}
 for _, name in ipairs(redis.call('ZRANDMEMBER', keys.idle, probes)) do
   sleepers[#sleepers + 1] = {name = name}
 end
-for name in pairs(absent(prefix, '', sleepers)) do
-  redis.call('ZREM', keys.idle, name)
-  ring_node(keys.bell, prefix, name)
-end
+for name in pairs(absent(prefix, '', sleepers)) do redis.call('ZREM', keys.idle, name) end
 -- The slots of old nodes leave `workers`, a few at a time.
 local ended = redis.call('HRANDFIELD', keys.workers, WORKER_PROBES, 'WITHVALUES')
 for i = 1, #ended, 2 do

@@ -3,13 +3,12 @@
 -- KEYS
 --   1 queue  list of ranges
 --   2 idle   zset: idle node -> since when (ms)
---   3 bell   prefix of the bells
 -- ARGV
 --   1 presence  prefix of the presence channels
 -- Returns
 --   {'ok'}
-local queue, idle, bell = unpack(KEYS)
+local queue, idle = unpack(KEYS)
 local presence = ARGV[1]
 
-if redis.call('LLEN', queue) > 0 then ring(idle, bell, presence) end
+if redis.call('LLEN', queue) > 0 then ring(idle, queue, presence) end
 return {'ok'}

@@ -5,12 +5,12 @@
 --            known
 --   2 queue  list of ranges
 --   3 idle   zset: idle node -> since when (ms)
---   4 bell   prefix of the bells
 -- ARGV
 --   1 node   the new generator
 --   2 epoch  of its lease
 --   3 born   a random word: the name of this data if it has none yet
 --   4 presence  prefix of the presence channels
+--   5 sleeper   the node as it is named in `idle`
 -- Returns
 --   {'sealed', last, cursor, known, made}
 --                            the fleet's last sequence number, and where its source stands: the
@@ -21,9 +21,9 @@
 --   {'fenced', node, epoch}   a newer generator, or another of the same epoch, has sealed
 -- Invariants
 --   The fence only rises. Of two nodes with one epoch, one passes. `born` is written once in the
---   life of this data. A generator is not idle: no message rings its bell.
-local fence, queue, idle, bell = unpack(KEYS)
-local node, epoch, born, presence = unpack(ARGV)
+--   life of this data. A generator is not idle: no message rings for it.
+local fence, queue, idle = unpack(KEYS)
+local node, epoch, born, presence, sleeper = unpack(ARGV)
 
 local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'cursor', 'born', 'known', 'made')
 local fenced_node, fenced_epoch = fenced[1] or '', checked_count(fence, 'epoch', fenced[2])
@@ -40,7 +40,7 @@ end
 -- HDEL needs no memory: the old generator loses the fence even if the server is full.
 redis.call('HDEL', fence, 'node', 'epoch')
 redis.call('HSET', fence, 'node', node, 'epoch', epoch, 'born', fenced[5] or born)
-redis.call('ZREM', idle, node)
--- The node slept until now and may have taken a token.
-if waiting > 0 then ring(idle, bell, presence) end
+redis.call('ZREM', idle, sleeper)
+-- The node slept until now and may have been rung.
+if waiting > 0 then ring(idle, queue, presence) end
 return {'sealed', fenced[3] or '0', fenced[4] or '', known, fenced[7] or ''}

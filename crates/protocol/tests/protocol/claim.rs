@@ -79,7 +79,7 @@ async fn a_claim_on_an_empty_queue_is_empty() {
     let fleet = Fleet::new().await;
     let w = fleet.lane("w").await;
     assert_eq!(w.claim(1, 1).await, Claim::Empty);
-    assert_eq!(fleet.dump().await, ["idle: {w=TIME}"]);
+    assert_eq!(fleet.dump().await, ["idle: {w@RUN=TIME wants 1}"]);
 }
 
 #[tokio::test]

@@ -16,7 +16,8 @@ use self::world::World;
 /// How many sequences of steps are tried, unless `PROPTEST_CASES` says otherwise.
 const CASES: u32 = 64;
 
-/// One step. Generators are 0 and 1, lanes 0, 1 and 2.
+/// One step. Generators are 0 and 1, lanes 0, 1 and 2. With the slots in which their nodes get messages
+/// when they are published there are six slots.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     /// A generator gets the next epoch and seals.
@@ -35,7 +36,7 @@ pub(super) enum Step {
     Claim(usize, u64),
     /// It repeats its last claim.
     ClaimAgain(usize),
-    /// It commits at most so many of the messages that it believes to have claimed; the bits say
+    /// A slot commits at most so many of the messages that it believes to have claimed; the bits say
     /// which of them failed, and which of the others are to be tried again.
     Commit(usize, u64, u8, u8),
     /// It repeats its last commit.
@@ -48,7 +49,7 @@ pub(super) enum Step {
     GiveBack(usize),
     /// It keeps the first messages of its claim, up to so many behind the first.
     Keep(usize, u64),
-    /// The deadline of one lane, or of the drain (3), passes.
+    /// The deadline of one slot, or of the drain (6), passes.
     Stall(usize),
     /// A node returns the claims of the dead.
     Reclaim,
@@ -65,7 +66,7 @@ pub(super) enum Step {
 }
 
 /// Every answer that must occur at least once: otherwise the property proves nothing.
-const SOMETIMES: [&str; 33] = [
+const SOMETIMES: [&str; 35] = [
     "seal sealed",
     "seal fenced",
     "publish ok",
@@ -73,6 +74,8 @@ const SOMETIMES: [&str; 33] = [
     "publish gap",
     "publish fenced",
     "publish full",
+    "handed whole",
+    "handed part",
     "claim claimed",
     "claim alone",
     "claim empty",
@@ -103,7 +106,7 @@ const SOMETIMES: [&str; 33] = [
 
 fn step() -> impl Strategy<Value = Step> {
     let generator = 0..2_usize;
-    let lane = 0..3_usize;
+    let (lane, slot) = (0..3_usize, 0..6_usize);
     prop_oneof![
         2 => generator.clone().prop_map(Step::TakeOver),
         1 => generator.clone().prop_map(Step::SealAgain),
@@ -112,17 +115,17 @@ fn step() -> impl Strategy<Value = Step> {
         2 => generator.clone().prop_map(Step::PublishAgain),
         1 => generator.prop_map(Step::PublishAhead),
         16 => (lane.clone(), 1..6_u64).prop_map(|(l, want)| Step::Claim(l, want)),
-        4 => lane.clone().prop_map(Step::ClaimAgain),
-        14 => (lane.clone(), 1..6_u64, any::<u8>(), any::<u8>())
+        4 => lane.prop_map(Step::ClaimAgain),
+        14 => (slot.clone(), 1..6_u64, any::<u8>(), any::<u8>())
             .prop_map(|(l, most, failed, delayed)| Step::Commit(l, most, failed, delayed)),
-        3 => lane.clone().prop_map(Step::CommitAgain),
-        2 => lane.clone().prop_map(Step::CommitOld),
-        2 => lane.clone().prop_map(Step::Extend),
-        3 => lane.clone().prop_map(Step::GiveBack),
-        3 => (lane, 0..4_u64).prop_map(|(l, behind)| Step::Keep(l, behind)),
-        3 => (0..4_usize).prop_map(Step::Stall),
+        3 => slot.clone().prop_map(Step::CommitAgain),
+        2 => slot.clone().prop_map(Step::CommitOld),
+        2 => slot.clone().prop_map(Step::Extend),
+        3 => slot.clone().prop_map(Step::GiveBack),
+        3 => (slot, 0..4_u64).prop_map(|(l, behind)| Step::Keep(l, behind)),
+        3 => (0..7_usize).prop_map(Step::Stall),
         3 => Just(Step::Reclaim),
-        8 => (0..4_usize).prop_map(Step::Crash),
+        8 => (0..7_usize).prop_map(Step::Crash),
         3 => (1..5_u64).prop_map(Step::DrainClaim),
         3 => (0..5_u64).prop_map(Step::DrainCommit),
         1 => Just(Step::DrainCommitAgain),

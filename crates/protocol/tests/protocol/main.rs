@@ -7,7 +7,6 @@
 mod support;
 
 mod audit;
-mod bells;
 mod census;
 mod claim;
 mod clocks;
@@ -34,6 +33,7 @@ mod permissions;
 mod publish;
 mod reclaim;
 mod restart;
+mod rings;
 mod script_time;
 mod scripts;
 mod seal;

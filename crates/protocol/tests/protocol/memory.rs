@@ -148,12 +148,14 @@ async fn with_full_memory_nodes_fall_asleep_and_are_woken() {
     let server = start();
     let fleet = Fleet::on(&server.url()).await;
     let (g, w) = fleet.with_messages(1).await;
-    let x = fleet.lane("x").await;
+    let mut x = fleet.listener("x").await;
     assert_eq!(w.take(1, 1).await, "m1");
     limit_memory(&fleet, 1).await;
-    assert_eq!(x.claim(1, 1).await, Claim::Empty);
-    assert_eq!(fleet.only("idle").await, ["idle: {x=TIME}"]);
+    assert_eq!(x.lane.claim(1, 1).await, Claim::Empty);
+    assert_eq!(fleet.only("idle").await, ["idle: {x@RUN=TIME wants 1}"]);
+    publish_is_refused(&fleet, &g, 2).await;
+    assert_eq!(x.heard(&fleet).await, [], "nothing was handed over");
     assert_eq!(w.give_back(1).await, GiveBack::Ok);
-    assert_eq!(fleet.only("bell:x idle").await, ["bell:x: [1]"]);
-    drop(g);
+    assert_eq!(fleet.only("idle").await, [""; 0]);
+    assert_eq!(x.heard(&fleet).await.len(), 1);
 }

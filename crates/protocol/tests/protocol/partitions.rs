@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use baton::{Error, Target};
+use baton::Error;
 use baton_protocol::{
-    Claim, ClaimCall, Parcel, Park, Partitions, Progress, Publish, PublishCall, Ring, Rings, Seal,
-    Slot, Store,
+    Claim, ClaimCall, Parcel, Park, Partitions, Progress, Publish, PublishCall, Range, Ring, Rings,
+    Seal, Slot, Store,
 };
 
-use crate::support::{Fleet, LONG, beat, eventually, pack, publish_call};
+use crate::support::{Fleet, LONG, beat, eventually, next_ring, pack, publish_call};
 
 /// A node that takes the fleet to have this many partitions.
 async fn open(
@@ -16,19 +16,18 @@ async fn open(
     node: &str,
     partitions: Option<u32>,
 ) -> Result<(Partitions, Rings), Error> {
-    let target = Target::parse(fleet.url()).unwrap();
-    Partitions::open(&target, &fleet.name, node, partitions, |_| {}).await
+    fleet.partitions(node, partitions).await
 }
 
-pub(crate) async fn two(fleet: &Fleet, node: &str) -> (Partitions, Rings) {
+async fn two(fleet: &Fleet, node: &str) -> (Partitions, Rings) {
     open(fleet, node, Some(2)).await.unwrap()
 }
 
-pub(crate) async fn seal(store: &Store, epoch: u64) -> Seal {
+async fn seal(store: &Store, epoch: u64) -> Seal {
     store.seal(epoch).await.unwrap()
 }
 
-pub(crate) async fn claim(store: &Store, sleepers: Option<usize>) -> Claim {
+async fn claim(store: &Store, sleepers: Option<usize>) -> Claim {
     let slot = Slot::new(store.node(), 0);
     let call = ClaimCall {
         slot: &slot,
@@ -42,12 +41,6 @@ pub(crate) async fn claim(store: &Store, sleepers: Option<usize>) -> Claim {
         None => store.claim(call).await,
     };
     claim.unwrap()
-}
-
-/// What a server says next.
-pub(crate) async fn next_ring(rings: &mut Rings) -> Ring {
-    let ring = tokio::time::timeout(Duration::from_secs(10), rings.next());
-    ring.await.unwrap()
 }
 
 /// What a server says of messages that wait in a partition.
@@ -64,7 +57,7 @@ async fn publish(store: &Store, first: u64, made: Progress) {
 }
 
 /// Publishes messages as the generator of epoch 1. Returns how many ranges wait with them.
-pub(crate) async fn publish_some(store: &Store, first: u64, count: u64, made: Progress) -> u64 {
+async fn publish_some(store: &Store, first: u64, count: u64, made: Progress) -> u64 {
     let pack = pack(first, count);
     let call = PublishCall {
         made: Some(made),
@@ -76,11 +69,11 @@ pub(crate) async fn publish_some(store: &Store, first: u64, count: u64, made: Pr
     }
 }
 
-pub(crate) fn made(packs: u64, messages: u64) -> Progress {
+fn made(packs: u64, messages: u64) -> Progress {
     Progress { packs, messages }
 }
 
-pub(crate) async fn idle(fleet: &Fleet, store: &Store) -> Vec<String> {
+async fn idle(fleet: &Fleet, store: &Store) -> Vec<String> {
     fleet.raw(&["ZRANGE", &store.keys().idle, "0", "-1"]).await
 }
 
@@ -152,7 +145,7 @@ async fn a_number_of_partitions_that_no_fleet_can_have_is_named() {
 }
 
 #[tokio::test]
-async fn a_message_rings_an_idle_node_on_its_channel_with_the_partition() {
+async fn each_partition_has_idle_nodes_of_its_own_and_names_itself_when_it_rings() {
     let fleet = Fleet::new().await;
     let (g, _) = two(&fleet, "g").await;
     let (w, mut rings) = two(&fleet, "w").await;
@@ -160,23 +153,23 @@ async fn a_message_rings_an_idle_node_on_its_channel_with_the_partition() {
         let _ = seal(own, 1).await;
         assert_eq!(claim(store, None).await, Claim::Empty);
     }
-    let sleeper = format!("w@{}", w.control().run_id());
+    let sleeper = [format!("w@{}", w.control().run_id())];
     let [one, two] = w.all() else { panic!("two") };
-    assert_eq!(idle(&fleet, one).await, std::slice::from_ref(&sleeper));
-    publish_some(&g.all()[1], 1, 2, made(1, 2)).await;
-    assert_eq!(next_ring(&mut rings).await, waiting_in(1));
+    assert_eq!(idle(&fleet, one).await, sleeper);
+    let waiting = publish_some(&g.all()[1], 1, 3, made(1, 3)).await;
+    assert_eq!(waiting, 1);
+    let Ring { partition, handed } = next_ring(&mut rings).await;
+    let range = handed.map(|handed| handed.range);
+    assert_eq!((partition, range), (1, Range::parse("1 3 1 2 0")));
+    assert!(two.handed_number().await.unwrap().is_some());
+    assert_eq!(one.handed_number().await.unwrap(), None);
     assert_eq!(idle(&fleet, two).await, Vec::<String>::new());
-    assert_eq!(
-        idle(&fleet, one).await,
-        std::slice::from_ref(&sleeper),
-        "that one is quiet"
-    );
+    assert_eq!(idle(&fleet, one).await, sleeper, "that one is quiet");
     // Another lane of the node sleeps on: the node stays idle.
     assert!(matches!(claim(two, Some(1)).await, Claim::Claimed { .. }));
-    assert_eq!(idle(&fleet, two).await, [sleeper]);
-    let pattern = two.keys().bell_key("*").replace(['{', '}'], "?");
-    let bells: Vec<String> = fleet.raw(&["KEYS", &pattern]).await;
-    assert_eq!(bells, Vec::<String>::new(), "no list has a token");
+    assert_eq!(idle(&fleet, two).await, sleeper);
+    publish_some(&g.all()[1], 4, 1, made(2, 4)).await;
+    assert_eq!(next_ring(&mut rings).await, waiting_in(1));
 }
 
 #[tokio::test]

@@ -125,12 +125,13 @@ async fn a_pause_outlives_the_generator_and_does_not_hide_a_full_queue_or_a_fenc
 #[tokio::test]
 async fn paused_workers_claim_nothing_and_their_node_is_idle() {
     let fleet = Fleet::new().await;
-    let (g, w) = fleet.with_messages(2).await;
+    let g = fleet.generator_of(2).await;
+    let mut w = fleet.listener("w").await;
     let _ = g.pause(WORKERS).await.unwrap();
-    assert_eq!(w.claim(1, 2).await, Claim::Paused);
+    assert_eq!(w.lane.claim(1, 2).await, Claim::Paused);
     let waits = [
         "fence: {cursor=10, epoch=1, last=2, node=g, workers_paused=TIME}",
-        "idle: {w=TIME}",
+        "idle: {w@RUN=TIME wants 2}",
         "packs: {1=[m1 m2]}",
         "queue: [1 2 1 2 0]",
     ];
@@ -142,27 +143,31 @@ async fn paused_workers_claim_nothing_and_their_node_is_idle() {
     assert_eq!(fleet.dump().await, waits);
 
     let _ = g.resume(WORKERS).await.unwrap();
-    assert_eq!(fleet.only("idle bell:w").await, ["bell:w: [1]"], "rung");
-    assert_eq!(w.take(1, 2).await, "m1 m2");
+    assert_eq!(fleet.only("idle").await, [""; 0]);
+    assert_eq!(w.heard(&fleet).await.len(), 1, "rung");
+    assert_eq!(w.lane.take(1, 2).await, "m1 m2");
 }
 
 #[tokio::test]
 async fn a_resume_rings_only_for_messages_and_only_if_workers_may_have_them() {
     let fleet = Fleet::new().await;
-    let (g, w) = (fleet.generator().await, fleet.lane("w").await);
-    let rung = async || fleet.only("idle bell:w").await;
+    let (g, mut w) = (fleet.generator().await, fleet.listener("w").await);
+    let mut rings = async || w.heard(&fleet).await.len();
     let _ = g.pause(&Part::ALL).await.unwrap();
-    assert_eq!(w.claim(1, 1).await, Claim::Paused);
+    fleet.make_idle(&["dead", "w"]).await;
     let _ = g.resume(&Part::ALL).await.unwrap();
-    assert_eq!(rung().await, ["idle: {w=TIME}"], "nothing waits");
+    assert_eq!(rings().await, 0, "nothing waits");
     let _ = g.pause(WORKERS).await.unwrap();
     fleet
         .write(&["RPUSH", &fleet.keys.queue, "1 1 1 1 0"])
         .await;
     let _ = g.resume(GENERATOR).await.unwrap();
-    assert_eq!(rung().await, ["idle: {w=TIME}"], "the workers are paused");
+    assert_eq!(rings().await, 0, "the workers are paused");
+    let _ = g.pause(WORKERS).await.unwrap();
+    assert_eq!(rings().await, 0, "a pause rings for no node");
     let _ = g.resume(WORKERS).await.unwrap();
-    assert_eq!(rung().await, ["bell:w: [1]"]);
+    assert_eq!(rings().await, 1);
+    assert_eq!(fleet.only("idle").await, [""; 0]);
 }
 
 #[tokio::test]

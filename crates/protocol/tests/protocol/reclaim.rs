@@ -139,7 +139,7 @@ async fn a_claim_that_no_script_wrote_goes_through_the_queue_to_errors() {
             "errors: {1=0 at TIME by w try 1: not a message of this fleet: vandal}",
             "errors_ids: {last=1}",
             "fence: {epoch=1, node=g}",
-            "idle: {w=TIME}",
+            "idle: {w@RUN=TIME wants 1}",
             "stats: {foreign=1}",
         ]
     );

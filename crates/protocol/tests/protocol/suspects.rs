@@ -123,7 +123,7 @@ async fn a_pack_of_one_poisonous_message_leaves_nothing_behind() {
             "errors: {1=1 at TIME by w try 3: its worker died 3 times: m1}",
             "errors_ids: {last=1}",
             "fence: {cursor=10, epoch=1, last=1, node=g}",
-            "idle: {w=TIME}",
+            "idle: {w@RUN=TIME wants 1}",
             "stats: {failed=1}",
         ]
     );
@@ -301,18 +301,17 @@ async fn garbage_in_the_queue_goes_to_errors_with_its_bytes_and_later_messages_a
 }
 
 #[tokio::test]
-async fn a_flood_of_garbage_is_cleared_in_steps_that_ring_a_bell() {
+async fn a_flood_of_garbage_is_cleared_in_steps_that_ring() {
     let fleet = Fleet::new().await;
-    let (_g, w) = fleet.with_messages(1).await;
+    let _g = fleet.generator_of(1).await;
+    let mut w = fleet.listener("w").await;
     let mut flood = redis::cmd("LPUSH");
     flood.arg(&fleet.keys.queue).arg(vec!["garbage"; 150]);
     fleet.send(&flood).await;
-    assert_eq!(w.claim(1, 1).await, Claim::Empty);
-    assert_eq!(
-        fleet.only("bell:w stats").await,
-        ["bell:w: [1]", "stats: {foreign=100}"]
-    );
-    assert_eq!(w.take(1, 1).await, "m1");
+    assert_eq!(w.lane.claim(1, 1).await, Claim::Empty);
+    assert_eq!(fleet.only("idle stats").await, ["stats: {foreign=100}"]);
+    assert_eq!(w.heard(&fleet).await.len(), 1);
+    assert_eq!(w.lane.take(1, 1).await, "m1");
     assert_eq!(fleet.only("queue stats").await, ["stats: {foreign=150}"]);
 }
 

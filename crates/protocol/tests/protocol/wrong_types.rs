@@ -137,6 +137,32 @@ async fn publish_refuses_a_spoilt_key_and_writes_nothing() {
 }
 
 #[tokio::test]
+async fn publish_refuses_a_spoilt_key_before_it_hands_messages_over() {
+    for name in ["idle", "claims", "deadlines", "stats", "ledger"] {
+        let fleet = Fleet::new().await;
+        let (g, mut w) = (fleet.generator().await, fleet.listener("w").await);
+        fleet.make_idle(&["w"]).await;
+        let key = format!("baton:{{{}:0}}:{name}", fleet.name);
+        fleet.write(&["SET", &key, "not ours"]).await;
+        let before = fleet.dump().await;
+        let pack = pack(1, 1);
+        let call = PublishCall {
+            digest: Some(Digest::default()),
+            ..publish_call(1, 1, &pack)
+        };
+        let why = g.publish(call).await.unwrap_err().to_string();
+        assert!(why.contains(&key), "{why}");
+        assert_eq!(fleet.dump().await, before, "{name} is spoilt");
+        assert_eq!(w.heard(&fleet).await, [], "{name} is spoilt");
+
+        fleet.write(&["DEL", &key]).await;
+        fleet.make_idle(&["w"]).await;
+        assert!(g.publish(call).await.unwrap().is_written());
+        assert!(w.heard(&fleet).await[0].handed.is_some());
+    }
+}
+
+#[tokio::test]
 async fn void_refuses_a_spoilt_key_and_writes_nothing() {
     let keys = "fence stats ledger";
     refuses(keys, async |busy| {

@@ -2,8 +2,8 @@
 //!
 //! One line per key, sorted by name. Fields and members are sorted, too; packs and records are
 //! decoded. The keys of all packs have one line, as if they were the fields of a hash `packs`; so
-//! have those of all staged packs. A time becomes `TIME` and the server's run id `RUN`: the rest is the same each time a test
-//! runs.
+//! have those of all staged packs. A time becomes `TIME` and the server's run id `RUN`: the rest is the
+//! same each time a test runs.
 
 use baton::FleetName;
 use baton_protocol::{Note, Pack, record};
@@ -116,7 +116,11 @@ async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run_id: &
         "hash" => {
             let fields: Vec<(String, Vec<u8>)> = query(raw, &["HGETALL", key]).await;
             let print = |(field, value): &(String, Vec<u8>)| {
-                format!("{field}={}", print_value(name, value, run_id))
+                let value = print_value(name, value, run_id);
+                match field.ends_with(":handed") {
+                    true => format!("{field}={}", mask_microseconds(&value)),
+                    false => format!("{field}={value}"),
+                }
             };
             // The field `born` is random.
             let is_fixed = |(field, _): &&(String, Vec<u8>)| name != "fence" || field != "born";
@@ -126,7 +130,8 @@ async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run_id: &
             let words = ["ZRANGE", key, "0", "-1", "WITHSCORES"];
             let members: Vec<(String, f64)> = query(raw, &words).await;
             let print = |(member, score): &(String, f64)| {
-                format!("{member}={}", mask(&format!("{score}"), run_id))
+                let member = member.replace(&format!("@{run_id}"), "@RUN");
+                format!("{member}={}", print_score(name, *score, run_id))
             };
             braces(members.iter().map(print).collect())
         }
@@ -186,6 +191,17 @@ fn print_value(name: &str, bytes: &[u8], run_id: &str) -> String {
     }
 }
 
+/// A time. In `idle`, how many messages the lane wants stands behind the point, in parts of 1,024.
+fn print_score(name: &str, score: f64, run_id: &str) -> String {
+    match (name, score.fract() * 1024.0) {
+        ("idle", want) if want > 0.0 => {
+            let since = mask(&score.trunc().to_string(), run_id);
+            format!("{since} wants {want}")
+        }
+        _ => mask(&score.to_string(), run_id),
+    }
+}
+
 fn print_record(bytes: &[u8], run_id: &str) -> String {
     let failed = record::decode(bytes);
     format!(
@@ -204,6 +220,14 @@ fn text(bytes: &[u8]) -> String {
         return format!("<{} bytes>", bytes.len());
     }
     bytes.escape_ascii().to_string()
+}
+
+/// The number of a claim that a publish made is its time in µs.
+fn mask_microseconds(value: &str) -> String {
+    let is_time = |word: &str| word.len() == 16 && word.bytes().all(|b| b.is_ascii_digit());
+    let words = value.split(' ');
+    let words = words.map(|word| if is_time(word) { "TIME" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn mask(text: &str, run_id: &str) -> String {

@@ -2,6 +2,7 @@
 
 mod dump;
 mod lane;
+mod listener;
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use baton::{Error, FleetName, Target};
 use baton_protocol::{
-    Beat, BeatCall, Failure, Keys, PackBuilder, Publish, PublishCall, Seal, Settle, Settled, Store,
+    Beat, BeatCall, Failure, Keys, PackBuilder, Partitions, Publish, PublishCall, Ring, Rings,
+    Seal, Settle, Settled, Store,
 };
 use baton_server::PrivateServer;
 use redis::aio::MultiplexedConnection;
@@ -17,6 +19,7 @@ use redis::{AsyncConnectionConfig, FromRedisValue};
 
 pub(crate) use dump::Dump;
 pub(crate) use lane::{Lane, NO_EFFECTS, commit_call, failed, text_of};
+pub(crate) use listener::Listener;
 
 /// A time to live that is longer than any test.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
@@ -60,11 +63,6 @@ impl Fleet {
         }
     }
 
-    /// Where its server is.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-
     /// A new raw connection, after a restart of the server.
     pub(crate) async fn reconnect(&mut self) {
         self.raw = connect(&self.url).await;
@@ -97,6 +95,37 @@ impl Fleet {
         Lane::new(self.node(name).await)
     }
 
+    /// A node of a fleet that has this many partitions, and what servers say to it.
+    pub(crate) async fn partitions(
+        &self,
+        node: &str,
+        count: Option<u32>,
+    ) -> Result<(Partitions, Rings), Error> {
+        let target = Target::parse(&self.url)?;
+        Partitions::open(&target, &self.name, node, count, |_| {}).await
+    }
+
+    /// A node of a fleet of one partition. It hears what the server says to it.
+    pub(crate) async fn listener(&self, name: &str) -> Listener {
+        let (partitions, rings) = self.partitions(name, Some(1)).await.unwrap();
+        Listener::new(Lane::new(partitions.control().clone()), rings)
+    }
+
+    /// Makes nodes idle, the first one longest. Each wants one message.
+    pub(crate) async fn make_idle(&self, nodes: &[impl AsRef<str>]) {
+        let run_id = self.run_id().await;
+        for (since, node) in (1..).zip(nodes) {
+            let sleeper = format!("{}@{run_id}", node.as_ref());
+            self.add_idle(&format!("{since}.0009765625"), &sleeper)
+                .await;
+        }
+    }
+
+    /// Writes a member of `idle`, whatever it is.
+    pub(crate) async fn add_idle(&self, score: &str, member: &str) {
+        self.write(&["ZADD", &self.keys.idle, score, member]).await;
+    }
+
     /// The node `g`, which has sealed with epoch 1.
     pub(crate) async fn generator(&self) -> Store {
         let store = self.node("g").await;
@@ -112,9 +141,15 @@ impl Fleet {
 
     /// Generator and worker, and this many messages waiting in one pack.
     pub(crate) async fn with_messages(&self, count: u64) -> (Store, Lane) {
+        let generator = self.generator_of(count).await;
+        (generator, self.lane("w").await)
+    }
+
+    /// The generator, and this many messages waiting in one pack.
+    pub(crate) async fn generator_of(&self, count: u64) -> Store {
         let generator = self.generator().await;
         assert!(publish(&generator, 1, count).await.is_written());
-        (generator, self.lane("w").await)
+        generator
     }
 
     /// Sends a raw command, like an operator or a vandal.
@@ -165,18 +200,13 @@ impl Fleet {
         format!("app:{{{}:0}}:{name}", self.name)
     }
 
-    /// The whole state of the fleet: one line per key, times masked. Bells are left out, because
-    /// their tokens expire.
-    pub(crate) async fn dump(&self) -> Dump {
-        self.dump_keys().await.without("bell:")
-    }
-
     /// The lines of these keys, whose names blanks separate.
     pub(crate) async fn only(&self, keys: &str) -> Dump {
-        self.dump_keys().await.only(keys)
+        self.dump().await.only(keys)
     }
 
-    async fn dump_keys(&self) -> Dump {
+    /// The whole state of the fleet: one line per key, times masked.
+    pub(crate) async fn dump(&self) -> Dump {
         let pattern = format!("*{{{}[:}}]*", self.name);
         dump::dump(&mut self.raw.clone(), &pattern, &self.name).await
     }
@@ -255,6 +285,11 @@ pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> b
         assert!(Instant::now() < deadline, "timeout: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// What a server says next.
+pub(crate) async fn next_ring(rings: &mut Rings) -> Ring {
+    tokio::time::timeout(TIMEOUT, rings.next()).await.unwrap()
 }
 
 /// A pack of the messages `m1`, `m2`, … from `first` on, made at time 1.

@@ -14,10 +14,9 @@ use crate::Rounds;
 use crate::report::Report;
 
 /// Commands that nodes send, as opposed to those that scripts run inside the server.
-const TOP_LEVEL: [&str; 8] = [
+const TOP_LEVEL: [&str; 7] = [
     "evalsha",
     "eval",
-    "blpop",
     "hello",
     "info",
     "subscribe",

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use baton::{Effects, FleetName, Target};
 use baton_figures::{TIMEOUT, runtime, server_programs};
-use baton_processes::{Info, redis_cpu_us};
+use baton_processes::redis_cpu_us;
 use baton_protocol::{
-    Claim, ClaimCall, Commit, CommitCall, PackBuilder, PublishCall, Seal, Slot, Store, new_name,
+    Claim, ClaimCall, Commit, CommitCall, PackBuilder, Partitions, PublishCall, Rings, Seal, Slot,
+    Store, new_name,
 };
 use baton_server::PrivateServer;
 use tokio::sync::mpsc;
@@ -20,7 +21,7 @@ use crate::report::{Report, quartiles};
 const EPOCH: u64 = 1;
 /// Messages between two readings of the server's clock.
 const GROUP: usize = 25;
-/// Idle nodes are watched for so many times this long: each claims by itself once in five seconds.
+/// Idle nodes are watched for so many times this long.
 const IDLE_SLICES: usize = 50;
 const IDLE_SLICE: Duration = Duration::from_millis(100);
 const GOAL_US: f64 = 100.0;
@@ -68,10 +69,12 @@ async fn measure(server: &PrivateServer, nodes: usize, groups: usize) -> Result<
     let (sender, mut ends) = mpsc::unbounded_channel();
     let mut sleepers = JoinSet::new();
     for _ in 0..nodes {
-        let store = Store::open(&target, &fleet, &new_name(), |_| {}).await?;
-        sleepers.spawn(work(store, sender.clone()));
+        let node = new_name();
+        let opened = Partitions::open(&target, &fleet, &node, Some(1), |_| {});
+        let (partitions, rings) = opened.await?;
+        sleepers.spawn(work(partitions.control().clone(), rings, sender.clone()));
     }
-    wait_until_asleep(&mut redis, nodes).await?;
+    wait_until_asleep(&mut redis, &generator.keys().idle, nodes).await?;
     let asleep = median_us(&mut redis, IDLE_SLICES, async || {
         tokio::time::sleep(IDLE_SLICE).await;
         Ok(())
@@ -123,10 +126,10 @@ async fn handle_next(generator: &Store, store: &Store, slot: &Slot, number: u64)
     Ok(())
 }
 
-/// Waits until every node blocks.
-async fn wait_until_asleep(redis: &mut redis::Connection, nodes: usize) -> Result<()> {
+/// Waits until every node is idle.
+async fn wait_until_asleep(redis: &mut redis::Connection, idle: &str, nodes: usize) -> Result<()> {
     let deadline = Instant::now() + TIMEOUT;
-    while Info::read(redis, "clients")?.number("blocked_clients")? < nodes as f64 {
+    while redis::cmd("ZCARD").arg(idle).query::<usize>(redis)? < nodes {
         ensure!(Instant::now() < deadline, "not all nodes fell asleep");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -154,32 +157,40 @@ async fn publish(generator: &Store, seq: u64) -> Result<()> {
     Ok(())
 }
 
-/// A worker with one lane: it sleeps until the bell rings, claims and commits.
-async fn work(store: Store, ends: mpsc::UnboundedSender<u64>) -> Result<()> {
-    let (slot, effects) = (Slot::new(store.node(), 0), Effects::default());
+/// A worker with one lane: it sleeps until the server rings or hands a message over, and commits it.
+async fn work(store: Store, mut rings: Rings, ends: mpsc::UnboundedSender<u64>) -> Result<()> {
+    let (own, effects) = (Slot::new(store.node(), 0), Effects::default());
+    let handed_slot = Slot::handed(store.node());
     let mut number = 1;
-    let mut claim = store.claim(call(&slot, number)).await?;
+    let mut claim = store.claim(call(&own, number)).await?;
     loop {
-        claim = match claim {
-            Claim::Empty | Claim::Paused => {
-                let turn = store.bell_turn().await;
-                turn.wait_and_claim(call(&slot, number)).await?
-            }
+        let (slot, held_number, range) = match claim {
+            Claim::Empty | Claim::Paused => match rings.next().await.handed {
+                Some(handed) => (&handed_slot, handed.number, handed.range),
+                None => {
+                    claim = store.claim_awake(call(&own, number), 0).await?;
+                    continue;
+                }
+            },
             Claim::Claimed { range, .. } => {
-                let outcomes = ended(range.first, &effects);
-                let next = call(&slot, number + 1);
-                let answers = store
-                    .commit_and_claim(&slot, number, outcomes, next)
-                    .await?;
-                ensure!(matches!(answers.0, Ok(Commit::Done)), "{answers:?}");
                 number += 1;
-                ends.send(range.first).context("the measuring has ended")?;
-                answers.1?
+                (&own, number - 1, range)
             }
             // A server that learns its scripts may have run the claim before the commit.
-            Claim::Held { .. } => store.claim(call(&slot, number)).await?,
+            Claim::Held { .. } => {
+                claim = store.claim(call(&own, number)).await?;
+                continue;
+            }
             Claim::Stale => bail!("claim {number} is stale"),
         };
+        let outcomes = ended(range.first, &effects);
+        let next = call(&own, number);
+        let answers = store
+            .commit_and_claim(slot, held_number, outcomes, next)
+            .await?;
+        ensure!(matches!(answers.0, Ok(Commit::Done)), "{answers:?}");
+        ends.send(range.first).context("the measuring has ended")?;
+        claim = answers.1?;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use baton_protocol::{Claim, Key, OwnedPack, Range, Slot};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 /// A claim that its lane still holds.
@@ -12,6 +13,10 @@ pub(super) struct HeldClaim {
     pub(super) number: u64,
     pub(super) range: Range,
     pub(super) pack: Arc<OwnedPack>,
+    /// The turn with the slot that the lanes share, see [`Partition::handed_turn`]. It ends with the claim.
+    ///
+    /// [`Partition::handed_turn`]: crate::node::partition::Partition::handed_turn
+    pub(super) _turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl HeldClaim {

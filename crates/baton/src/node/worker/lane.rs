@@ -28,8 +28,6 @@ const TURN_TIMEOUT: Duration = Duration::from_millis(40);
 const CLAIMS_OF_A_STAY: u32 = 8;
 /// After so many batches the slots of a lane end their work, if another partition is loud.
 const BATCHES_OF_A_STAY: u32 = 64;
-/// How long a lane sleeps before it looks at a partition that did not ring.
-const MAX_SLEEP: Duration = Duration::from_secs(5);
 
 /// One lane of a worker.
 pub(crate) struct Lane<H> {
@@ -44,7 +42,7 @@ pub(crate) struct Lane<H> {
 
 /// The slots of a lane in one partition.
 struct LaneSlots {
-    /// The slot that is never idle while the lane works. It alone sleeps at the bell.
+    /// The slot that is never idle while the lane works.
     first: LaneSlot,
     /// The slots that claim ahead.
     ahead: Vec<LaneSlot>,
@@ -98,17 +96,14 @@ impl<H: Handler> Lane<H> {
                 () = self.ctx.stopped() => return Ok(()),
                 () = self.ctx.role_is(Role::works) => {}
             }
-            match self.partitions.len() {
-                1 => self.work_at_the_only().await?,
-                _ => self.work_at_all().await?,
-            }
+            self.work().await?;
             // A node that does not work cannot find out when its handler works again.
             self.batches.clear_trouble();
         }
     }
 
-    /// Works in all partitions of several until the lane is interrupted.
-    async fn work_at_all(&mut self) -> Result<(), Error> {
+    /// Works in all partitions until the lane is interrupted.
+    async fn work(&mut self) -> Result<(), Error> {
         while !self.ctx.interrupted() {
             let ring = match self.ctx.rung.look() {
                 Look::At(partition) => Ring {
@@ -125,42 +120,25 @@ impl<H: Handler> Lane<H> {
         Ok(())
     }
 
-    /// Sleeps until a partition rings, or it is time to look at one anyway. None if the lane is
-    /// interrupted.
+    /// Sleeps until a partition rings. None if the lane is interrupted.
     async fn sleep(&self, mut woken: oneshot::Receiver<Ring>) -> Option<Ring> {
         tokio::select! {
             biased;
             ring = &mut woken => return ring.ok(),
             () = self.ctx.stopped() => {}
             () = self.ctx.role_is(|role| !role.works()) => {}
-            () = tokio::time::sleep(MAX_SLEEP) => {}
         }
         woken.close();
-        match woken.try_recv() {
-            // The ring came at the last moment. If the lane works no more, another node hears it.
-            Ok(ring) if self.ctx.interrupted() => {
-                self.partitions[ring.partition].pass_on(ring.handed).await;
-                None
-            }
-            Ok(ring) => Some(ring),
-            Err(_) if self.ctx.interrupted() => None,
-            Err(_) => Some(Ring {
-                partition: self.ctx.rung.next_in_turn(),
-                handed: None,
-            }),
+        let ring = woken.try_recv().ok()?;
+        if !self.ctx.interrupted() {
+            return Some(ring);
         }
+        // The ring came at the last moment: another node hears it.
+        self.partitions[ring.partition].pass_on(ring.handed).await;
+        None
     }
 
-    /// Works in the only partition until the lane is interrupted.
-    async fn work_at_the_only(&mut self) -> Result<(), Error> {
-        let mut slots = self.take_slots(0);
-        let worked = self.work_with(&mut slots).await;
-        self.slots[0] = Some(slots);
-        worked
-    }
-
-    /// Works in one partition of several until no message is left there, or another one has waited long
-    /// enough.
+    /// Works in one partition until no message is left there, or another one has waited long enough.
     async fn work_at(&mut self, Ring { partition, handed }: Ring) -> Result<(), Error> {
         let mut slots = self.take_slots(partition);
         let worked = self.stay_with(&mut slots, partition, handed).await;
@@ -174,23 +152,7 @@ impl<H: Handler> Lane<H> {
         slots.unwrap_or_else(|| Box::new(new()))
     }
 
-    /// Works in the only partition until the lane is interrupted.
-    async fn work_with(&self, slots: &mut LaneSlots) -> Result<(), Error> {
-        let mut claims_in_a_row = 0;
-        let mut next = slots.first.claim(None).await?;
-        loop {
-            next = match next {
-                Some(held) => self.handle(slots, held, &mut claims_in_a_row, true).await?,
-                None if self.ctx.interrupted() => return Ok(()),
-                None => {
-                    claims_in_a_row = 0;
-                    slots.first.sleep().await?
-                }
-            };
-        }
-    }
-
-    /// Works in one of several partitions, beginning with the message that the lane was woken with.
+    /// Works in one partition, beginning with the messages that the lane was woken with.
     async fn stay_with(
         &self,
         slots: &mut LaneSlots,
@@ -199,7 +161,7 @@ impl<H: Handler> Lane<H> {
     ) -> Result<(), Error> {
         let (mut claims_in_a_row, mut claims) = (0, 0);
         let mut next = match handed {
-            Some(handed) => Some(slots.first.hold_handed(handed)),
+            Some(handed) => slots.first.hold_handed(handed).await?,
             None => slots.first.claim_rung().await?,
         };
         while let Some(held) = next {

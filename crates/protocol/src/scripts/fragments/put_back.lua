@@ -1,8 +1,8 @@
--- Fragment: ends a claim without a commit. Needs range, suspects, bell, claim_value and
+-- Fragment: ends a claim without a commit. Needs range, suspects, ring, claim_value and
 -- errors_store.
 
 -- Ends the claim of a slot: its messages go to the queue, or its records are free.
---   keys      {queue, claims, deadlines, idle, bell, errors_held, errors_ids}, by name
+--   keys      {queue, claims, deadlines, idle, errors_held, errors_ids}, by name
 --   presence  prefix of the presence channels
 --   slot      node:part
 --   value     what `claims` holds for the slot
@@ -36,7 +36,7 @@ local function put_back(keys, presence, slot, value, lost, push)
     returns, tail = returns + 1, format_suspects(lost.now, lost.run_id, names)
   end
   redis.call(push, keys.queue, format_range(pack, count, first, last, returns, tail))
-  ring(keys.idle, keys.bell, presence)
+  ring(keys.idle, keys.queue, presence)
   return last - first + 1, 0
 end
 

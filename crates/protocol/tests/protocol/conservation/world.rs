@@ -7,11 +7,11 @@ use std::time::Duration;
 use baton::Effects;
 use baton_protocol::{
     Claim, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim, ErrorsCommit, Extend, GiveBack,
-    Note, Pack, Publish, PublishCall, Seal, Store,
+    Handed, Note, Pack, Publish, PublishCall, Range, Seal, Store,
 };
 
 use super::Step;
-use crate::support::{Fleet, Lane, commit_call, failed, pack, publish_call, text_of};
+use crate::support::{Fleet, Lane, Listener, commit_call, failed, pack, publish_call, text_of};
 
 /// So few that a publish is sometimes refused.
 const MAX_PENDING: u64 = 15;
@@ -46,6 +46,8 @@ struct Worker {
 pub(super) struct World {
     pub(super) fleet: Fleet,
     generators: Vec<Generator>,
+    listeners: Vec<Listener>,
+    /// The lane of each listener, and then the slot of each in which it gets messages at once.
     workers: Vec<Worker>,
     pub(super) drain: Lane,
     drain_number: u64,
@@ -72,20 +74,25 @@ impl World {
                 last: None,
             });
         }
-        let mut workers = Vec::new();
+        let mut listeners = Vec::new();
         for name in ["w0", "w1", "w2"] {
-            workers.push(Worker {
-                lane: fleet.lane(name).await,
-                number: 0,
-                holds: None,
-                held: None,
-                sent: None,
-            });
+            listeners.push(fleet.listener(name).await);
         }
+        let lanes = listeners.iter().map(|it| it.lane.sibling(0));
+        let lanes = lanes.chain(listeners.iter().map(Listener::handed_lane));
+        let worker = |lane| Worker {
+            lane,
+            number: 0,
+            holds: None,
+            held: None,
+            sent: None,
+        };
+        let workers = lanes.map(worker).collect();
         let mut world = Self {
             drain: fleet.lane("d").await,
             fleet,
             generators,
+            listeners,
             workers,
             drain_number: 0,
             drain_holds: Vec::new(),
@@ -199,41 +206,72 @@ impl World {
             digest: None,
             ..publish_call(first, count, &pack)
         };
-        self.seen
-            .insert(match generator.store.publish(call).await.unwrap() {
-                Publish::Ok { .. } => {
-                    generator.last = Some(what);
-                    generator.next = first + count;
-                    "publish ok"
-                }
-                Publish::Already { .. } => "publish already",
-                Publish::Gap { last } => {
-                    generator.next = last + 1;
-                    "publish gap"
-                }
-                Publish::Fenced { .. } => "publish fenced",
-                Publish::Full { .. } => "publish full",
-                Publish::Paused => "publish paused",
-                Publish::Missing => "publish missing",
-            });
+        let answer = generator.store.publish(call).await.unwrap();
+        let is_written = answer.is_written();
+        self.seen.insert(match answer {
+            Publish::Ok { .. } => {
+                generator.last = Some(what);
+                generator.next = first + count;
+                "publish ok"
+            }
+            Publish::Already { .. } => "publish already",
+            Publish::Gap { last } => {
+                generator.next = last + 1;
+                "publish gap"
+            }
+            Publish::Fenced { .. } => "publish fenced",
+            Publish::Full { .. } => "publish full",
+            Publish::Paused => "publish paused",
+            Publish::Missing => "publish missing",
+        });
+        if is_written {
+            self.hear().await;
+        }
+    }
+
+    /// The workers get the messages that a publish has claimed for them.
+    async fn hear(&mut self) {
+        for l in 0..self.listeners.len() {
+            let heard = self.listeners[l].heard(&self.fleet).await;
+            let slot = self.listeners.len() + l;
+            for Handed {
+                number,
+                range,
+                pack,
+                ..
+            } in heard.into_iter().filter_map(|ring| ring.handed)
+            {
+                assert_eq!(range.returns, 0);
+                self.seen.insert(match range.size() == range.count {
+                    true => "handed whole",
+                    false => "handed part",
+                });
+                self.hold(slot, number, range, &pack);
+            }
+        }
+    }
+
+    /// A worker gets messages.
+    fn hold(&mut self, slot: usize, number: u64, range: Range, pack: &ClaimedPack) {
+        let ClaimedPack::Sent(pack) = pack else {
+            panic!("a small pack was not sent");
+        };
+        let pack = Pack::parse(pack).unwrap();
+        for seq in range.first..=range.last {
+            let text = text_of(&range, &pack, seq);
+            assert_eq!(text, format!("m{seq}").as_bytes());
+            self.packs.insert(seq, range.pack);
+        }
+        let worker = &mut self.workers[slot];
+        worker.held = worker.holds.take().or(worker.held.take());
+        worker.number = number;
+        worker.holds = Some((number, range.first..=range.last));
     }
 
     async fn claim(&mut self, l: usize, number: u64, want: u64) {
-        let worker = &mut self.workers[l];
-        let answer = match worker.lane.claim(number, want).await {
+        let answer = match self.workers[l].lane.claim(number, want).await {
             Claim::Claimed { range, pack } => {
-                let ClaimedPack::Sent(pack) = pack else {
-                    panic!("a small pack was not sent");
-                };
-                let pack = Pack::parse(&pack).unwrap();
-                for seq in range.first..=range.last {
-                    let text = text_of(&range, &pack, seq);
-                    assert_eq!(text, format!("m{seq}").as_bytes());
-                    self.packs.insert(seq, range.pack);
-                }
-                worker.held = worker.holds.take().or(worker.held.take());
-                worker.number = number;
-                worker.holds = Some((number, range.first..=range.last));
+                self.hold(l, number, range, &pack);
                 match range.returns {
                     0 => {}
                     1 => assert!(range.size() <= 16),
@@ -247,7 +285,7 @@ impl World {
             Claim::Empty => "claim empty",
             Claim::Paused => "claim paused",
             Claim::Stale => {
-                worker.number = number;
+                self.workers[l].number = number;
                 "claim stale"
             }
             Claim::Held { .. } => "claim held",

@@ -22,6 +22,7 @@ fn held() -> HeldClaim {
             returns: 0,
         },
         pack: Arc::new(OwnedPack::new(pack.finish(1, "0123456789", 10))),
+        _turn: None,
     }
 }
 
