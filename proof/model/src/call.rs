@@ -1,7 +1,7 @@
 //! The calls of the scripts, and their answers.
 
 use crate::state::{
-    Id, Ms, Node, Note, Origin, Pack, Paused, Range, Record, RunId, Seq, Slot, Text,
+    Id, Ms, Node, Note, Origin, Pack, Paused, Range, Record, RunId, Seq, Sleeper, Slot, Text,
 };
 
 /// A call of a script.
@@ -54,6 +54,10 @@ pub enum Call {
         cursor: u64,
         /// Max messages that have not ended.
         max_open: u64,
+        /// Time to live of the claim, if an idle node gets messages at once.
+        ttl: Ms,
+        /// How many µs after the full millisecond the server happens to run it.
+        micros: u64,
         /// Whether the fleet is audited.
         audited: bool,
     },
@@ -181,6 +185,13 @@ pub enum Call {
         /// Whether it is about the workers.
         workers: bool,
     },
+    /// A node that was rung and is busy rings for another one.
+    Ring,
+    /// A node of several partitions says what number it knows.
+    Tell {
+        /// The highest number that Redis acknowledged to it; 0 for none.
+        known: Seq,
+    },
     /// Counts where every message is.
     Census,
 }
@@ -192,8 +203,8 @@ pub struct Sampled {
     pub workers: Vec<Slot>,
     /// Fields of `claims`; it gives them a missing deadline.
     pub claims: Vec<Slot>,
-    /// Members of `idle`; it removes and rings those that are absent.
-    pub idle: Vec<Node>,
+    /// Members of `idle`; it removes those that are absent.
+    pub idle: Vec<Sleeper>,
 }
 
 impl Call {
@@ -266,6 +277,37 @@ pub enum Effect {
     Add(u64),
     /// Has an effect that would fail.
     Bad,
+}
+
+/// What a call published on the ring channel of a node that hears it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ring {
+    /// The node.
+    pub node: Node,
+    /// The messages that the call claimed for it, if it did.
+    pub handed: Option<Handed>,
+}
+
+/// Messages that a publish claimed for an idle node, in the slot [`Slot::handed`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handed {
+    /// Number of the claim.
+    pub number: u64,
+    /// The messages.
+    pub range: Range,
+    /// Their pack.
+    pub pack: HandedPack,
+}
+
+/// The pack of messages that a node was handed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HandedPack {
+    /// It came along.
+    Sent(Pack),
+    /// It is large, and the node got all of it: one lane reads it.
+    Whole,
+    /// It is large, and the node got a part: the node reads it for all its lanes.
+    Part,
 }
 
 /// An answer.
@@ -419,6 +461,13 @@ pub enum Reply {
         void: u64,
         /// What is paused.
         paused: Paused,
+    },
+    /// To a call that rings.
+    Rung,
+    /// To a node that tells what it knows.
+    Told {
+        /// The last number.
+        last: Seq,
     },
     /// To a call that settles failed messages.
     Settled(Vec<Settled>),

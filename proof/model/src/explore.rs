@@ -14,6 +14,7 @@ mod confirmations;
 mod drain;
 mod events;
 mod generator;
+mod handed;
 mod held_claim;
 mod history;
 mod lane;
@@ -38,13 +39,14 @@ pub use source::SourceKind;
 
 use crate::call::{Call, Reply, Staging};
 use crate::flaw::Flaw;
-use crate::state::{Ms, Node, Origin, Seq, State, Text};
+use crate::state::{Ms, Node, Origin, Seq, Slot, State, Text};
 use crate::step::step;
 use before::Before;
 use confirmations::{Answered, Confirmed};
 use drain::Drain;
 use events::Events;
 use generator::Generator;
+use handed::HandedPart;
 use lane::Lane;
 use opening::Kept;
 
@@ -71,6 +73,7 @@ struct Client {
     above: u64,
     generator: Generator,
     lane: Lane,
+    handed: HandedPart,
     drain: Drain,
     /// Number of its last claim on records.
     drain_number: u64,
@@ -128,6 +131,8 @@ pub struct World {
     stages_packs: bool,
     source: SourceKind,
     confirms: bool,
+    /// Whether workers sleep in `idle`, so that publishes hand messages over to them.
+    hands_over: bool,
     /// Whether the server may forget: only then it matters what the nodes know.
     may_forget: bool,
     flaw: Option<Flaw>,
@@ -168,6 +173,7 @@ impl World {
             stages_packs: scenario.stages_packs,
             source: scenario.source,
             confirms: scenario.confirms,
+            hands_over: scenario.hands_over,
             may_forget: scenario.faults.failovers > 0,
             flaw: scenario.flaw,
             faults: scenario.faults,
@@ -189,6 +195,8 @@ impl World {
                 staging: Staging::Inline,
                 cursor: source::cursor_after(first + count - 1),
                 max_open: u64::MAX,
+                ttl: TTL,
+                micros: 0,
                 audited: false,
             };
             world.redis.fence.node = Some(publisher);
@@ -213,14 +221,17 @@ impl World {
         let failed = self.redis.failed;
         let suspects = self.redis.waiting().next().unwrap_or_default().suspects;
         let lease = self.redis.lease.clone();
-        let reply = step(&mut self.redis, call, self.now, self.flaw);
+        let (reply, rings) = step(&mut self.redis, call, self.now, self.flaw);
         // Nothing depends on these; they would only multiply the states.
         self.redis.lease.since = None;
         self.redis.takeovers.clear();
-        self.redis.idle.clear();
-        self.redis.bells = 0;
+        match self.hands_over {
+            true => self.redis.idle.values_mut().for_each(|idle| idle.since = 0),
+            false => self.redis.idle.clear(),
+        }
         self.history
             .witness(&before, call, &reply, &self.redis, texts);
+        self.send_rings(rings);
         if reply == Reply::Published {
             self.note_keys(call);
             self.check_texts(call);
@@ -264,6 +275,11 @@ impl World {
         match call {
             Call::Seal { epoch, .. } => self.hear_seal(by, *epoch, reply),
             Call::Publish { .. } | Call::Void { .. } => self.hear_publish(by, call, reply),
+            Call::Commit { slot, .. } | Call::GiveBack { slot, .. }
+                if slot.lane == Slot::HANDED =>
+            {
+                self.hear_handed(by, call, reply);
+            }
             Call::Claim { .. } | Call::Commit { .. } | Call::GiveBack { .. } => {
                 self.hear_lane(by, call, reply);
             }

@@ -2,6 +2,7 @@
 //! be explored in full.
 
 mod delays;
+mod handed;
 mod pauses;
 mod regressions;
 
@@ -94,8 +95,10 @@ pub fn small() -> Vec<(Scenario, usize)> {
     scenarios.extend(pauses::with_faults());
     scenarios.extend(of_drains());
     scenarios.extend(delays::with_faults());
+    scenarios.extend(handed::with_faults());
     scenarios.extend(to_the_end());
     scenarios.extend(delays::to_the_end());
+    scenarios.extend(handed::to_the_end());
     scenarios.extend(pauses::to_the_end());
     scenarios.extend(regressions::to_the_end());
     scenarios
@@ -372,6 +375,11 @@ pub fn with(flaw: Flaw) -> Scenario {
         Flaw::CursorNotKept | Flaw::CursorWithoutPack | Flaw::SealForgetsCursor => "takeover",
         Flaw::PublishWhilePaused | Flaw::CursorWhilePaused | Flaw::SealEndsPause => "pauses",
         Flaw::ClaimWhilePaused => "pauses, to the end",
+        Flaw::HandsOutOfTurn | Flaw::HandsWhilePaused => "handed to two",
+        Flaw::HandsUnclaimed
+        | Flaw::HandsWithoutRest
+        | Flaw::HandsOverAnother
+        | Flaw::HandsToTheAbsent => "handed, lost rings",
         Flaw::CursorGoesBack => "empty batches",
         Flaw::AcceptedGoesBack => "source failures",
         Flaw::DeclinerTakesLease | Flaw::DeclinerKeepsLease => "declining, to the end",

@@ -22,14 +22,38 @@ pub type AttemptReason = u64;
 pub type Ms = i64;
 /// The server's run id; 0 is the empty text.
 pub type RunId = u32;
+/// A node as `idle` has it: with the server's run id, as the node's connection saw it.
+pub type Sleeper = (Node, RunId);
 
 /// The name under which a lane claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
     /// The lane's node.
     pub node: Node,
-    /// The lane.
+    /// The lane, or [`Slot::HANDED`].
     pub lane: u8,
+}
+
+impl Slot {
+    /// In place of a lane: the part of a node that gets messages in the step that publishes them.
+    pub const HANDED: u8 = u8::MAX;
+
+    /// The slot in which a node gets messages in the step that publishes them.
+    pub fn handed(node: Node) -> Self {
+        Self {
+            node,
+            lane: Self::HANDED,
+        }
+    }
+}
+
+/// How an idle node waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Idle {
+    /// Since when.
+    pub since: Ms,
+    /// How many messages its lane wants.
+    pub want: u64,
 }
 
 /// Messages of one pack.
@@ -365,11 +389,8 @@ pub struct State {
     pub dropped: u64,
     /// `stats`: numbers without a message
     pub void: u64,
-    /// `idle`: since when each node is
-    pub idle: BTreeMap<Node, Ms>,
-    /// The nodes whose bells have a token, a bit per node. That a token expires is left out:
-    /// nothing depends on it.
-    pub bells: u32,
+    /// `idle`
+    pub idle: BTreeMap<Sleeper, Idle>,
     /// `ledger`
     pub ledger: Vec<LedgerEntry>,
     /// A counter of the application, to which commits add.
@@ -388,6 +409,12 @@ impl State {
             true => self.present |= 1 << node,
             false => self.present &= !(1 << node),
         }
+    }
+
+    /// Whether a node hears what is published on its ring channel: the channel is of one server
+    /// process.
+    pub fn hears(&self, (node, run_id): Sleeper) -> bool {
+        self.is_present(node) && run_id == self.run_id
     }
 
     /// Every range that waits.

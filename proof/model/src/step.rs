@@ -4,29 +4,35 @@
 //! scripts do the same. The caller passes the time.
 
 mod beat;
-mod bell;
 mod claim;
 mod control;
 mod delay;
 mod drain;
 mod queue;
 mod reclaim;
+mod ring;
 mod settle;
 mod void;
 
 pub(crate) use claim::{POISON_DEATHS, VERDICT_MS};
 
-use crate::call::{Call, Reply};
+use crate::call::{Call, Reply, Ring};
 use crate::flaw::Flaw;
 use crate::state::{Body, Entry, Ms, Node, Range, RunId, Slot, State, Suspects};
 
 /// Max time to live of a lease or a claim.
 const MAX_TTL_MS: Ms = 3_600_000;
 
-/// Runs one call at a time of Redis's clock, with or without a flaw. Only unpacks the call.
-pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Reply {
-    let mut script = Script { state, now, flaw };
-    match call {
+/// Runs one call at a time of Redis's clock, with or without a flaw. Returns its answer, and what nodes
+/// hear on their ring channels. Only unpacks the call.
+pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> (Reply, Vec<Ring>) {
+    let mut script = Script {
+        state,
+        now,
+        flaw,
+        rings: Vec::new(),
+    };
+    let reply = match call {
         Call::Beat {
             node,
             run_id,
@@ -57,6 +63,8 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             staging,
             cursor,
             max_open,
+            ttl,
+            micros,
             audited,
         } => {
             let publish = queue::Publish {
@@ -69,6 +77,8 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
                 staging: *staging,
                 cursor: *cursor,
                 max_open: *max_open,
+                ttl: *ttl,
+                micros: *micros,
                 audited: *audited,
             };
             script.publish(&publish)
@@ -182,8 +192,11 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> Repl
             generator,
             workers,
         } => script.pause(*resume, *generator, *workers),
+        Call::Ring => script.ring_on(),
+        Call::Tell { known } => script.tell(*known),
         Call::Census => script.census(),
-    }
+    };
+    (reply, script.rings)
 }
 
 /// Whether a time has passed. A time that is further ahead than any time to live was written while
@@ -198,6 +211,8 @@ struct Script<'a> {
     state: &'a mut State,
     now: Ms,
     flaw: Option<Flaw>,
+    /// What it has published, and a node hears.
+    rings: Vec<Ring>,
 }
 
 impl Script<'_> {

@@ -61,6 +61,12 @@ pub enum Action {
     GiveBack(Node),
     /// A worker gives back the messages behind this one.
     Shrink(Node, Seq),
+    /// A node hears of messages that it was handed.
+    HearRing(Node),
+    /// A worker commits messages that it was handed.
+    CommitHanded(Node),
+    /// A node with a new connection gives back what it was handed and never told of.
+    AskHanded(Node),
     /// A drain claims.
     DrainClaim(Node),
     /// A drain has printed so many records of its claim, and commits them.
@@ -243,9 +249,19 @@ impl World {
     }
 
     fn worker_actions(&self, scenario: &Scenario, node: Node, actions: &mut Vec<Action>) {
+        let handed = &self.nodes[node as usize].handed;
+        if handed.may_hear() {
+            actions.push(Action::HearRing(node));
+        }
+        if handed.is_handling() {
+            actions.push(Action::CommitHanded(node));
+        }
+        if handed.is_new() && self.redis.is_present(node) {
+            actions.push(Action::AskHanded(node));
+        }
         match &self.nodes[node as usize].lane.state {
             // A worker that finds nothing sleeps until a message waits.
-            LaneState::Idle if self.may_claim(scenario) => actions.push(Action::Claim(node)),
+            LaneState::Idle if self.may_claim(scenario, node) => actions.push(Action::Claim(node)),
             LaneState::Handling(held) => {
                 let size = held.range.size();
                 let all = outcomes(scenario, held, size);
@@ -269,11 +285,13 @@ impl World {
         }
     }
 
-    /// Whether a worker would claim.
-    fn may_claim(&self, scenario: &Scenario) -> bool {
+    /// Whether a worker would claim. In `idle` it sleeps until a message waits.
+    fn may_claim(&self, scenario: &Scenario, node: Node) -> bool {
         let is_claim = |sent: &SentCall| matches!(sent.call, Call::Claim { .. });
         let others_claim = scenario.in_turn && self.wire.iter().any(is_claim);
-        !self.redis.queue.is_empty() && !others_claim
+        let sleeper = (node, self.redis.run_id);
+        let falls_asleep = self.hands_over && !self.redis.idle.contains_key(&sleeper);
+        (falls_asleep || !self.redis.queue.is_empty()) && !others_claim
     }
 
     fn drain_actions(&self, node: Node, actions: &mut Vec<Action>) {
@@ -386,7 +404,7 @@ impl World {
     /// Whether a beat would change anything.
     fn beat_matters(&self, node: Node) -> bool {
         let mut redis = self.redis.clone();
-        let reply = step(&mut redis, &self.beat_call(node), self.now, self.flaw);
+        let (reply, _) = step(&mut redis, &self.beat_call(node), self.now, self.flaw);
         redis != self.redis || self.hears_in_beat(node, &reply)
     }
 

@@ -14,8 +14,8 @@ pub(super) struct Before {
     pub(super) fence: (Option<Node>, u64),
     pub(super) last_id: Id,
     pub(super) records: Vec<Seq>,
-    /// The ranges that waited, and the dead nodes, if the call is a claim.
-    waiting: Vec<Range>,
+    /// The ranges that waited, if the call is a publish or a claim; and the dead nodes.
+    pub(super) waiting: Vec<Range>,
     dead: u32,
     /// The claims on messages with their deadlines and the delayed messages, if the call is a reclaim.
     pub(super) claimed: Vec<(Slot, Range, Ms)>,
@@ -43,6 +43,7 @@ impl Before {
                 let dead = dead.map(|(node, _)| 1 << node).sum();
                 (state.waiting().collect(), dead)
             }
+            Call::Publish { .. } => (state.waiting().collect(), 0),
             _ => (Vec::new(), 0),
         };
         let (claimed, delayed) = match call {

@@ -215,7 +215,7 @@ impl Reported for Explored {
             UNSTAGED
         );
         sometimes!(splits, "split", SPLIT);
-        sometimes!(splits, "partial", PARTIAL);
+        sometimes!(splits && scenario.want > 1, "partial", PARTIAL);
         sometimes!(kills, "poison", POISON);
         sometimes!(kills, "a range is postponed", POSTPONED);
         sometimes!(
@@ -239,6 +239,18 @@ impl Reported for Explored {
         sometimes!(tries_again, "failed after its last attempt", FAILED_LAST);
         sometimes!(tries_again && kills, "poison after a delay", POISON_LATER);
         sometimes!(scenario.shrinking, "a claim was shrunk", SHRUNK);
+        let hands_over = scenario.hands_over;
+        sometimes!(hands_over, "a pack was handed over", HANDED);
+        sometimes!(
+            hands_over && scenario.rows > scenario.want,
+            "a part of a pack was handed over",
+            HANDED_PART
+        );
+        sometimes!(
+            hands_over && faults.disconnects > 0,
+            "a node gives back what it was never told of",
+            HANDED_UNHEARD
+        );
         unseen
     }
 }

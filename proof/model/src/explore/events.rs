@@ -53,6 +53,10 @@ impl Events {
     pub(super) const CONFIRMED_AFTER: Self = Self(1 << 37);
     pub(super) const UNCONFIRMED: Self = Self(1 << 38);
 
+    pub(super) const HANDED: Self = Self(1 << 39);
+    pub(super) const HANDED_PART: Self = Self(1 << 40);
+    pub(super) const HANDED_UNHEARD: Self = Self(1 << 41);
+
     /// A bit per event.
     pub(super) const fn bits(self) -> u64 {
         self.0

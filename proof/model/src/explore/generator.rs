@@ -185,6 +185,9 @@ impl Publishing {
             staging: prepared.staging(),
             cursor: prepared.cursor,
             max_open,
+            ttl: super::TTL,
+            // No two packs are published at one moment.
+            micros: prepared.first,
             audited: false,
         }
     }

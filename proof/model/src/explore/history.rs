@@ -78,8 +78,10 @@ pub enum Violation {
     HeldByDecliner,
     /// Redis accepted messages, or a cursor, of a paused generator.
     PublishedWhilePaused,
-    /// A message left the queue while the workers were paused.
+    /// A message left the queue while the workers were paused, or never got there.
     ClaimedWhilePaused,
+    /// A node was handed a message although others waited before it.
+    HandedOutOfTurn,
     /// A number got a second text, and a node that the generator had to believe knew the first.
     TwoTexts,
     /// A generator of an older fence declared numbers void.
@@ -137,7 +139,7 @@ impl History {
                 _,
             ) if after.lease.node == Some(*node) => self.note(Violation::HeldByDecliner),
             (Call::Publish { .. }, Reply::Published | Reply::AlreadyPublished { .. }) => {
-                self.witness_publish(before, call, reply);
+                self.witness_publish(before, call, reply, after);
             }
             (Call::Void { .. }, Reply::Published | Reply::AlreadyPublished { .. }) => {
                 self.witness_void(before, call, reply);
@@ -225,7 +227,7 @@ impl History {
     }
 
     /// Notes a publish that was answered with *ok* or *already*.
-    fn witness_publish(&mut self, before: &Before, call: &Call, reply: &Reply) {
+    fn witness_publish(&mut self, before: &Before, call: &Call, reply: &Reply, after: &State) {
         let Call::Publish {
             node,
             epoch,
@@ -240,6 +242,12 @@ impl History {
         if *reply == Reply::Published {
             if *first != before.last + 1 || *first != self.messages.len() as u64 + 1 {
                 self.note(Violation::Misnumbered);
+            }
+            let hands_over = after.claimed().any(|range| range.first == *first);
+            if hands_over && !before.waiting.is_empty() {
+                self.note(Violation::HandedOutOfTurn);
+            } else if hands_over && self.paused.1 {
+                self.note(Violation::ClaimedWhilePaused);
             }
             self.messages.extend(texts.iter().map(|text| Message {
                 text: *text,

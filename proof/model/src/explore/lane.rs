@@ -211,7 +211,7 @@ impl World {
                 if last == whole.held.range.last && whole.commit == CallState::InFlight =>
             {
                 if let Some(LaneReply::Ended(ended)) = answer {
-                    self.report_end(node, &whole.held, last, ended);
+                    self.report_end(node, (Self::slot(node), of), &whole.held, last, ended);
                 }
                 whole.commit = answer.map_or(CallState::ReplyLost, CallState::Answered);
                 self.lane(node).state = LaneState::CommittingAll(whole);
@@ -223,7 +223,7 @@ impl World {
                 goes_on,
             } if last == held.range.first => match answer {
                 Some(LaneReply::Ended(ended)) => {
-                    self.report_end(node, &held, last, ended);
+                    self.report_end(node, (Self::slot(node), of), &held, last, ended);
                     match (ended, goes_on) {
                         (true, true) => self.lane(node).state = LaneState::Handling(held.rest()),
                         (true, false) => self.give_back(node, of),
@@ -291,7 +291,8 @@ impl World {
         match whole.commit {
             CallState::Answered(LaneReply::Ended(_)) => {}
             CallState::ReplyLost if takes_silence_for_done => {
-                self.report_end(node, &whole.held, whole.held.range.last, true);
+                let by = (Self::slot(node), number);
+                self.report_end(node, by, &whole.held, whole.held.range.last, true);
             }
             _ => {
                 self.send_commit(node, &whole.held, whole.held.range.last, whole.outcomes);
@@ -311,11 +312,17 @@ impl World {
         }
     }
 
-    /// The lane reports its messages up to `last` as processed, or its claim as lost.
-    fn report_end(&mut self, node: Node, held: &HeldClaim, last: Seq, ended: bool) {
+    /// A lane reports the messages of a claim up to `last` as processed, or the claim as lost.
+    pub(super) fn report_end(
+        &mut self,
+        node: Node,
+        by: (Slot, u64),
+        held: &HeldClaim,
+        last: Seq,
+        ended: bool,
+    ) {
         let first = held.range.first;
         let seqs = first..=last;
-        let by = (Self::slot(node), self.lane(node).number);
         match ended {
             true => {
                 self.history.reported_done(seqs.clone(), by);
@@ -328,7 +335,7 @@ impl World {
 }
 
 /// What a lane does with an answer. With a claim on messages it reads their notes.
-fn lane_reply(reply: &Reply, redis: &State) -> LaneReply {
+pub(super) fn lane_reply(reply: &Reply, redis: &State) -> LaneReply {
     match reply {
         Reply::Claimed { range, pack, .. } => {
             LaneReply::Claimed(HeldClaim::new(*range, pack.as_ref(), redis))

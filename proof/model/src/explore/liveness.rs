@@ -65,6 +65,7 @@ impl World {
             && self.nodes.iter().all(|client| {
                 client.dead
                     || client.lane.state == LaneState::Idle
+                        && client.handed.is_quiet()
                         && !matches!(client.drain, Drain::Claiming | Drain::Committing { .. })
                         && !matches!(&client.generator, Generator::Publishing(publishing) if publishing.has_unsent())
             })
@@ -81,6 +82,12 @@ impl World {
     }
 
     fn work_on(&mut self, node: Node) {
+        if self.nodes[node as usize].handed.may_hear() {
+            self.hear_ring(node);
+        }
+        if self.nodes[node as usize].handed.is_handling() {
+            self.commit_handed(node);
+        }
         match self.nodes[node as usize].lane.state {
             _ if self.nodes[node as usize].dead => {}
             LaneState::Idle if !self.redis.queue.is_empty() => self.claim(node),

@@ -31,6 +31,8 @@ pub struct Scenario {
     pub source: SourceKind,
     /// Whether nodes believe an answer only when a replica has what it stands for.
     pub confirms: bool,
+    /// Whether workers sleep in `idle`, so that publishes hand messages over to them.
+    pub hands_over: bool,
     /// Max messages that have not ended.
     pub max_open: u64,
     /// Max messages that a worker claims.

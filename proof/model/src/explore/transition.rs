@@ -40,6 +40,9 @@ impl World {
                 let number = self.nodes[node as usize].lane.number;
                 self.give_back(node, number);
             }
+            Action::HearRing(node) => self.hear_ring(node),
+            Action::CommitHanded(node) => self.commit_handed(node),
+            Action::AskHanded(node) => self.ask_handed(node),
             Action::DrainClaim(node) => self.drain_on(node, Drain::Claiming),
             Action::DrainCommit(node, printed) => {
                 self.drain_on(node, Drain::Committing { printed });
@@ -47,10 +50,14 @@ impl World {
             Action::Settle(node, id, retry) => self.settle(node, id, retry),
             Action::Reclaim(any) => self.reclaim(any),
             Action::Crash(node) => self.crash(node),
-            Action::Disconnect(node) => self.redis.set_present(node, false),
+            Action::Disconnect(node) => {
+                self.redis.set_present(node, false);
+                Self::lose_rings(&mut self.nodes[node as usize]);
+            }
             Action::Connect(node) => {
                 self.redis.set_present(node, true);
                 self.connected |= 1 << node;
+                self.note_connection(node);
             }
             Action::JumpClock(by) | Action::JumpDay(by) => self.now += by,
             Action::WaitLong => self.now += VERDICT_MS,
@@ -203,6 +210,11 @@ impl World {
         self.connected = 0;
         self.said_before_seal = 0;
         self.nodes.iter_mut().for_each(|client| client.said = 0);
+        self.nodes.iter_mut().for_each(Self::lose_rings);
+        if self.hands_over {
+            // The number of a handed claim is the time: no other server gives the same.
+            self.now += 1;
+        }
         let mut calls = std::mem::take(&mut self.wire);
         calls.dedup();
         for sent in calls {

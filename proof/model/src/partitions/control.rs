@@ -42,7 +42,7 @@ impl Control {
             candidate: true,
             known: 0,
         };
-        let reply = step(&mut self.redis, &call, self.now, flaw);
+        let (reply, _) = step(&mut self.redis, &call, self.now, flaw);
         // Nothing here depends on these; they would only multiply the states.
         self.redis.nodes.clear();
         self.redis.joined.clear();

@@ -44,7 +44,7 @@ impl Partition {
         match request {
             Request::Script(call, made) => {
                 let flaw = flaw.and_then(Flaw::of_scripts);
-                let reply = step(&mut self.redis, call, 0, flaw);
+                let (reply, _) = step(&mut self.redis, call, 0, flaw);
                 if reply == Reply::Published {
                     self.made = *made;
                 }

@@ -195,6 +195,8 @@ impl Reign {
             staging: Staging::Inline,
             cursor: pack.after.cursor,
             max_open: u64::MAX,
+            ttl: 0,
+            micros: 0,
             audited: false,
         };
         SentCall {

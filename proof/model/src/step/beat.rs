@@ -128,7 +128,7 @@ impl Script<'_> {
     }
 
     /// Notes a number that a node knows, if the server has forgotten it.
-    fn learn_known(&mut self, known: Seq) {
+    pub(super) fn learn_known(&mut self, known: Seq) {
         let keeps = !self.has(Flaw::KnownNotKept);
         let fence = &mut self.state.fence;
         if keeps && known > fence.last.max(fence.known) {

@@ -1,6 +1,7 @@
 //! The claim: which messages a worker gets, which wait, and which fail.
 
 use super::Script;
+use super::ring::{SMALL_PACK_BYTES, WAKING_PACK_BYTES};
 use crate::call::Reply;
 use crate::flaw::Flaw;
 use crate::state::{
@@ -13,10 +14,6 @@ const MAX_SUSPECT_MESSAGES: u64 = 16;
 pub(crate) const POISON_DEATHS: u64 = 3;
 /// How long the last suspect has to come back before a message fails as poison.
 pub(crate) const VERDICT_MS: Ms = 5_000;
-/// Max bytes of a pack that every claim on a part of it gets.
-const SMALL_PACK_BYTES: u64 = 1024;
-/// Max bytes of a pack that the claim of a lane gets that slept and takes all of it.
-const WAKING_PACK_BYTES: u64 = 16 << 10;
 /// Max entries of the queue that one claim checks.
 const MAX_ENTRIES: usize = 100;
 
@@ -44,14 +41,14 @@ impl Script<'_> {
             return reply;
         }
         if self.state.fence.paused.workers.is_some() && !self.has(Flaw::ClaimWhilePaused) {
-            self.fall_asleep(slot.node, alone);
+            self.fall_asleep(call);
             return Reply::Paused;
         }
         let mut postponed = None;
         for _ in 0..MAX_ENTRIES {
             let head = self.state.queue.first().copied();
             let Some(head) = head.filter(|head| postponed != Some(*head)) else {
-                self.fall_asleep(slot.node, alone);
+                self.fall_asleep(call);
                 return Reply::Empty;
             };
             let range = match head {
@@ -94,7 +91,7 @@ impl Script<'_> {
                 return self.hand_out(call, Range { suspects, ..range }, max);
             }
         }
-        self.fall_asleep(slot.node, alone);
+        self.fall_asleep(call);
         self.ring();
         Reply::Empty
     }
@@ -109,7 +106,7 @@ impl Script<'_> {
         Some(match held.body {
             Body::Messages(range) if held.number == number => {
                 self.state.deadlines.insert(slot, self.now + call.ttl);
-                self.wake_up(slot.node, call);
+                self.wake_up(call);
                 self.claimed(call, range)
             }
             _ => Reply::Held {
@@ -143,7 +140,7 @@ impl Script<'_> {
             },
         );
         state.deadlines.insert(slot, self.now + call.ttl);
-        self.wake_up(slot.node, call);
+        self.wake_up(call);
         if !self.state.queue.is_empty() {
             self.ring();
         }

@@ -3,7 +3,7 @@
 use super::Script;
 use crate::call::Reply;
 use crate::flaw::Flaw;
-use crate::state::{Entry, Lease, Ms, Node, Paused, Range};
+use crate::state::{Entry, Lease, Ms, Node, Paused, Range, Seq};
 
 impl Script<'_> {
     pub(super) fn leave(&mut self, node: Node) -> Reply {
@@ -62,7 +62,7 @@ impl Script<'_> {
             cursor: if forgets { 0 } else { fence.cursor },
             known: if forgets_known { 0 } else { fence.known },
         };
-        self.state.idle.remove(&node);
+        self.state.idle.remove(&(node, self.state.run_id));
         if waits {
             self.ring();
         }
@@ -85,6 +85,12 @@ impl Script<'_> {
             self.ring();
         }
         Reply::WasPaused(before)
+    }
+
+    pub(super) fn tell(&mut self, known: Seq) -> Reply {
+        self.learn_known(known);
+        let last = self.state.fence.last;
+        Reply::Told { last }
     }
 
     pub(super) fn census(&self) -> Reply {

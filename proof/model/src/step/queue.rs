@@ -21,6 +21,8 @@ pub(super) struct Publish<'a> {
     pub(super) staging: Staging,
     pub(super) cursor: u64,
     pub(super) max_open: u64,
+    pub(super) ttl: Ms,
+    pub(super) micros: u64,
     pub(super) audited: bool,
 }
 
@@ -71,14 +73,6 @@ impl Script<'_> {
         let keeps_cursor = !self.has(Flaw::CursorNotKept);
         let state = &mut self.state;
         state.packs.insert(first, pack);
-        state.queue.push(Entry::Range(Range {
-            pack: first,
-            count,
-            first,
-            last,
-            returns: 0,
-            suspects: Suspects::default(),
-        }));
         state.fence.last = last;
         if keeps_cursor {
             state.fence.cursor = call.cursor;
@@ -89,7 +83,18 @@ impl Script<'_> {
                 .ledger
                 .push(LedgerEntry::Published { epoch, first, last });
         }
-        self.ring();
+        let range = Range {
+            pack: first,
+            count,
+            first,
+            last,
+            returns: 0,
+            suspects: Suspects::default(),
+        };
+        if let Some(rest) = self.hand_over(range, call) {
+            self.state.queue.push(Entry::Range(rest));
+            self.ring();
+        }
         Reply::Published
     }
 

@@ -85,7 +85,7 @@ impl Script<'_> {
             && !self.ring()
             && let Some(caller) = caller
         {
-            self.ring_node(caller);
+            self.ring_node((caller, self.state.run_id), None);
         }
         self.clear_suspects();
         for slot in &sampled.claims {
@@ -93,9 +93,10 @@ impl Script<'_> {
                 self.state.deadlines.entry(*slot).or_insert(now);
             }
         }
-        for node in &sampled.idle {
-            if !self.state.is_present(*node) && self.state.idle.remove(node).is_some() {
-                self.ring_node(*node);
+        let state = &mut self.state;
+        for sleeper in &sampled.idle {
+            if !state.hears(*sleeper) {
+                state.idle.remove(sleeper);
             }
         }
         for slot in &sampled.workers {

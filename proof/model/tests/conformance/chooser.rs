@@ -43,7 +43,7 @@ const SHIFTS: [Ms; 16] = [
     -3_600_000,
 ];
 /// No sequence takes so long.
-const MAX_SEQUENCE_MS: Ms = 10_000;
+pub(crate) const MAX_SEQUENCE_MS: Ms = 10_000;
 /// How far a clock may be wrong.
 const DAY: Ms = 86_400_000;
 /// How long ago the last suspect was added; negative if the clock was ahead.
@@ -88,11 +88,6 @@ pub(crate) fn choose(op: &Operation, scene: Scene<'_>) -> Option<Event> {
         }
         Verb::Shift => Some(Event::Shift(chooser.one(&SHIFTS))),
         Verb::Restarted => Some(Event::Restarted),
-        Verb::TakeBell => {
-            let rung = |node: &Node| chooser.scene.state.bells & (1 << node) != 0;
-            let rung: Vec<Node> = (0..NODES).filter(rung).collect();
-            Some(Event::TakeBell(chooser.maybe(&rung)?))
-        }
         Verb::Blame => match chooser.scene.state.queue.first()? {
             Entry::Range(range) => Some(Event::Blame {
                 range: Range {
@@ -219,6 +214,10 @@ impl Chooser<'_> {
                 node: self.one(&present),
             },
             Verb::Seal => self.seal(&present),
+            // Before the first seal, no publish is accepted.
+            Verb::Publish if self.scene.state.fence.node.is_none() && self.mostly(4) => {
+                self.seal(&present)
+            }
             Verb::Publish => self.publish(&present),
             Verb::Void => self.void(&present),
             Verb::Claim => self.claim(),
@@ -236,6 +235,10 @@ impl Chooser<'_> {
                     sampled: Sampled::default(),
                 }
             }
+            Verb::Ring => Call::Ring,
+            Verb::Tell => Call::Tell {
+                known: self.known(),
+            },
             Verb::Free => Call::Free,
             Verb::Pause => self.pause(),
             Verb::ErrorsClaim => self.errors_claim(),
@@ -261,6 +264,8 @@ impl Chooser<'_> {
             | Call::Free
             | Call::Pause { .. }
             | Call::Settle { .. }
+            | Call::Ring
+            | Call::Tell { .. }
             | Call::Census => first_present,
         };
         let by = match self.scene.state.is_present(own) {

@@ -1,14 +1,14 @@
 //! Runs a sequence on the model and on a real fleet, and compares them after each event.
 
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
 use std::ops::RangeInclusive;
 
-use baton_model::call::{Call, Reply, Sampled};
+use baton_model::call::{Call, Reply, Ring, Sampled};
 use baton_model::flaw::Flaw;
-use baton_model::state::{Ms, Node, Slot, State, Text};
+use baton_model::state::{Body, Ms, Node, Seq, Sleeper, Slot, State, Text};
 use baton_model::step;
 
-use crate::chooser::{Scene, choose};
+use crate::chooser::{MAX_SEQUENCE_MS, Scene, choose};
 use crate::coverage::Coverage;
 use crate::event::{Event, Unmodelled, apply};
 use crate::operation::Sequence;
@@ -21,8 +21,6 @@ const FIRST_NODES: [Node; 3] = [0, 1, 2];
 const SAMPLE_SIZE: usize = 2;
 /// How often a reclaim that believes any absence runs the script, if there are few claims.
 const FULL_RECLAIMS: usize = 2;
-/// Tokens expire: a sequence that takes longer cannot be judged.
-const TOKEN_MS: Ms = 9_000;
 
 /// The model and a real fleet.
 pub(crate) struct Comparison {
@@ -127,15 +125,17 @@ impl Comparison {
             self.model.set_present(node, true);
         }
         self.unmodelled = Unmodelled::default();
-        let redis = self.real.read_state(0)?;
+        let mut redis = self.real.read_state(0).await?;
         (self.at, self.since) = (redis.at, redis.at);
+        // The sequence before may have ended before its nodes heard everything.
+        redis.rings.clear();
         self.check_agreement(&redis)
     }
 
-    fn read_state(&mut self) -> Result<RedisState, SequenceError> {
-        let redis = self.real.read_state(self.since)?;
-        match redis.at - self.since > TOKEN_MS {
-            true => Err(SequenceError::Stalled("tokens may have expired".to_owned())),
+    async fn read_state(&mut self) -> Result<RedisState, SequenceError> {
+        let redis = self.real.read_state(self.since).await?;
+        match redis.at - self.since > MAX_SEQUENCE_MS {
+            true => Err(SequenceError::Stalled("it took too long".to_owned())),
             false => Ok(redis),
         }
     }
@@ -143,7 +143,7 @@ impl Comparison {
     async fn apply(&mut self, event: &Event) -> Result<(), SequenceError> {
         apply(event, &mut self.model, self.at);
         self.real.apply(event, &self.model).await?;
-        let redis = self.read_state()?;
+        let redis = self.read_state().await?;
         self.at = redis.at;
         self.check_agreement(&redis)
     }
@@ -157,7 +157,7 @@ impl Comparison {
         coverage: &mut Coverage,
     ) -> Result<(), SequenceError> {
         let answer = self.real.call(by, call).await?;
-        let redis = self.read_state()?;
+        let redis = self.read_state().await?;
         let calls = self.script_calls(call, &redis.state)?;
         if redis.at < self.at {
             return Err(SequenceError::Stalled(
@@ -167,14 +167,15 @@ impl Comparison {
         let mut difference: Option<String> = None;
         for moments in moments(self.at..=redis.at, calls.len()) {
             let mut model = self.model.clone();
-            let reply = run(&mut model, &calls, moments, self.flaw);
+            let (reply, rings) = run(&mut model, &calls, moments, self.flaw);
             // Redis stores these times in seconds.
             for ended in model.workers.values_mut() {
                 ended.at -= ended.at % 1000;
             }
             let unmodelled = self.unmodelled.after(call, &redis.unmodelled);
-            if reply == answer && model == redis.state && unmodelled == redis.unmodelled {
-                coverage.count(call, &reply, &self.model, &model);
+            let same_reply = (&reply, &rings) == (&answer, &redis.rings);
+            if same_reply && model == redis.state && unmodelled == redis.unmodelled {
+                coverage.count(call, (&reply, &rings), &self.model, &model);
                 (self.model, self.unmodelled, self.at) = (model, unmodelled, redis.at);
                 if let Some((_, noted)) = self.story.last_mut() {
                     *noted = Some(reply);
@@ -183,7 +184,9 @@ impl Comparison {
             }
             // Report the moment at which they differ least.
             let states = differences((&model, &unmodelled), (&redis.state, &redis.unmodelled));
-            let this = differ(&reply, &answer) + &states;
+            let this = differ("the answer", &reply, &answer)
+                + &differ("what nodes heard", &rings, &redis.rings)
+                + &states;
             if difference
                 .as_ref()
                 .is_none_or(|other| this.len() < other.len())
@@ -194,10 +197,17 @@ impl Comparison {
         Err(SequenceError::Mismatch(difference.unwrap_or_default()))
     }
 
-    /// The calls of scripts that a call consists of. A reclaim gets the random samples of the
-    /// server, as far as the state after it shows them; one that believes any absence is several
-    /// calls.
+    /// The calls of scripts that a call consists of. A publish gets the time of the server, and a
+    /// reclaim its random samples, as far as the state after it shows them; a reclaim that believes any
+    /// absence is several calls.
     fn script_calls(&self, call: &Call, after: &State) -> Result<Vec<Call>, SequenceError> {
+        if let Call::Publish { .. } = call {
+            let mut timed = call.clone();
+            if let Call::Publish { first, micros, .. } = &mut timed {
+                *micros = self.handed_micros(*first, after);
+            }
+            return Ok(vec![timed]);
+        }
         let Call::Reclaim {
             run_id,
             caller,
@@ -238,6 +248,17 @@ impl Comparison {
         Ok(vec![script; scripts])
     }
 
+    /// How many µs after the full millisecond the server handed the pack over that begins with this
+    /// message; 0 if it did not.
+    fn handed_micros(&self, first: Seq, after: &State) -> u64 {
+        let mut handed = after.claims.iter().filter(|(slot, claim)| {
+            let of_pack = matches!(claim.body, Body::Messages(range) if range.pack == first);
+            let is_new = self.model.claims.get(slot) != Some(claim);
+            slot.lane == Slot::HANDED && of_pack && is_new
+        });
+        handed.next().map_or(0, |(_, claim)| claim.number % 1000)
+    }
+
     /// The claims that a reclaim sampled, as far as the state after it shows them. If the server gave
     /// a deadline to more claims than it samples, the states differ.
     fn sampled_claims(&self, after: &State) -> Vec<Slot> {
@@ -252,22 +273,26 @@ impl Comparison {
 
     /// The idle nodes that a reclaim sampled, as far as the state after it shows them; also those
     /// that it woke before.
-    fn sampled_idle(&self, once: bool, after: &State) -> Vec<Node> {
+    fn sampled_idle(&self, once: bool, after: &State) -> Vec<Sleeper> {
         let idle = &self.model.idle;
         let all = !once || idle.len() <= SAMPLE_SIZE;
         let sampled = idle
             .keys()
-            .filter(|node| all || !after.idle.contains_key(node));
+            .filter(|sleeper| all || !after.idle.contains_key(sleeper));
         sampled.copied().collect()
     }
 
     fn check_agreement(&self, redis: &RedisState) -> Result<(), SequenceError> {
-        match self.model == redis.state && self.unmodelled == redis.unmodelled {
+        let same = self.model == redis.state && self.unmodelled == redis.unmodelled;
+        match same && redis.rings.is_empty() {
             true => Ok(()),
-            false => Err(SequenceError::Mismatch(differences(
-                (&self.model, &self.unmodelled),
-                (&redis.state, &redis.unmodelled),
-            ))),
+            false => Err(SequenceError::Mismatch(
+                differ("what nodes heard", &Vec::new(), &redis.rings)
+                    + &differences(
+                        (&self.model, &self.unmodelled),
+                        (&redis.state, &redis.unmodelled),
+                    ),
+            )),
         }
     }
 }
@@ -285,15 +310,24 @@ fn moments(between: RangeInclusive<Ms>, scripts: usize) -> Vec<(Ms, Ms)> {
     ways.collect()
 }
 
-/// Runs the scripts that a call consists of.
-fn run(model: &mut State, calls: &[Call], (first, later): (Ms, Ms), flaw: Option<Flaw>) -> Reply {
+/// Runs the scripts that a call consists of. Returns the answer, and what each node hears.
+fn run(
+    model: &mut State,
+    calls: &[Call],
+    (first, later): (Ms, Ms),
+    flaw: Option<Flaw>,
+) -> (Reply, Vec<Ring>) {
     let mut calls = calls.iter();
-    let reply = calls.next().map(|call| step(model, call, first, flaw));
-    let mut reply = reply.unwrap_or(Reply::Empty);
+    let first = calls.next().map(|call| step(model, call, first, flaw));
+    let (mut reply, mut rings) = first.unwrap_or((Reply::Empty, Vec::new()));
     for call in calls {
-        add(&mut reply, step(model, call, later, flaw));
+        let (other, more) = step(model, call, later, flaw);
+        add(&mut reply, other);
+        rings.extend(more);
     }
-    reply
+    // Which of two nodes heard first is not known.
+    rings.sort_by_key(|ring| ring.node);
+    (reply, rings)
 }
 
 /// Adds what another reclaim returned.
@@ -325,10 +359,10 @@ fn add(reply: &mut Reply, other: Reply) {
     }
 }
 
-fn differ(model: &Reply, server: &Reply) -> String {
+fn differ<T: PartialEq + Debug>(what: &str, model: &T, server: &T) -> String {
     match model == server {
         true => String::new(),
-        false => format!("  the answer\n    model:  {model:?}\n    server: {server:?}\n"),
+        false => format!("  {what}\n    model:  {model:?}\n    server: {server:?}\n"),
     }
 }
 
@@ -348,7 +382,7 @@ fn differences(model: (&State, &Unmodelled), server: (&State, &Unmodelled)) -> S
     }
     compare!(
         0: run_id present lease nodes joined seen takeovers fence queue packs left delayed notes claims
-           deadlines workers errors held last_id done failed foreign retried dropped void idle bells ledger effects,
+           deadlines workers errors held last_id done failed foreign retried dropped void idle ledger effects,
         1: protocol born
     );
     text

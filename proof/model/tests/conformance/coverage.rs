@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use baton_model::call::{Call, Reply};
+use baton_model::call::{Call, Handed, HandedPack, Reply, Ring};
 use baton_model::state::{Entry, Ms, State};
 
 /// Every answer that every script can give, and some of them for a rare reason.
-const ALL: [&str; 82] = [
+const ALL: [&str; 92] = [
     "Beat Generator",
     "Beat Generator that comes back within the wait",
     "Beat Worker",
@@ -68,13 +68,21 @@ const ALL: [&str; 82] = [
     "Publish Paused",
     "Publish Paused of a cursor alone",
     "Publish Published",
+    "Publish Published for another than the absent",
+    "Publish Published handed over as a whole",
+    "Publish Published handed over in part",
+    "Publish Published handed over with the pack",
     "Publish Published of a cursor alone",
     "Publish Published of a pack staged before",
+    "Publish Published with a ring",
     "Reclaim Reclaimed",
     "Reclaim Reclaimed something",
     "Reclaim Reclaimed with a deadline given",
     "Reclaim Reclaimed with a delay of a wrong clock",
     "Reclaim Reclaimed with a message woken",
+    "Reclaim Reclaimed with a ring",
+    "Ring Rung",
+    "Ring Rung with a ring",
     "Seal Fenced",
     "Seal Sealed",
     "Seal Sealed behind what a node knows",
@@ -84,6 +92,8 @@ const ALL: [&str; 82] = [
     "Settle Settled Retried",
     "Settle Settled Unfit",
     "Settle Settled several",
+    "Tell Told",
+    "Tell Told of what the server forgot",
     "Void AlreadyPublished",
     "Void Fenced",
     "Void Gap",
@@ -102,7 +112,13 @@ pub(crate) struct Coverage {
 
 impl Coverage {
     /// Counts a call and its answer, between these states.
-    pub(crate) fn count(&mut self, call: &Call, reply: &Reply, before: &State, after: &State) {
+    pub(crate) fn count(
+        &mut self,
+        call: &Call,
+        (reply, rings): (&Reply, &[Ring]),
+        before: &State,
+        after: &State,
+    ) {
         self.calls += 1;
         self.count_poison(call, before, after);
         let plain = format!("{} {}", FirstWord::of(call), FirstWord::of(reply));
@@ -111,6 +127,20 @@ impl Coverage {
             *self.answers.entry(answer).or_default() += 1;
         };
         note("");
+        for ring in rings {
+            match &ring.handed {
+                None => note(" with a ring"),
+                Some(Handed { pack, .. }) => note(match pack {
+                    HandedPack::Sent(_) => " handed over with the pack",
+                    HandedPack::Whole => " handed over as a whole",
+                    HandedPack::Part => " handed over in part",
+                }),
+            }
+        }
+        let woken = before.idle.keys().filter(|it| !after.idle.contains_key(it));
+        if matches!(call, Call::Publish { .. }) && woken.into_iter().any(|it| !before.hears(*it)) {
+            note(" for another than the absent");
+        }
         match reply {
             Reply::Claimed { range, sent, pack } => {
                 let claimed = after.claimed().find(|held| held.first == range.first);
@@ -140,6 +170,9 @@ impl Coverage {
             }
             Reply::Worker { .. } if before.lease.waited != after.lease.waited => {
                 note(" that waits for the holder");
+            }
+            Reply::Told { .. } if before.fence.known != after.fence.known => {
+                note(" of what the server forgot");
             }
             Reply::Worker { .. } if before.fence.known != after.fence.known => {
                 note(" that knows more than the server");

@@ -1,8 +1,8 @@
 //! How Redis stores names, texts and records of the model.
 
 use baton_model::state::{
-    AttemptReason, Entry, Node, Note, Origin, Range, Reason, Record, RunId, Seq, Slot, Suspects,
-    Text,
+    AttemptReason, Entry, Idle, Node, Note, Origin, Range, Reason, Record, RunId, Seq, Sleeper,
+    Slot, Suspects, Text,
 };
 use baton_protocol::bounds::MAX_EXACT;
 use baton_protocol::{Digest, Keys, Pack, PackBuilder, PackKeys, record};
@@ -11,8 +11,10 @@ use baton_protocol::{Digest, Keys, Pack, PackBuilder, PackKeys, record};
 const MADE_MS: u64 = 5;
 /// The reason of rejected messages.
 const REJECTED: &str = "bad";
-/// Some texts are so long that a few of them make a large pack.
+/// Some texts are so long that a few of them make a large pack, and some make one that no lane gets
+/// along.
 const LONG_TEXT: usize = 300;
+const HUGE_TEXT: usize = 17_000;
 
 /// A node's name.
 pub(crate) fn node(node: Node) -> String {
@@ -26,24 +28,66 @@ pub(crate) fn read_node(name: &str) -> Option<Node> {
 
 /// A slot as the library takes it.
 pub(crate) fn slot(slot: Slot) -> baton_protocol::Slot {
-    baton_protocol::Slot::new(&node(slot.node), slot.lane)
+    let node = node(slot.node);
+    match slot.lane {
+        Slot::HANDED => baton_protocol::Slot::handed(&node),
+        lane => baton_protocol::Slot::new(&node, lane),
+    }
 }
 
 /// A slot from its name.
 pub(crate) fn read_slot(name: &str) -> Option<Slot> {
-    let (node, lane) = name.split_once(':')?;
-    Some(Slot {
-        node: read_node(node)?,
-        lane: lane.parse().ok()?,
-    })
+    let (node, part) = name.split_once(':')?;
+    let node = read_node(node)?;
+    match part {
+        "handed" => Some(Slot::handed(node)),
+        lane => Some(Slot {
+            node,
+            lane: lane.parse().ok().filter(|lane| *lane != Slot::HANDED)?,
+        }),
+    }
+}
+
+/// A member of `idle`.
+pub(crate) fn sleeper((of, run_id): Sleeper) -> String {
+    format!("{}@{run_id:08x}", node(of))
+}
+
+/// A member of `idle` from its name.
+pub(crate) fn read_sleeper(name: &str) -> Option<Sleeper> {
+    let (node, run_id) = name.split_once('@')?;
+    let found = (read_node(node)?, RunId::from_str_radix(run_id, 16).ok()?);
+    (sleeper(found) == name).then_some(found)
+}
+
+/// Parts of the score in `idle` behind the point.
+const WANT_PARTS: f64 = 1024.0;
+
+/// The score of a member of `idle`. A double has room for all of it.
+pub(crate) fn score(idle: Idle) -> f64 {
+    idle.since as f64 + idle.want as f64 / WANT_PARTS
+}
+
+/// What a score says.
+pub(crate) fn read_score(words: &str) -> Option<Idle> {
+    let number: f64 = words.parse().ok()?;
+    let idle = Idle {
+        since: number.floor() as i64,
+        want: (number.fract() * WANT_PARTS) as u64,
+    };
+    (score(idle) == number && idle.want > 0).then_some(idle)
 }
 
 /// The bytes of a text.
 pub(crate) fn text(text: Text) -> String {
-    match text % 5 {
-        0 => format!("{:.<LONG_TEXT$}", format!("m{text}")),
-        _ => format!("m{text}"),
-    }
+    let mut words = format!("m{text}");
+    let length = match text {
+        text if text % 40 == 20 => HUGE_TEXT,
+        text if text % 5 == 0 => LONG_TEXT,
+        _ => words.len(),
+    };
+    words.extend(std::iter::repeat_n('.', length - words.len()));
+    words
 }
 
 /// The bytes of a foreign entry. Many look like a range.
@@ -66,11 +110,7 @@ pub(crate) fn foreign(text: Text) -> String {
 
 fn read_text(bytes: &[u8]) -> Option<Text> {
     let words = str::from_utf8(bytes).ok()?;
-    let number = words
-        .strip_prefix('m')?
-        .trim_end_matches('.')
-        .parse()
-        .ok()?;
+    let number = words.strip_prefix('m')?.split('.').next()?.parse().ok()?;
     (text(number) == words).then_some(number)
 }
 

@@ -21,8 +21,6 @@ pub(crate) enum Event {
     Shift(Ms),
     /// The server restarted with its data, and all nodes are back.
     Restarted,
-    /// An idle lane of a node takes the token of its bell.
-    TakeBell(Node),
     /// Workers may have died with the range at the head of the queue. Its first message gets the note,
     /// if there is one.
     Blame { range: Range, note: Option<Note> },
@@ -89,8 +87,11 @@ pub(crate) fn apply(event: &Event, state: &mut State, at: Ms) {
                 .for_each(|run_id| *run_id = OTHER_RUN);
             let claims = state.claims.values_mut();
             claims.for_each(|claim| claim.run_id = OTHER_RUN);
+            let idle = std::mem::take(&mut state.idle).into_iter();
+            state.idle = idle
+                .map(|((node, _), idle)| ((node, OTHER_RUN), idle))
+                .collect();
         }
-        Event::TakeBell(node) => state.bells &= !(1 << node),
         Event::Blame { range, note } => {
             state.queue[0] = Entry::Range(*range);
             state.notes.extend(note.map(|note| (range.first, note)));
@@ -137,7 +138,7 @@ fn shift(state: &mut State, by: Ms) {
         .iter_mut()
         .chain(state.joined.values_mut())
         .chain(state.seen.values_mut())
-        .chain(state.idle.values_mut())
+        .chain(state.idle.values_mut().map(|idle| &mut idle.since))
         .chain(state.deadlines.values_mut())
         .chain(state.delayed.values_mut())
         .chain(state.workers.values_mut().map(|settled| &mut settled.at));

@@ -33,7 +33,8 @@ pub(crate) enum Verb {
     Beat,
     Leave,
     Repeat,
-    TakeBell,
+    Ring,
+    Tell,
     Shift,
     Drop,
     Join,
@@ -52,7 +53,7 @@ pub(crate) enum Verb {
 
 /// How often each verb is drawn, in a sequence about messages and in one about nodes. Shrinking
 /// replaces verbs by earlier ones of this list.
-const WEIGHTS: [(Verb, [usize; 2]); 31] = [
+const WEIGHTS: [(Verb, [usize; 2]); 32] = [
     (Verb::Census, [3, 0]),
     (Verb::Pause, [6, 1]),
     (Verb::Seal, [5, 3]),
@@ -69,7 +70,8 @@ const WEIGHTS: [(Verb, [usize; 2]); 31] = [
     (Verb::Beat, [8, 40]),
     (Verb::Leave, [1, 4]),
     (Verb::Repeat, [8, 4]),
-    (Verb::TakeBell, [8, 1]),
+    (Verb::Ring, [4, 0]),
+    (Verb::Tell, [2, 1]),
     (Verb::Shift, [6, 14]),
     (Verb::Drop, [3, 6]),
     (Verb::Join, [3, 6]),

@@ -148,6 +148,13 @@ impl RealFleet {
                 };
                 Reply::WasPaused(paused(before))
             }
+            Call::Ring => {
+                store.ring_on().await?;
+                Reply::Rung
+            }
+            Call::Tell { known } => Reply::Told {
+                last: store.tell_known(*known).await?,
+            },
             Call::Census => counted(&store.census().await?)?,
         })
     }
@@ -285,6 +292,7 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
         audited,
         staging,
         origin,
+        ttl,
         ..
     } = call
     else {
@@ -300,7 +308,7 @@ async fn publish(store: &Store, call: &Call) -> Result<Reply, SequenceError> {
     let what = PublishCall {
         stage,
         is_staged,
-        claim_ttl: Duration::from_secs(5),
+        claim_ttl: Duration::from_millis(*ttl as u64),
         epoch: *epoch,
         first: *first,
         count,

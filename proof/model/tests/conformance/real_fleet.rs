@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use baton::{Error, FleetName, Target};
+use baton_model::call::{Handed, HandedPack, Ring};
 use baton_model::state::{Body, Entry, Ms, Node, RunId, State};
-use baton_protocol::{Keys, Store};
+use baton_protocol::{ClaimedPack, Keys, Partitions, Rings, Store};
 
 use crate::encoding;
 use crate::event::Event;
@@ -17,6 +18,8 @@ use crate::redis_state::{self, App, RedisState};
 pub(crate) const ABOUT: &str = "{}";
 /// How long a connection may take to end.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// The number of a claim that no server makes: a ring with it says that a node has heard everything.
+const FENCE: u64 = u64::MAX;
 
 /// Why a sequence was not finished.
 pub(crate) enum SequenceError {
@@ -47,6 +50,12 @@ impl From<std::io::Error> for SequenceError {
     }
 }
 
+/// A node that is present.
+struct RealNode {
+    store: Store,
+    rings: Rings,
+}
+
 /// One server with one fleet on it.
 pub(crate) struct RealFleet {
     target: Target,
@@ -55,7 +64,7 @@ pub(crate) struct RealFleet {
     app: App,
     socket: PathBuf,
     connection: RawConnection,
-    stores: BTreeMap<Node, Store>,
+    nodes: BTreeMap<Node, RealNode>,
     read_commands: Request,
     run_id: RunId,
     /// Name and version of the server: `Redis 7.0.15`.
@@ -65,9 +74,11 @@ pub(crate) struct RealFleet {
 impl RealFleet {
     pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
         let (target, fleet) = (Target::parse(url)?, FleetName::new("conformance")?);
-        let store = Store::open(&target, &fleet, &encoding::node(0), |_| {}).await?;
-        let server = store.server().await?;
+        let node = RealNode::open(&target, &fleet, 0).await?;
+        let server = node.store.server().await?;
+        let run_id = RunId::from_str_radix(&server.run_id, 16).unwrap_or_default();
         let keys = Keys::new(&fleet);
+        let fence = format!("{}\n{FENCE}\n1 1 1 1 0\n\n", keys.queue);
         let app = App {
             counter: "app:{conformance:0}:counter".to_owned(),
             list: "app:{conformance:0}:list".to_owned(),
@@ -75,11 +86,11 @@ impl RealFleet {
         let socket = PathBuf::from(url.strip_prefix("unix://").unwrap_or(url));
         let connection = RawConnection::connect(&socket);
         Ok(Self {
-            read_commands: Request::from(&redis_state::read_commands(&keys, &app)),
+            read_commands: Request::from(&redis_state::read_commands(&keys, &app, run_id, &fence)),
             connection: connection.map_err(|error| Error::Unavailable(error.to_string()))?,
             socket,
-            stores: BTreeMap::from([(0, store)]),
-            run_id: RunId::from_str_radix(&server.run_id, 16).unwrap_or_default(),
+            nodes: BTreeMap::from([(0, node)]),
+            run_id,
             version: server.version,
             target,
             fleet,
@@ -100,7 +111,7 @@ impl RealFleet {
         pipe.cmd("RPUSH").arg(&self.app.list).arg("x");
         self.connection.ask(&Request::from(&pipe))?;
         let stays = |node: &Node| nodes.contains(node);
-        let gone: Vec<Node> = self.stores.keys().copied().filter(|n| !stays(n)).collect();
+        let gone: Vec<Node> = self.nodes.keys().copied().filter(|n| !stays(n)).collect();
         for node in gone {
             self.leave(node).await?;
         }
@@ -114,23 +125,22 @@ impl RealFleet {
     /// again when the next sequence begins.
     pub(crate) async fn recover(&mut self) -> Result<(), SequenceError> {
         self.connection = RawConnection::connect(&self.socket)?;
-        while let Some((node, _)) = self.stores.pop_first() {
+        while let Some((node, _)) = self.nodes.pop_first() {
             self.leave(node).await?;
         }
         Ok(())
     }
 
     async fn join(&mut self, node: Node) -> Result<(), SequenceError> {
-        if !self.stores.contains_key(&node) {
-            let name = encoding::node(node);
-            let store = Store::open(&self.target, &self.fleet, &name, |_| {}).await?;
-            self.stores.insert(node, store);
+        if !self.nodes.contains_key(&node) {
+            let opened = RealNode::open(&self.target, &self.fleet, node).await?;
+            self.nodes.insert(node, opened);
         }
         Ok(())
     }
 
     async fn leave(&mut self, node: Node) -> Result<(), SequenceError> {
-        self.stores.remove(&node);
+        self.nodes.remove(&node);
         let channel = format!("{}{}", self.keys.presence, encoding::node(node));
         let mut pipe = redis::pipe();
         pipe.cmd("PUBSUB").arg("NUMSUB").arg(&channel);
@@ -151,16 +161,54 @@ impl RealFleet {
         }
     }
 
-    /// Reads the whole state. `since` is when the sequence began.
-    pub(crate) fn read_state(&mut self, since: Ms) -> Result<RedisState, SequenceError> {
+    /// Reads the whole state, and what the nodes have heard. `since` is when the sequence began.
+    pub(crate) async fn read_state(&mut self, since: Ms) -> Result<RedisState, SequenceError> {
         let answers = self.connection.ask(&self.read_commands)?;
-        redis_state::read(&answers, self.run_id, since).map_err(SequenceError::Mismatch)
+        let mut heard = Vec::new();
+        for node in redis_state::hearing(&answers) {
+            let absent = || SequenceError::Mismatch(format!("n{node} hears and is not present"));
+            let real = self.nodes.get_mut(&node).ok_or_else(absent)?;
+            let rings = real.hear().await?;
+            heard.extend(rings.into_iter().map(|ring| (node, ring)));
+        }
+        let redis = redis_state::read(&answers, self.run_id, since);
+        let mut redis = redis.map_err(SequenceError::Mismatch)?;
+        for (node, ring) in heard {
+            let born = redis.unmodelled.born.as_deref();
+            let handed = ring.handed.map(|handed| self.handed(handed, born));
+            let handed = handed.transpose()?;
+            redis.rings.push(Ring { node, handed });
+        }
+        Ok(redis)
+    }
+
+    /// What a node was handed, as the model has it. `born` is the name of the data.
+    fn handed(
+        &self,
+        handed: baton_protocol::Handed,
+        born: Option<&str>,
+    ) -> Result<Handed, SequenceError> {
+        let strange = || SequenceError::Mismatch(format!("a node was handed {handed:?}"));
+        let pack = match &handed.pack {
+            ClaimedPack::Sent(bytes) => encoding::read_pack(bytes).map(HandedPack::Sent),
+            ClaimedPack::Whole => Some(HandedPack::Whole),
+            ClaimedPack::Part { born: of } => (born == Some(of)).then_some(HandedPack::Part),
+        };
+        let pack = pack.filter(|_| handed.run_id == hex(self.run_id));
+        Ok(Handed {
+            number: handed.number,
+            range: encoding::range(handed.range),
+            pack: pack.ok_or_else(strange)?,
+        })
     }
 
     /// The connection of a node that is present.
     pub(crate) fn store(&self, node: Node) -> Result<&Store, SequenceError> {
         let absent = || SequenceError::Mismatch(format!("n{node} is not present"));
-        self.stores.get(&node).ok_or_else(absent)
+        self.nodes
+            .get(&node)
+            .map(|real| &real.store)
+            .ok_or_else(absent)
     }
 
     /// The application's keys.
@@ -181,10 +229,6 @@ impl RealFleet {
             Event::Drop(node) => return self.leave(*node).await,
             Event::Shift(_) | Event::Restarted | Event::Crowd { .. } => {
                 return self.rewrite(model);
-            }
-            Event::TakeBell(node) => {
-                let bell = self.keys.bell_key(&encoding::node(*node));
-                pipe.cmd("LPOP").arg(bell);
             }
             Event::Blame { range, note } => {
                 let words = encoding::write_range(range);
@@ -295,11 +339,13 @@ impl RealFleet {
             let member = encoding::write_entry(entry);
             pipe.cmd("ZADD").arg(&keys.delayed).arg(*at).arg(member);
         }
-        for (node, at) in &model.idle {
+        // A restart changes the members.
+        pipe.cmd("DEL").arg(&keys.idle);
+        for (sleeper, idle) in &model.idle {
             pipe.cmd("ZADD")
                 .arg(&keys.idle)
-                .arg(*at)
-                .arg(encoding::node(*node));
+                .arg(encoding::score(*idle))
+                .arg(encoding::sleeper(*sleeper));
         }
         for (slot, ended) in &model.workers {
             let (number, first, last) = (ended.number, ended.first, ended.last);
@@ -331,6 +377,29 @@ impl RealFleet {
             {
                 let range = encoding::write_range(range);
                 pipe.cmd("LSET").arg(&keys.queue).arg(at).arg(range);
+            }
+        }
+    }
+}
+
+impl RealNode {
+    async fn open(target: &Target, fleet: &FleetName, node: Node) -> Result<Self, Error> {
+        let name = encoding::node(node);
+        let (partitions, rings) = Partitions::open(target, fleet, &name, None, |_| {}).await?;
+        let store = partitions.control().clone();
+        Ok(Self { store, rings })
+    }
+
+    /// What the node has heard up to the next fence.
+    async fn hear(&mut self) -> Result<Vec<baton_protocol::Ring>, SequenceError> {
+        let mut heard = Vec::new();
+        loop {
+            let ring = tokio::time::timeout(TIMEOUT, self.rings.next()).await;
+            let silent = |_| SequenceError::Stalled("a node does not hear a fence".to_owned());
+            let ring = ring.map_err(silent)?;
+            match &ring.handed {
+                Some(handed) if handed.number == FENCE => return Ok(heard),
+                _ => heard.push(ring),
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod values;
 
+use baton_model::call::Ring;
 use baton_model::state::{
     Body, Claim, EndedClaim, Entry, Fence, How, Lease, LedgerEntry, Ms, Node, Note, Pack, Paused,
     RunId, Slot, State, Takeover,
@@ -20,7 +21,7 @@ use values::{
 };
 
 /// How many nodes there are.
-const NODES: Node = 10;
+pub(crate) const NODES: Node = 10;
 
 /// The state of a fleet in Redis.
 pub(crate) struct RedisState {
@@ -28,6 +29,8 @@ pub(crate) struct RedisState {
     pub(crate) at: Ms,
     pub(crate) state: State,
     pub(crate) unmodelled: Unmodelled,
+    /// What the nodes have heard on their ring channels since the read before, by node.
+    pub(crate) rings: Vec<Ring>,
 }
 
 /// The keys of an application.
@@ -52,8 +55,9 @@ for i, prefix in ipairs(ARGV) do
 end
 return all";
 
-/// The commands that read everything.
-pub(crate) fn read_commands(keys: &Keys, app: &App) -> redis::Pipeline {
+/// The commands that read everything. The last of them publish a fence on the ring channel of each node
+/// that is present: the node hears what was published before, and then the fence.
+pub(crate) fn read_commands(keys: &Keys, app: &App, run_id: RunId, fence: &str) -> redis::Pipeline {
     let mut pipe = redis::pipe();
     pipe.cmd("TIME").cmd("DBSIZE");
     for (key, kind) in keys.typed() {
@@ -63,10 +67,6 @@ pub(crate) fn read_commands(keys: &Keys, app: &App) -> redis::Pipeline {
             _ => pipe.cmd("LRANGE").arg(key).arg(&[0, -1]),
         };
     }
-    for node in 0..NODES {
-        let bell = keys.bell_key(&encoding::node(node));
-        pipe.cmd("LRANGE").arg(bell).arg(&[0, -1]);
-    }
     pipe.cmd("EVAL").arg(READ_PACKS).arg(0);
     pipe.arg(&[&keys.pack, &keys.staged]);
     pipe.cmd("GET").arg(&app.counter);
@@ -75,11 +75,26 @@ pub(crate) fn read_commands(keys: &Keys, app: &App) -> redis::Pipeline {
     pipe.cmd("PUBSUB")
         .arg("NUMSUB")
         .arg(presence.collect::<Vec<_>>());
+    for node in 0..NODES {
+        let sleeper = encoding::sleeper((node, run_id));
+        pipe.cmd("PUBLISH")
+            .arg(format!("{}{sleeper}", keys.presence))
+            .arg(fence);
+    }
     pipe
+}
+
+/// The nodes that hear the fence, from the answers.
+pub(crate) fn hearing(answers: &[Value]) -> Vec<Node> {
+    let from = answers.len().saturating_sub(NODES.into());
+    let heard = (0..).zip(&answers[from..]);
+    let heard = heard.filter(|(_, heard)| **heard != Value::Int(0));
+    heard.map(|(node, _)| node).collect()
 }
 
 /// Reads the answers. `since` is when the sequence began; `run_id` is the server's.
 pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisState, String> {
+    let (answers, heard) = answers.split_at(answers.len().saturating_sub(NODES.into()));
     let [time, db_size, keys @ .., packs, counter, list, presence] = answers else {
         return Err(format!("{} answers", answers.len()));
     };
@@ -98,7 +113,7 @@ pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisS
     let at = (number(seconds)? * 1000 + number(micros)? / 1000) as Ms;
     let mut state = State {
         run_id,
-        present: read_presence(presence)?,
+        present: read_presence(presence, heard)?,
         ..State::default()
     };
     // In the order of the commands.
@@ -117,9 +132,7 @@ pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisS
     };
     read_control(&mut state, [generator, nodes, joined, seen, takeovers])?;
     state.fence = read_fence(fence)?;
-    let (partition, bells) = partition.split_at(partition.len().saturating_sub(NODES.into()));
     read_partition(&mut state, partition, (since as u64, at as u64))?;
-    state.bells = read_bells(bells)?;
     state.packs = map(packs, digits, |value| pack(value, false))?;
     state.staged = map(staged, encoding::read_staged, |value| pack(value, true))?;
     state.effects = match is_empty(counter) {
@@ -134,6 +147,7 @@ pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisS
         at,
         state,
         unmodelled,
+        rings: Vec::new(),
     })
 }
 
@@ -184,7 +198,9 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
         return Err(strange("parked", parked));
     }
     state.left = map(left, digits, number)?;
-    state.idle = map(idle, encoding::read_node, time_of)?;
+    state.idle = map(idle, encoding::read_sleeper, |value| {
+        encoding::read_score(text(value)?).ok_or_else(|| strange("idle", value))
+    })?;
     state.claims = map(claims, encoding::read_slot, claim)?;
     state.deadlines = map(deadlines, encoding::read_slot, time_of)?;
     state.workers = map(workers, encoding::read_slot, ended_claim)?;
@@ -204,19 +220,6 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
     (state.dropped, state.void) = (dropped?, void?);
     state.ledger = list(ledger, ledger_entry)?;
     read_ids_of(state, ids)
-}
-
-/// The nodes whose bells have a token.
-fn read_bells(bells: &[Value]) -> Result<u32, String> {
-    let mut rung = 0;
-    for (node, bell) in bells.iter().enumerate() {
-        match elements(bell) {
-            [] => {}
-            [token] if bytes(token)? == b"1" => rung |= 1 << node,
-            _ => return Err(strange("a bell", bell)),
-        }
-    }
-    Ok(rung)
 }
 
 /// Reads `errors_ids`. Its field `free` is a hint, which must not hide a record.
@@ -247,13 +250,16 @@ fn read_unmodelled(meta: &Value, fence: &Value) -> Result<Unmodelled, String> {
     })
 }
 
-fn read_presence(counts: &Value) -> Result<u32, String> {
+/// Reads who is present: subscribed to the presence channel and to the ring channel of this server.
+/// `heard` are the answers to the publishes there.
+fn read_presence(counts: &Value, heard: &[Value]) -> Result<u32, String> {
     let mut present = 0;
-    for (node, [_, count]) in elements(counts).as_chunks::<2>().0.iter().enumerate() {
-        match count {
-            Value::Int(0) => {}
-            Value::Int(1) => present |= 1 << node,
-            _ => return Err(strange("presence", counts)),
+    let counted = elements(counts).as_chunks::<2>().0.iter();
+    for (node, ([_, count], heard)) in counted.zip(heard).enumerate() {
+        match (count, heard) {
+            (Value::Int(0), Value::Int(0)) => {}
+            (Value::Int(1), Value::Int(1)) => present |= 1 << node,
+            _ => return Err(format!("n{node}: {count:?} present, {heard:?} heard")),
         }
     }
     Ok(present)

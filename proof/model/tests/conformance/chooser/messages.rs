@@ -16,15 +16,20 @@ const DELAYS: [Ms; 6] = [0, 60_000, 0, 1_000, 300_000, 3_600_000];
 impl Chooser<'_> {
     pub(super) fn beat(&mut self, present: &[Node]) -> Call {
         let epoch = self.scene.state.lease.epoch;
-        let (last, known) = (self.scene.state.fence.last, self.scene.state.fence.known);
         Call::Beat {
             node: self.one(present),
             run_id: self.scene.run_id,
             ttl: self.one(&TTLS),
             above: self.usually(0, &[epoch, epoch + 1, epoch.saturating_sub(1)]),
             candidate: self.mostly(8),
-            known: self.usually(0, &[last + 2, last, known + 1, known, last + 1]),
+            known: self.known(),
         }
+    }
+
+    /// A number that a node knows; sometimes one that the server forgot.
+    pub(super) fn known(&mut self) -> Seq {
+        let (last, known) = (self.scene.state.fence.last, self.scene.state.fence.known);
+        self.usually(0, &[last + 2, last, known + 1, known, last + 1])
     }
 
     pub(super) fn seal(&mut self, present: &[Node]) -> Call {
@@ -84,6 +89,9 @@ impl Chooser<'_> {
             cursor: self.texts(1).start * 10,
             texts,
             max_open: self.usually(1_000_000, &[open, open.saturating_sub(1), 0]),
+            ttl: self.one(&TTLS),
+            // The state after the call shows it.
+            micros: 0,
             audited: self.scene.audited,
         }
     }
@@ -137,7 +145,7 @@ impl Chooser<'_> {
         let lane = self.one(&LANES);
         Slot {
             node,
-            lane: self.usually(lane, &[lane, lane, DRAIN]),
+            lane: self.usually(lane, &[lane, Slot::HANDED, DRAIN]),
         }
     }
 
