@@ -1,8 +1,9 @@
-//! Messages that go to an idle node in the step that publishes them, with several partitions.
+//! Messages that go to an idle node in the step that publishes them.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use baton::inspect::Meter;
 use baton::{Effects, Handler, HandlerError, Message, Node, Roles, Target, interval};
 use baton_protocol::{PackBuilder, Partitions, Progress, PublishCall, Seal, Slot, Store};
 use baton_server::PrivateServer;
@@ -13,6 +14,9 @@ use crate::fleet::{Running, name, run, until};
 
 /// No claim expires during a test.
 const CLAIM_TTL: Duration = Duration::from_secs(3000);
+
+/// How long the lane that should wait has time to overtake the other one.
+const OVERTAKING: Duration = Duration::from_millis(300);
 
 /// Notes the partitions of its messages, and handles each when the gate lets it.
 #[derive(Clone)]
@@ -43,6 +47,36 @@ impl Handler for Gated {
     }
 }
 
+/// Notes its messages, and handles the first when the gate opens and the others at once.
+#[derive(Clone)]
+struct FirstWaits {
+    begun: Arc<Mutex<Vec<u64>>>,
+    gate: Arc<Semaphore>,
+}
+
+impl Handler for FirstWaits {
+    async fn handle(&self, message: Message<'_>, _: &mut Effects) -> Result<(), HandlerError> {
+        self.begun.lock().unwrap().push(message.seq);
+        if message.seq == 1 {
+            self.gate.acquire().await.unwrap().forget();
+        }
+        Ok(())
+    }
+}
+
+/// A worker of the fleet.
+struct Worker {
+    name: String,
+    meter: Arc<Meter>,
+    running: Running,
+}
+
+impl Worker {
+    async fn stop(self) {
+        self.running.stop().await;
+    }
+}
+
 /// A fleet of two partitions, whose generator is the test.
 struct Fleet {
     server: PrivateServer,
@@ -62,8 +96,8 @@ impl Fleet {
         Self { server, stores }
     }
 
-    /// Starts a worker, and waits until it is idle in both partitions. Returns its name.
-    async fn worker(&self, handler: &Gated, lanes: usize) -> (String, Running) {
+    /// Starts a worker, and waits until it is idle in both partitions.
+    async fn worker(&self, handler: &(impl Handler + Clone), lanes: usize) -> Worker {
         let target = Target::parse(&self.server.url()).unwrap();
         let source = interval(Duration::from_secs(1), |_, _| {});
         let node = Node::builder(name())
@@ -73,12 +107,15 @@ impl Fleet {
             .concurrency(lanes)
             .build(target, source, handler.clone())
             .unwrap();
-        let name = node.name().to_owned();
-        let running = run(node);
+        let worker = Worker {
+            name: node.name().to_owned(),
+            meter: node.meter(),
+            running: run(node),
+        };
         for store in self.stores.all() {
-            self.until_idle(store, &name).await;
+            self.until_idle(store, &worker.name).await;
         }
-        (name, running)
+        worker
     }
 
     async fn until_idle(&self, store: &Store, node: &str) {
@@ -140,10 +177,10 @@ fn lone_pack(first: u64) -> Vec<u8> {
 async fn a_message_handed_to_a_busy_node_goes_to_another() {
     let fleet = Fleet::start().await;
     let (busy, free) = (Gated::new(0), Gated::new(10));
-    let (_, first) = fleet.worker(&busy, 1).await;
+    let first = fleet.worker(&busy, 1).await;
     fleet.publish(0, 1).await;
     until("its lane is busy", || busy.begun() == [0]).await;
-    let (_, second) = fleet.worker(&free, 1).await;
+    let second = fleet.worker(&free, 1).await;
     // The first worker is idle longer in partition 1, and its only lane is busy.
     fleet.publish(1, 1).await;
     until("the other one handles it", || free.begun() == [1]).await;
@@ -158,11 +195,11 @@ async fn a_message_handed_to_a_busy_node_goes_to_another() {
 async fn a_node_is_idle_again_while_one_of_its_lanes_handles_a_handed_message() {
     let fleet = Fleet::start().await;
     let handler = Gated::new(0);
-    let (node, worker) = fleet.worker(&handler, 2).await;
+    let worker = fleet.worker(&handler, 2).await;
     let store = &fleet.stores.all()[0];
     fleet.publish(0, 1).await;
     until("one lane is busy", || handler.begun() == [0]).await;
-    fleet.until_idle(store, &node).await;
+    fleet.until_idle(store, &worker.name).await;
     fleet.publish(0, 2).await;
     until("the other one, too", || handler.begun() == [0, 0]).await;
     handler.gate.add_permits(10);
@@ -174,7 +211,7 @@ async fn a_node_is_idle_again_while_one_of_its_lanes_handles_a_handed_message() 
 async fn a_message_whose_ring_was_lost_comes_back_with_new_connections() {
     let fleet = Fleet::start().await;
     let handler = Gated::new(10);
-    let (node, worker) = fleet.worker(&handler, 1).await;
+    let worker = fleet.worker(&handler, 1).await;
     // What a publish leaves if the connection breaks before the worker reads its message.
     let store = &fleet.stores.all()[1];
     let keys = store.keys();
@@ -182,7 +219,7 @@ async fn a_message_whose_ring_was_lost_comes_back_with_new_connections() {
     let mut connection = client.get_connection().unwrap();
     let (held, slot) = (
         format!("m 7 {} 1 1 1 1 0", store.run_id()),
-        Slot::handed(&node),
+        Slot::handed(&worker.name),
     );
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let until_ms = (now + CLAIM_TTL).as_millis();
@@ -202,5 +239,46 @@ async fn a_message_whose_ring_was_lost_comes_back_with_new_connections() {
     let _: u64 = fleet.raw(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     fleet.until_done(1).await;
     assert_eq!(handler.begun(), [1]);
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_hears_that_handed_messages_have_ended_before_it_ends_the_next_ones() {
+    let fleet = Fleet::start().await;
+    let handler = FirstWaits {
+        begun: Arc::default(),
+        gate: Arc::new(Semaphore::new(0)),
+    };
+    let worker = fleet.worker(&handler, 2).await;
+    let store = &fleet.stores.all()[0];
+    let (keys, slot) = (store.keys(), Slot::handed(&worker.name));
+    fleet.publish(0, 1).await;
+    let begun = || handler.begun.lock().unwrap().clone();
+    until("a lane handles the first", || begun() == [1]).await;
+    fleet.until_idle(store, &worker.name).await;
+    // What a commit of message 1 leaves. The worker has not heard the answer yet.
+    let claim: String = fleet.raw(&["HGET", &keys.claims, slot.name()]);
+    let number = claim.split(' ').nth(1).unwrap();
+    // The number is the time in µs.
+    let ended = format!("{number} 1 1 {}", &number[..number.len() - 6]);
+    let _: u64 = fleet.raw(&["HDEL", &keys.claims, slot.name()]);
+    let _: u64 = fleet.raw(&["HSET", &keys.workers, slot.name(), &ended]);
+    let _: u64 = fleet.raw(&["HINCRBY", &keys.stats, "done", "1"]);
+    fleet.publish(0, 2).await;
+    let claim: String = fleet.raw(&["HGET", &keys.claims, slot.name()]);
+    assert!(claim.ends_with(" 2 1 2 2 0"), "{claim}");
+    let overtaken = tokio::time::timeout(OVERTAKING, fleet.until_done(2)).await;
+    assert!(overtaken.is_err(), "the second one ended first");
+    handler.gate.add_permits(1);
+    fleet.until_done(2).await;
+    until("the answers", || {
+        worker.meter.processed() + worker.meter.lost() == 2
+    })
+    .await;
+    assert_eq!(
+        (begun(), worker.meter.lost()),
+        (vec![1, 2], 0),
+        "the answer to the first"
+    );
     worker.stop().await;
 }
