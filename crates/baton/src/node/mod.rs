@@ -60,6 +60,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long writes may lack durability before the node warns: after a failover, replicas come back one by
 /// one.
 const DURABILITY_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout of the last calls of a stopping node about messages that it never had.
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_millis(500);
 /// Timeout of the last call of a stopping node.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -186,6 +188,7 @@ impl<S: Source, H: Handler> Node<S, H> {
         });
 
         let Parts {
+            partitions,
             mut lanes,
             mut duties,
             mut services,
@@ -204,6 +207,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             leave(&ctx).await;
         }
         let finished = resigned.and(first_error(&mut lanes).await);
+        give_back_unheard(&partitions).await;
         services.shutdown().await;
         if !generates {
             leave(&ctx).await;
@@ -211,6 +215,14 @@ impl<S: Source, H: Handler> Node<S, H> {
         ctx.emit(Event::Stopped);
         ended.and(finished)
     }
+}
+
+/// Gives back what servers handed over and no lane took. Else other nodes would take this one for dead.
+async fn give_back_unheard(partitions: &[Arc<Partition>]) {
+    let given_back = partitions.iter().map(|one| one.give_back_unheard());
+    let given_back = futures_util::future::join_all(given_back);
+    // What is left is free again when the node is gone.
+    let _ = tokio::time::timeout(GIVE_BACK_TIMEOUT, given_back).await;
 }
 
 /// Leaves the fleet; resigns if this node holds the lease.
@@ -222,6 +234,7 @@ async fn leave(ctx: &Context) {
 
 /// The tasks of a running node.
 struct Parts {
+    partitions: Arc<[Arc<Partition>]>,
     /// They end in good order when the node stops: the messages in hand are committed or given back.
     lanes: JoinSet<Result<(), Error>>,
     /// Election and generator. They end at once when the node stops.
@@ -277,6 +290,7 @@ fn spawn_parts<S: Source, H: Handler>(
     let all = Arc::clone(&partitions);
     services.spawn(async move { watch_durability(&all).await });
     Parts {
+        partitions,
         lanes,
         duties,
         services,

@@ -152,7 +152,7 @@ impl Partition {
 
     /// Gives back messages that this node was never told of: the ring was lost with its connection. While a
     /// lane holds such messages, they are those.
-    async fn give_back_unheard(&self) -> Result<(), Error> {
+    pub(crate) async fn give_back_unheard(&self) -> Result<(), Error> {
         let Ok(_turn) = self.handed_turn.try_lock() else {
             return Ok(());
         };
