@@ -1,9 +1,11 @@
 //! A free port for a server.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use crate::Error;
 
@@ -20,6 +22,11 @@ const BUS_OFFSET: u16 = 10_000;
 /// How many ports are tried.
 const ATTEMPTS: usize = 200;
 
+/// The ports that this process has chosen last, at most as many as [`KEPT`]. A server binds its port some
+/// time after the choice, and until then a server that another thread starts must not choose it, too.
+static CHOSEN: Mutex<VecDeque<u16>> = Mutex::new(VecDeque::new());
+const KEPT: usize = 500;
+
 /// Chooses a port on 127.0.0.1 on which nothing listens at the moment.
 ///
 /// Another program may take it before the caller uses it, so a caller must be ready to choose
@@ -29,22 +36,30 @@ const ATTEMPTS: usize = 200;
 ///
 /// [`Error::NoFreePort`] if 200 random ports were taken.
 pub fn free_port() -> Result<u16, Error> {
-    find(RANGE, is_free)
+    find(RANGE, |port| vec![port])
 }
 
 /// Chooses a port as [`free_port`] does, for a server in cluster mode. Its second port is free, too, and
 /// below the outgoing range as well: the other servers try to connect to it while it is down.
 pub(crate) fn free_cluster_port() -> Result<u16, Error> {
     find(RANGE.start..RANGE.end - BUS_OFFSET, |port| {
-        is_free(port) && is_free(port + BUS_OFFSET)
+        vec![port, port + BUS_OFFSET]
     })
 }
 
-fn find(range: Range<u16>, fits: impl Fn(u16) -> bool) -> Result<u16, Error> {
-    (0..ATTEMPTS)
-        .map(|_| random_port(&range))
-        .find(|port| fits(*port))
-        .ok_or(Error::NoFreePort)
+/// A port for a server that listens on `ports_of` it.
+fn find(range: Range<u16>, ports_of: impl Fn(u16) -> Vec<u16>) -> Result<u16, Error> {
+    let mut chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let fits = |port: &u16| {
+        let mut ports = ports_of(*port).into_iter();
+        ports.all(|port| !chosen.contains(&port) && is_free(port))
+    };
+    let port = (0..ATTEMPTS).map(|_| random_port(&range)).find(fits);
+    let port = port.ok_or(Error::NoFreePort)?;
+    chosen.extend(ports_of(port));
+    let too_many = chosen.len().saturating_sub(KEPT);
+    chosen.drain(..too_many);
+    Ok(port)
 }
 
 fn is_free(port: u16) -> bool {
@@ -71,5 +86,22 @@ mod tests {
         let port = free_cluster_port().unwrap();
         assert!(RANGE.contains(&(port + BUS_OFFSET)));
         TcpListener::bind((Ipv4Addr::LOCALHOST, port + BUS_OFFSET)).unwrap();
+    }
+
+    #[test]
+    fn two_threads_that_start_servers_choose_different_ports() {
+        let choose = || {
+            let ports = (0..100).map(|_| free_cluster_port().unwrap());
+            ports.flat_map(|port| [port, port + BUS_OFFSET]).collect()
+        };
+        let (mut ports, others): (Vec<u16>, Vec<u16>) = std::thread::scope(|scope| {
+            let other = scope.spawn(choose);
+            (choose(), other.join().unwrap())
+        });
+        ports.extend(others);
+        let all = ports.len();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), all, "a port was chosen twice");
     }
 }
