@@ -80,9 +80,9 @@ local function hand_over(sleeper, slot, taken_last, born, time)
   local number = time[1] .. string.sub('00000' .. time[2], -6)
   local range = first .. ' ' .. count .. ' ' .. first .. ' ' .. taken_last .. ' 0'
   redis.call('ZREM', idle, sleeper)
-  local heard = redis.call('PUBLISH', presence .. sleeper, queue .. '\n' .. number .. '\n' .. range
-    .. '\n' .. pack_for(taken_last, born))
-  if heard == 0 then return false end
+  if not hears(presence .. sleeper) then return false end
+  redis.call('PUBLISH', presence .. sleeper, queue .. '\n' .. number .. '\n' .. range .. '\n'
+    .. pack_for(taken_last, born))
   local run_id = string.match(sleeper, '@(.*)$')
   redis.call('HSET', claims, slot, 'm ' .. number .. ' ' .. run_id .. ' ' .. range)
   redis.call('ZADD', deadlines, to_ms(time) + tonumber(ttl_ms), slot)

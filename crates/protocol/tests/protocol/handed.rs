@@ -384,6 +384,18 @@ async fn messages_for_an_absent_node_wait_for_the_next() {
 }
 
 #[tokio::test]
+async fn a_client_that_watches_all_channels_makes_no_dead_node_present() {
+    let fleet = Fleet::new().await;
+    let (g, mut w) = (fleet.generator().await, fleet.listener("w").await);
+    let _watcher = fleet.watch_channels().await;
+    fleet.make_idle(&["dead", "dying", "w"]).await;
+    assert_eq!(waiting(publish(&g, 1, 1).await), 1);
+    assert_eq!(w.heard(&fleet).await, [RUNG], "behind two that are dead");
+    let queue = "queue: [1 1 1 1 0]";
+    assert_eq!(fleet.only("claims idle queue").await, [queue]);
+}
+
+#[tokio::test]
 async fn a_score_that_no_script_wrote_is_read_as_a_wish_of_one_message_at_least() {
     for (score, last) in [
         ("-inf", 1),

@@ -34,7 +34,7 @@ impl Listener {
         let end = format!("{}\n0\n1 1 1 1 0\n\n", fleet.keys.queue);
         let channel = format!("{}{}", fleet.keys.presence, self.sleeper());
         let receivers: u64 = fleet.raw(&["PUBLISH", &channel, &end]).await;
-        assert_eq!(receivers, 1, "{channel}");
+        assert!(receivers > 0, "{channel}");
         let mut heard = Vec::new();
         loop {
             let ring = super::next_ring(&mut self.rings).await;

@@ -111,6 +111,17 @@ impl Fleet {
         Listener::new(Lane::new(partitions.control().clone()), rings)
     }
 
+    /// A client that watches all channels of the fleet, as a monitor does.
+    pub(crate) async fn watch_channels(&self) -> redis::aio::PubSub {
+        let client = redis::Client::open(self.url.as_str()).unwrap();
+        let mut watcher = client.get_async_pubsub().await.unwrap();
+        watcher
+            .psubscribe(format!("{}*", self.keys.presence))
+            .await
+            .unwrap();
+        watcher
+    }
+
     /// Makes nodes idle, the first one longest. Each wants one message.
     pub(crate) async fn make_idle(&self, nodes: &[impl AsRef<str>]) {
         let run_id = self.run_id().await;

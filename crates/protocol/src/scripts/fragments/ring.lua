@@ -16,13 +16,21 @@ local function wanted_by(score)
   return want >= 1 and want or 1
 end
 
+-- Whether a node has subscribed to this ring channel. The number of those who get a publish does not say
+-- it: a client that watches all channels is among them.
+local function hears(channel)
+  return redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0
+end
+
 -- Rings for one member of `idle`. Returns whether its node is present. A member without a run id is not
 -- the work of a script of ours: the node of that name would not understand it.
 --   queue     the key of the queue
 --   presence  prefix of the presence channels
 local function ring_node(queue, presence, sleeper)
-  if not string.find(sleeper, '@', 1, true) then return false end
-  return redis.call('PUBLISH', presence .. sleeper, queue) > 0
+  local channel = presence .. sleeper
+  if not string.find(sleeper, '@', 1, true) or not hears(channel) then return false end
+  redis.call('PUBLISH', channel, queue)
+  return true
 end
 
 -- Wakes the node that is idle longest; while that is absent, the next one. Returns whether a node was
