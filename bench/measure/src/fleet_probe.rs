@@ -157,12 +157,13 @@ impl FleetProbe {
         Ok(true)
     }
 
-    /// Removes every key of a fleet, as far as its servers answer.
-    pub(crate) fn remove(&mut self, fleet: &FleetName) -> Result<()> {
+    /// Removes every key of a fleet, as far as its servers answer. `was_killed`: whether nodes of it were.
+    pub(crate) fn remove(&mut self, fleet: &FleetName, was_killed: bool) -> Result<()> {
         let shards = self.shards(fleet)?;
         let mut removed = Ok(());
         for keys in shards.all().chain([&Keys::new(fleet)]) {
-            removed = removed.and(self.of(keys).and_then(|server| server.remove(keys)));
+            let server = self.of(keys);
+            removed = removed.and(server.and_then(|server| server.remove(keys, was_killed)));
         }
         removed
     }

@@ -58,7 +58,7 @@ impl Drop for Cleared<'_> {
     fn drop(&mut self) {
         // If a server is gone, so are the keys.
         if let Ok(mut probe) = FleetProbe::open(&self.plan.target) {
-            let _ = probe.remove(self.name);
+            let _ = probe.remove(self.name, self.plan.kills > 0);
         }
     }
 }

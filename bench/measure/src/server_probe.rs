@@ -110,10 +110,14 @@ impl ServerProbe {
         Ok(waiting + claimed == 0)
     }
 
-    /// Removes every key of a fleet.
-    pub fn remove(&mut self, keys: &Keys) -> Result<()> {
-        if !self.at_rest(keys)? {
+    /// Removes every key of a fleet. A generator that was killed may have left a staged pack also where
+    /// no message waits.
+    pub fn remove(&mut self, keys: &Keys, was_killed: bool) -> Result<()> {
+        let is_at_rest = self.at_rest(keys)?;
+        if !is_at_rest {
             self.remove_all(&keys.pack)?;
+        }
+        if was_killed || !is_at_rest {
             self.remove_all(&keys.staged)?;
         }
         let mut command = redis::cmd("UNLINK");
@@ -123,7 +127,7 @@ impl ServerProbe {
         Ok(command.exec(&mut self.redis)?)
     }
 
-    /// Removes every key that begins like this: the packs of messages that have not ended.
+    /// Removes every key that begins like this. It looks at all keys of the server.
     fn remove_all(&mut self, prefix: &str) -> Result<()> {
         let mut cursor = 0;
         loop {

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use baton::Target;
-use baton_bench::{Plan, burst, floor, floor_burst};
+use baton::{FleetName, Target};
+use baton_bench::{Plan, ServerProbe, burst, floor, floor_burst};
+use baton_protocol::Keys;
 use baton_server::PrivateServer;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -262,5 +263,19 @@ fn a_bare_set_and_get_costs_the_server_more_with_larger_texts() {
     };
     let (small, large) = (cost(64, 500_000), cost(16 << 10, 4000));
     assert!(small > 0.0 && large > 10.0 * small, "{small} {large}");
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+#[test]
+fn what_a_killed_generator_had_staged_is_removed_at_rest_too() {
+    let server = server();
+    let mut probe = ServerProbe::open(&Target::parse(&server.url()).unwrap()).unwrap();
+    let fleet = Keys::new(&FleetName::new("killed").unwrap());
+    let staged = format!("{}node:1", fleet.staged);
+    redis::cmd("SET")
+        .arg(&[staged.as_str(), "a pack"])
+        .exec(&mut redis(&server))
+        .unwrap();
+    probe.remove(&fleet, true).unwrap();
     assert_eq!(keys(&server), Vec::<String>::new());
 }
