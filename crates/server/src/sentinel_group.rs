@@ -29,7 +29,7 @@ pub struct SentinelGroup {
 }
 
 impl SentinelGroup {
-    /// Starts a master with so many replicas. Sentinels take a master for dead after half a second.
+    /// Starts a master with so many replicas. Sentinels take a master for dead after two seconds.
     ///
     /// # Errors
     ///

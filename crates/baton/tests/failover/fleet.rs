@@ -36,7 +36,11 @@ impl Numbers {
 }
 
 pub(crate) async fn until(what: &str, is_true: impl Fn() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
+    until_within(TIMEOUT, what, is_true).await;
+}
+
+pub(crate) async fn until_within(timeout: Duration, what: &str, is_true: impl Fn() -> bool) {
+    let deadline = Instant::now() + timeout;
     while !is_true() {
         assert!(Instant::now() < deadline, "in vain: {what}");
         tokio::time::sleep(PAUSE).await;

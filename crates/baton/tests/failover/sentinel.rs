@@ -1,8 +1,13 @@
 //! A fleet on a master with replicas follows the Sentinels to another master.
 
+use std::time::Duration;
+
 use baton_server::{PrivateServer, SentinelGroup};
 
-use crate::fleet::{Numbers, inspect, start, until};
+use crate::fleet::{Numbers, inspect, start, until, until_within};
+
+/// No Sentinel takes longer to make a stale master a replica.
+const DEMOTION: Duration = Duration::from_secs(90);
 
 /// Whether a server says that it is a replica. A Sentinel that makes it one closes its connections.
 fn is_replica(server: &PrivateServer) -> bool {
@@ -47,8 +52,12 @@ async fn a_fleet_follows_its_master_though_servers_die_hang_and_come_back() {
                 .until_above("messages beside the old master", numbers.last())
                 .await;
         }
-        let old = &group.servers[old];
-        until("the old master to be a replica", || is_replica(old)).await;
+        // A Sentinel watches a stale master for eight seconds before it makes it a replica, and begins anew
+        // after each silence of it. Or the new master was silent, and the old one has its place again.
+        until_within(DEMOTION, "the old master to be a replica", || {
+            is_replica(&group.servers[old]) || group.master() == Some(old)
+        })
+        .await;
         let before = numbers.last();
         numbers
             .until_above("messages beside a new replica", before + 50)

@@ -7,6 +7,10 @@ use crate::private_server::{percent_encode, quote};
 use crate::probe::Login;
 use crate::{Error, PrivateServer, PrivateServerBuilder};
 
+/// How long a master may be silent. On a busy machine, Sentinels with less patience replace masters that
+/// are only slow.
+const DOWN_AFTER: Duration = Duration::from_secs(2);
+
 /// The settings of a [`SentinelGroup`].
 #[derive(Clone, Debug)]
 #[must_use]
@@ -23,7 +27,7 @@ impl SentinelGroupBuilder {
         Self {
             servers,
             replicas: 2,
-            down_after: Duration::from_millis(500),
+            down_after: DOWN_AFTER,
             login: None,
         }
     }
@@ -34,8 +38,8 @@ impl SentinelGroupBuilder {
         self
     }
 
-    /// How long a master may be silent until a Sentinel takes it for dead. By default it is half a
-    /// second.
+    /// How long a master may be silent until a Sentinel takes it for dead. By default it is two
+    /// seconds.
     pub fn down_after(mut self, silence: Duration) -> Self {
         self.down_after = silence;
         self
