@@ -85,6 +85,11 @@ async fn reign_until_stopped(
         ctx.meter.clear_publish_troubles();
         let gave_up = supply.gave_up().map(str::to_owned);
         kept = reign.into_kept();
+        let end = match end {
+            // The lease ended before the reign saw that its source had given up.
+            End::Lapsed | End::Fenced { .. } if gave_up.is_some() => End::SourceGaveUp,
+            end => end,
+        };
         let fenced = match end {
             End::Stopped => return Ok(()),
             End::SourceGaveUp => {

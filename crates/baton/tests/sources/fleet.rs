@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 /// No condition takes longer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(2);
+pub(crate) const LEASE_TTL: Duration = Duration::from_millis(600);
 
 /// Keeps the texts of all messages in a list, in the step that commits them.
 struct Keep;
@@ -71,7 +72,7 @@ impl Fleet {
         let name = FleetName::new("sources").unwrap();
         Self {
             inspector: Inspector::connect(&target, &name).await.unwrap(),
-            settings: Node::builder(name).lease_ttl(Duration::from_millis(600)),
+            settings: Node::builder(name).lease_ttl(LEASE_TTL),
             server: Arc::new(Mutex::new(server)),
             target,
         }
@@ -86,6 +87,14 @@ impl Fleet {
         copy_files(server.folder(), copy.path());
         server.resume().unwrap();
         copy
+    }
+
+    pub(crate) fn pause_server(&self) {
+        self.server.lock().unwrap().pause().unwrap();
+    }
+
+    pub(crate) fn resume_server(&self) {
+        self.server.lock().unwrap().resume().unwrap();
     }
 
     /// Kills the server, and starts it again with an earlier copy of its files.

@@ -13,7 +13,7 @@ use baton::{
     Batch, Event, Flow, Part, Position, Rate, Roles, Source, SourceError, Warning, interval,
 };
 
-use fleet::{Fleet, until};
+use fleet::{Fleet, LEASE_TTL, until};
 use redis::Commands;
 use rows::{Asked, Trouble, rows};
 
@@ -266,6 +266,32 @@ async fn a_node_whose_source_cannot_go_on_says_why_and_leaves_the_lease_to_anoth
         );
         a.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_node_whose_source_cannot_go_on_says_so_once_although_its_lease_ends_first() {
+    let gave_up = [Warning::SourceGaveUp {
+        reason: "the table is gone".to_owned(),
+    }];
+    let fleet = Fleet::new().await;
+    let source = rows(9).with(6, Trouble::Fatal).until_told(3);
+    let a = fleet.start(source.clone());
+    fleet.until("three rows", |at| at.published == 3).await;
+    // The source gives up while the rows before are under way, and they stay there.
+    fleet.pause_server();
+    source.go_on();
+    until("the source gave up", || a.warnings() == gave_up).await;
+    tokio::time::sleep(LEASE_TTL).await;
+    fleet.resume_server();
+    fleet
+        .until("no generator", |at| at.generator.node.is_none())
+        .await;
+    assert_eq!(a.warnings(), gave_up);
+    let b = fleet.start(rows(9));
+    fleet.all_done(9).await;
+    assert_eq!(fleet.texts(), all_rows(9));
+    a.stop().await;
+    b.stop().await;
 }
 
 /// Loses all writes after the first pack, except who may publish: as a failover does that forgets.

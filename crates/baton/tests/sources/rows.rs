@@ -145,7 +145,8 @@ impl Source for Rows {
                     return Err(SourceError::retry("the table is locked"));
                 }
                 Trouble::Fatal => return Err(SourceError::fatal("the table is gone")),
-                Trouble::Panic => panic!("a bug in the source"),
+                // Without the panic hook: a backtrace takes longer than the lease lives.
+                Trouble::Panic => std::panic::resume_unwind(Box::new("a bug in the source")),
                 Trouble::Hang => return std::future::pending().await,
                 Trouble::NoCursor => {
                     batch.push(b"a row without a cursor");
