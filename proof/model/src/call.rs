@@ -1,7 +1,8 @@
 //! The calls of the scripts, and their answers.
 
 use crate::state::{
-    Id, Ms, Node, Note, Origin, Pack, Paused, Range, Record, RunId, Seq, Sleeper, Slot, Text,
+    Id, Ms, Node, Note, Origin, Pack, ParcelField, Paused, Range, Record, RunId, Seq, Sleeper,
+    Slot, Text,
 };
 
 /// A call of a script.
@@ -73,6 +74,15 @@ pub enum Call {
         last: Seq,
         /// Whether the fleet is audited.
         audited: bool,
+    },
+    /// A generator keeps packs that are for other partitions, or removes such packs.
+    Park {
+        /// The generator.
+        node: Node,
+        /// Its epoch.
+        epoch: u64,
+        /// What it keeps, or removes.
+        parking: Parking,
     },
     /// A worker claims messages from the head of the queue.
     Claim {
@@ -231,6 +241,15 @@ pub enum Staging {
     Before(u64),
 }
 
+/// What a call does with packs that are for other partitions.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Parking {
+    /// Keeps these.
+    Keep(Vec<(ParcelField, Text)>),
+    /// Removes these.
+    Remove(Vec<ParcelField>),
+}
+
 /// A message that is tried again later.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Delay {
@@ -360,7 +379,7 @@ pub enum Reply {
         /// The highest number that a node knew when it was above the last one.
         known: Seq,
     },
-    /// To a seal, a publish or a void: another generator has sealed.
+    /// To a seal, a publish, a void or a park: another generator has sealed.
     Fenced {
         /// That generator.
         node: Option<Node>,
@@ -412,7 +431,7 @@ pub enum Reply {
     },
     /// To an extend: whether the slot still has each claim.
     Extended(Vec<bool>),
-    /// To a commit: written.
+    /// To a commit or a park: written.
     Done,
     /// The slot does not have the claim any more.
     Lost,

@@ -20,6 +20,10 @@ pub enum Flaw {
     PublishWhilePaused,
     /// `publish` stores the cursor of a paused generator.
     CursorWhilePaused,
+    /// `park` believes every caller.
+    ParkUnfenced,
+    /// `park` removes nothing.
+    ParkKeepsRemoved,
     /// `void` believes every caller.
     VoidUnfenced,
     /// `void` accepts any numbers above the last.
@@ -164,8 +168,11 @@ pub enum Flaw {
 
 impl Flaw {
     /// Those that only the comparison with the scripts shows. The exploration does not ask how soon a
-    /// message ends or whether every row is published, and needs two failovers to void behind a hole.
-    pub const COMPARED_ONLY: [Self; 5] = [
+    /// message ends or whether every row is published, and needs two failovers to void behind a hole. It
+    /// has one partition, which parks nothing.
+    pub const COMPARED_ONLY: [Self; 7] = [
+        Self::ParkUnfenced,
+        Self::ParkKeepsRemoved,
         Self::EmptyNotIdle,
         Self::RingTheDead,
         Self::HandsToTheAbsent,

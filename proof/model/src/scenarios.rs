@@ -405,6 +405,7 @@ pub fn with(flaw: Flaw) -> Scenario {
         Flaw::ClaimLeavesQueue | Flaw::CommitKeepsClaim | Flaw::ReclaimLeavesClaim => "work",
         Flaw::CommitForgets | Flaw::CommitUnheard => "work",
         Flaw::EmptyNotIdle | Flaw::RingTheDead => "work",
+        Flaw::ParkUnfenced | Flaw::ParkKeepsRemoved => "work",
         Flaw::CommitDropsPack | Flaw::CommitEndsAll => "give-backs",
         Flaw::CommitAnyClaim => "duplicates",
         Flaw::CommitAnyRange => "single commits",

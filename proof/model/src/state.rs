@@ -13,6 +13,8 @@ pub type Seq = u64;
 pub type Id = u64;
 /// A text, as its number.
 pub type Text = u64;
+/// Names a parked pack: the partition that it is for, and its first number.
+pub type ParcelField = (usize, Seq);
 /// The word that a generator draws for its packs, as its number; 0 is the empty text. A message's key
 /// is this word and the sequence number.
 pub type Origin = u64;
@@ -358,6 +360,8 @@ pub struct State {
     pub packs: BTreeMap<Seq, Pack>,
     /// `staged`: a node, and its number of the pack
     pub staged: BTreeMap<(Node, u64), Pack>,
+    /// `parked`
+    pub parked: BTreeMap<ParcelField, Text>,
     /// `left`
     pub left: BTreeMap<Seq, u64>,
     /// `delayed`: when each message is due

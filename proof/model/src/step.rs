@@ -8,6 +8,7 @@ mod claim;
 mod control;
 mod delay;
 mod drain;
+mod park;
 mod queue;
 mod reclaim;
 mod ring;
@@ -99,6 +100,11 @@ pub fn step(state: &mut State, call: &Call, now: Ms, flaw: Option<Flaw>) -> (Rep
             };
             script.void(&void)
         }
+        Call::Park {
+            node,
+            epoch,
+            parking,
+        } => script.park(*node, *epoch, parking),
         Call::Claim {
             slot,
             number,

@@ -32,8 +32,6 @@ pub enum Flaw {
     GoesOnUnparked,
     /// A generator goes on elsewhere when some of its packs are parked, and a newer one is not.
     ParksSome,
-    /// `park` does not look at the fence.
-    ParksUnfenced,
     /// A successor does not read what is parked.
     IgnoresParked,
     /// A successor publishes all that is parked, under new numbers.
@@ -72,7 +70,6 @@ impl Flaw {
         Self::ChangesUnconfirmed,
         Self::GoesOnUnparked,
         Self::ParksSome,
-        Self::ParksUnfenced,
         Self::IgnoresParked,
         Self::RenumbersParked,
         Self::RemovesEarly,
@@ -84,6 +81,7 @@ impl Flaw {
         Self::Script(ScriptFlaw::NoFence),
         Self::Script(ScriptFlaw::EpochOnlyFence),
         Self::Script(ScriptFlaw::NumbersWithHoles),
+        Self::Script(ScriptFlaw::ParkUnfenced),
     ];
 
     /// The break of the scripts, if it is one.

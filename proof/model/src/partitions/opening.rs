@@ -1,13 +1,13 @@
 //! How a reign begins: it finds what was parked and what its node keeps, and opens the source behind all.
 
 use super::history::Violation;
-use super::parking::{Field, Parcel};
+use super::parking::Parcel;
 use super::partition::{Position, Progress};
 use super::reign::{Copies, Prepared, Reign, Source};
 use super::{Events, Flaw, Fleet, PARTITIONS};
 use crate::call::Reply;
 use crate::explore::source;
-use crate::state::Node;
+use crate::state::{Node, ParcelField};
 
 impl Fleet {
     /// A flaw: the parked packs, when a generator gets the answer to its first seal.
@@ -84,7 +84,7 @@ impl Fleet {
     fn remove_old(&mut self, node: Node, epoch: u64, old: &[Parcel]) {
         for place in 0..PARTITIONS {
             let fields = old.iter().filter(|parcel| parcel.to != place);
-            let fields: Vec<Field> = fields.map(Parcel::field).collect();
+            let fields: Vec<ParcelField> = fields.map(Parcel::field).collect();
             self.unpark(node, epoch, place, fields);
         }
     }

@@ -5,10 +5,7 @@ use super::reign::{Copies, Reign};
 use super::request::{Request, SentCall};
 use super::{Flaw, Fleet, PARTITIONS};
 use crate::call::Reply;
-use crate::state::{Node, Seq, Text};
-
-/// Names a copy: the partition that it is for, and its first number.
-pub(super) type Field = (usize, Seq);
+use crate::state::{Node, ParcelField, Seq, Text};
 
 /// A copy of a pack, with all that its publish needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,8 +19,13 @@ pub(super) struct Parcel {
 }
 
 impl Parcel {
-    pub(super) fn field(&self) -> Field {
+    pub(super) fn field(&self) -> ParcelField {
         (self.to, self.first)
+    }
+
+    /// Its first text stands for all of it where only the identity matters.
+    pub(super) fn text(&self) -> Text {
+        self.texts.first().copied().unwrap_or_default()
     }
 }
 
@@ -79,7 +81,13 @@ impl Fleet {
     }
 
     /// Removes copies, in the background: no one waits for the answer.
-    pub(super) fn unpark(&mut self, node: Node, epoch: u64, place: usize, fields: Vec<Field>) {
+    pub(super) fn unpark(
+        &mut self,
+        node: Node,
+        epoch: u64,
+        place: usize,
+        fields: Vec<ParcelField>,
+    ) {
         if !fields.is_empty() {
             self.send(SentCall {
                 by: node,
@@ -120,7 +128,7 @@ impl Reign {
 
     /// The other partition has these copies: rows may go on to it.
     fn note_parked(&mut self, parcels: &[Parcel], flaw: Option<Flaw>) {
-        let fields: Vec<Field> = parcels.iter().map(Parcel::field).collect();
+        let fields: Vec<ParcelField> = parcels.iter().map(Parcel::field).collect();
         let Some(last) = parcels.last() else {
             return;
         };

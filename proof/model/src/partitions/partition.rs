@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::Flaw;
-use super::parking::{Field, Parcel};
+use super::parking::Parcel;
 use super::request::Request;
-use crate::call::Reply;
+use crate::call::{Call, Parking, Reply};
 use crate::explore::source;
-use crate::state::{Node, Seq, State, Text};
+use crate::state::{Node, ParcelField, Seq, State, Text};
 use crate::step::step;
 
 /// How much the fleet has made, in all partitions. Of two places, the one that knows of more packs has the
@@ -34,8 +34,9 @@ pub(super) struct Partition {
     /// `fence.made`: how much the whole fleet had made with the newest pack of this partition. `publish`
     /// stores it together with the cursor.
     made: Progress,
-    /// `parked`: copies of packs of the other partition.
-    parked: BTreeMap<Field, Parcel>,
+    /// Copies of packs of the other partition. `redis` says which of them are parked, and has only a
+    /// number for each.
+    parcels: BTreeMap<ParcelField, Parcel>,
 }
 
 impl Partition {
@@ -51,39 +52,37 @@ impl Partition {
                 reply
             }
             Request::Park { epoch, parcels } => {
-                let may_park = flaw == Some(Flaw::ParksUnfenced) || self.is_sealed_for(by, *epoch);
-                if !may_park {
-                    return self.fenced();
+                let copies = parcels.iter().map(|parcel| (parcel.field(), parcel.text()));
+                let reply = self.park(by, *epoch, Parking::Keep(copies.collect()), flaw);
+                if reply == Reply::Done {
+                    let copies = parcels.iter();
+                    let copies = copies.map(|parcel| (parcel.field(), parcel.clone()));
+                    self.parcels.extend(copies);
                 }
-                let parcels = parcels.iter();
-                let copies = parcels.map(|parcel| (parcel.field(), parcel.clone()));
-                self.parked.extend(copies);
-                Reply::Done
+                reply
             }
             Request::Unpark { epoch, fields } => {
-                if !self.is_sealed_for(by, *epoch) {
-                    return self.fenced();
-                }
-                self.parked.retain(|field, _| !fields.contains(field));
-                Reply::Done
+                let reply = self.park(by, *epoch, Parking::Remove(fields.clone()), flaw);
+                let parked = &self.redis.parked;
+                self.parcels.retain(|field, _| parked.contains_key(field));
+                reply
             }
         }
     }
 
-    fn is_sealed_for(&self, node: Node, epoch: u64) -> bool {
-        (self.sealed_by(), self.epoch()) == (Some(node), epoch)
-    }
-
-    fn fenced(&self) -> Reply {
-        Reply::Fenced {
-            node: self.sealed_by(),
-            epoch: self.epoch(),
-        }
+    fn park(&mut self, node: Node, epoch: u64, parking: Parking, flaw: Option<Flaw>) -> Reply {
+        let call = Call::Park {
+            node,
+            epoch,
+            parking,
+        };
+        let (reply, _) = step(&mut self.redis, &call, 0, flaw.and_then(Flaw::of_scripts));
+        reply
     }
 
     /// The copies that wait here.
     pub(super) fn parked(&self) -> impl Iterator<Item = &Parcel> {
-        self.parked.values()
+        self.parcels.values()
     }
 
     /// The last number.

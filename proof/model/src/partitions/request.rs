@@ -1,9 +1,9 @@
 //! What a node asks a partition for.
 
-use super::parking::{Field, Parcel};
+use super::parking::Parcel;
 use super::partition::Progress;
 use crate::call::Call;
-use crate::state::Node;
+use crate::state::{Node, ParcelField};
 
 /// A call on its way to a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,5 +21,8 @@ pub(super) enum Request {
     /// Keeps copies of packs that are for another partition.
     Park { epoch: u64, parcels: Vec<Parcel> },
     /// Removes such copies.
-    Unpark { epoch: u64, fields: Vec<Field> },
+    Unpark {
+        epoch: u64,
+        fields: Vec<ParcelField>,
+    },
 }

@@ -322,7 +322,6 @@ pub fn with(flaw: Flaw) -> (Scenario, &'static [&'static str]) {
         Flaw::ChangesUnconfirmed => ("partitions: failover", &[NO_ROW_MISSING]),
         Flaw::GoesOnUnparked => ("partitions: parking", &[NO_ROW_MISSING]),
         Flaw::ParksSome => ("partitions: parking, sleepers", &[NO_ROW_MISSING]),
-        Flaw::ParksUnfenced => ("partitions: parking, sleepers", &[NO_ROW_TWICE]),
         Flaw::IgnoresParked => (
             "partitions: parking, sleepers",
             &[NEWEST_POSITION, NO_ROW_TWICE, NO_ROW_MISSING],
@@ -340,6 +339,9 @@ pub fn with(flaw: Flaw) -> (Scenario, &'static [&'static str]) {
         Flaw::Script(ScriptFlaw::NumbersWithHoles) => ("partitions: takeover", &[GAPLESS]),
         Flaw::Script(ScriptFlaw::EpochOnlyFence) => {
             ("partitions: control failover", &[ONE_PUBLISHER])
+        }
+        Flaw::Script(ScriptFlaw::ParkUnfenced) => {
+            ("partitions: parking, sleepers", &[NO_ROW_TWICE])
         }
         Flaw::Script(_) => ("partitions: sleepers", &[ONE_GENERATOR]),
     };

@@ -5,6 +5,7 @@
 
 mod failed;
 mod messages;
+mod parked;
 
 use baton_model::call::{Call, Sampled};
 use baton_model::state::{Entry, Ms, Node, Note, Range, RunId, Seq, Slot, State, Suspects, Text};
@@ -214,12 +215,15 @@ impl Chooser<'_> {
                 node: self.one(&present),
             },
             Verb::Seal => self.seal(&present),
-            // Before the first seal, no publish is accepted.
-            Verb::Publish if self.scene.state.fence.node.is_none() && self.mostly(4) => {
+            // Before the first seal, no publish is accepted, and no park.
+            Verb::Publish | Verb::Park
+                if self.scene.state.fence.node.is_none() && self.mostly(4) =>
+            {
                 self.seal(&present)
             }
             Verb::Publish => self.publish(&present),
             Verb::Void => self.void(&present),
+            Verb::Park => self.park(&present),
             Verb::Claim => self.claim(),
             Verb::Extend => self.extend(),
             Verb::Commit => self.commit(),
@@ -253,7 +257,8 @@ impl Chooser<'_> {
             | Call::Leave { node }
             | Call::Seal { node, .. }
             | Call::Publish { node, .. }
-            | Call::Void { node, .. } => *node,
+            | Call::Void { node, .. }
+            | Call::Park { node, .. } => *node,
             Call::Claim { slot, .. }
             | Call::Commit { slot, .. }
             | Call::GiveBack { slot, .. }

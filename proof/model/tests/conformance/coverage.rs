@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use baton_model::call::{Call, Handed, HandedPack, Reply, Ring};
-use baton_model::state::{Entry, Ms, State};
+use baton_model::call::{Call, Handed, HandedPack, Parking, Reply, Ring};
+use baton_model::state::{Entry, Ms, ParcelField, State};
 
 /// Every answer that every script can give, and some of them for a rare reason.
-const ALL: [&str; 92] = [
+const ALL: [&str; 98] = [
     "Beat Generator",
     "Beat Generator that comes back within the wait",
     "Beat Worker",
@@ -57,6 +57,12 @@ const ALL: [&str; 92] = [
     "GiveBack Lost",
     "Leave Left",
     "Leave Left with the lease",
+    "Park Done in place of another",
+    "Park Done of a removal",
+    "Park Done of a removal of nothing",
+    "Park Done of packs",
+    "Park Fenced of a removal",
+    "Park Fenced of packs",
     "Pause WasPaused",
     "Pause WasPaused again",
     "Pause WasPaused and goes on",
@@ -127,6 +133,9 @@ impl Coverage {
             *self.answers.entry(answer).or_default() += 1;
         };
         note("");
+        if let Call::Park { parking, .. } = call {
+            note(of_parking(parking, reply, before));
+        }
         for ring in rings {
             match &ring.handed {
                 None => note(" with a ring"),
@@ -299,6 +308,21 @@ impl Coverage {
     pub(crate) fn missing(&self) -> Vec<&'static str> {
         let never = |answer: &&str| !self.answers.contains_key(*answer);
         ALL.into_iter().filter(never).collect()
+    }
+}
+
+/// What a park did, beyond its answer.
+fn of_parking(parking: &Parking, reply: &Reply, before: &State) -> &'static str {
+    let is_there = |field: &ParcelField| before.parked.contains_key(field);
+    match (parking, reply) {
+        (Parking::Remove(fields), Reply::Done) if !fields.iter().any(is_there) => {
+            " of a removal of nothing"
+        }
+        (Parking::Remove(_), _) => " of a removal",
+        (Parking::Keep(packs), Reply::Done) if packs.iter().any(|(field, _)| is_there(field)) => {
+            " in place of another"
+        }
+        (Parking::Keep(_), _) => " of packs",
     }
 }
 

@@ -1,11 +1,11 @@
 //! How Redis stores names, texts and records of the model.
 
 use baton_model::state::{
-    AttemptReason, Entry, Idle, Node, Note, Origin, Range, Reason, Record, RunId, Seq, Sleeper,
-    Slot, Suspects, Text,
+    AttemptReason, Entry, Idle, Node, Note, Origin, ParcelField, Range, Reason, Record, RunId, Seq,
+    Sleeper, Slot, Suspects, Text,
 };
 use baton_protocol::bounds::MAX_EXACT;
-use baton_protocol::{Digest, Keys, Pack, PackBuilder, PackKeys, record};
+use baton_protocol::{Digest, Keys, Pack, PackBuilder, PackKeys, Parcel, Progress, record};
 
 /// The time in the packs and records that this test makes.
 const MADE_MS: u64 = 5;
@@ -226,6 +226,38 @@ pub(crate) fn read_pack(bytes: &[u8]) -> Option<baton_model::state::Pack> {
         bytes: bytes.len() as u64,
         origin,
     })
+}
+
+/// The name of what is parked there.
+pub(crate) fn field((partition, first): ParcelField) -> String {
+    Parcel::field(partition as u32, first)
+}
+
+/// What is parked there under the number of a text: all of it depends on these.
+pub(crate) fn parcel((partition, first): ParcelField, text: Text) -> Parcel {
+    let count = text % 3 + 1;
+    Parcel {
+        partition: partition as u32,
+        first,
+        count,
+        made: Progress {
+            packs: text * 7,
+            messages: text * 1000 + count,
+        },
+        digest: text.is_multiple_of(2).then(|| digest(first, text)),
+        is_scheduled: text.is_multiple_of(4),
+        cursor: text.to_string().into_bytes(),
+        pack: pack(&vec![text; count as usize], text % 3 + 1),
+    }
+}
+
+/// Where these bytes are parked, and the number of their text.
+pub(crate) fn read_parcel(name: &str, bytes: &[u8]) -> Option<(ParcelField, Text)> {
+    let stored = Parcel::decode(bytes)?;
+    let place = (stored.partition as usize, stored.first);
+    let text = str::from_utf8(&stored.cursor).ok()?.parse().ok()?;
+    let is_whole = field(place) == name && parcel(place, text).encode() == bytes;
+    is_whole.then_some((place, text))
 }
 
 /// The origin of keys that all have the same.

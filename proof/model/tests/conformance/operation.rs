@@ -22,6 +22,7 @@ pub(crate) enum Verb {
     Seal,
     Publish,
     Void,
+    Park,
     Claim,
     Commit,
     GiveBack,
@@ -53,12 +54,13 @@ pub(crate) enum Verb {
 
 /// How often each verb is drawn, in a sequence about messages and in one about nodes. Shrinking
 /// replaces verbs by earlier ones of this list.
-const WEIGHTS: [(Verb, [usize; 2]); 32] = [
+const WEIGHTS: [(Verb, [usize; 2]); 33] = [
     (Verb::Census, [3, 0]),
     (Verb::Pause, [6, 1]),
     (Verb::Seal, [5, 3]),
     (Verb::Publish, [14, 2]),
     (Verb::Void, [3, 1]),
+    (Verb::Park, [3, 1]),
     (Verb::Claim, [22, 4]),
     (Verb::Commit, [18, 1]),
     (Verb::GiveBack, [4, 0]),

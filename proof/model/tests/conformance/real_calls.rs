@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use baton::Effects;
-use baton_model::call::{self, Call, Effect, Reply, Staging};
+use baton_model::call::{self, Call, Effect, Parking, Reply, Staging};
 use baton_model::state::{Ms, Node, Paused};
 use baton_protocol::{
     Beat, BeatCall, Census, Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, ErrorsClaim,
-    ErrorsCommit, Extend, Failure, GiveBack, Part, Publish, PublishCall, Reclaimed, Seal, Settle,
-    Settled, Store, Wanted,
+    ErrorsCommit, Extend, Failure, GiveBack, Parcel, Park, Part, Publish, PublishCall, Reclaimed,
+    Seal, Settle, Settled, Store, Wanted,
 };
 
 use crate::encoding;
@@ -70,6 +70,7 @@ impl RealFleet {
                 audited,
                 ..
             } => published(store.void(*epoch, *first, *last, *audited).await?)?,
+            Call::Park { epoch, parking, .. } => park(store, *epoch, parking).await?,
             Call::Claim {
                 slot,
                 number,
@@ -331,6 +332,27 @@ fn published(answer: Publish) -> Result<Reply, SequenceError> {
         Publish::Full { open: count } => Reply::Full { count },
         Publish::Missing => Reply::Missing,
     })
+}
+
+async fn park(store: &Store, epoch: u64, parking: &Parking) -> Result<Reply, SequenceError> {
+    let answer = match parking {
+        Parking::Keep(packs) => {
+            let parcels = packs
+                .iter()
+                .map(|(field, text)| encoding::parcel(*field, *text));
+            let parcels: Vec<Parcel> = parcels.collect();
+            store.park(epoch, &parcels).await?
+        }
+        Parking::Remove(fields) => {
+            let fields = fields.iter().map(|field| encoding::field(*field));
+            let fields: Vec<String> = fields.collect();
+            store.unpark(epoch, &fields).await?
+        }
+    };
+    match answer {
+        Park::Ok => Ok(Reply::Done),
+        Park::Fenced { node, epoch } => fenced(&node, epoch),
+    }
 }
 
 fn paused(paused: baton_protocol::Paused) -> Paused {

@@ -5,10 +5,12 @@
 
 mod values;
 
+use std::collections::BTreeMap;
+
 use baton_model::call::Ring;
 use baton_model::state::{
-    Body, Claim, EndedClaim, Entry, Fence, How, Lease, LedgerEntry, Ms, Node, Note, Pack, Paused,
-    RunId, Slot, State, Takeover,
+    Body, Claim, EndedClaim, Entry, Fence, How, Lease, LedgerEntry, Ms, Node, Note, Pack,
+    ParcelField, Paused, RunId, Slot, State, Takeover, Text,
 };
 use baton_protocol::{Entry as StoredEntry, Keys};
 
@@ -193,10 +195,7 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
         return Err(format!("{} keys of a partition", keys.len()));
     };
     state.queue = list(queue, entry)?;
-    // Only a fleet of several partitions parks packs.
-    if !is_empty(parked) {
-        return Err(strange("parked", parked));
-    }
+    state.parked = read_parked(parked)?;
     state.left = map(left, digits, number)?;
     state.idle = map(idle, encoding::read_sleeper, |value| {
         encoding::read_score(text(value)?).ok_or_else(|| strange("idle", value))
@@ -220,6 +219,15 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
     (state.dropped, state.void) = (dropped?, void?);
     state.ledger = list(ledger, ledger_entry)?;
     read_ids_of(state, ids)
+}
+
+fn read_parked(hash: &Value) -> Result<BTreeMap<ParcelField, Text>, String> {
+    let pairs = elements(hash).as_chunks::<2>().0.iter();
+    let pairs = pairs.map(|[name, value]| {
+        let parked = encoding::read_parcel(text(name)?, bytes(value)?);
+        parked.ok_or_else(|| strange("parked", hash))
+    });
+    pairs.collect()
 }
 
 /// Reads `errors_ids`. Its field `free` is a hint, which must not hide a record.
