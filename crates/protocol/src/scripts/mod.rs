@@ -2,9 +2,10 @@
 //! answers and invariants. Code that several scripts need is in `fragments/`.
 //!
 //! A script is put together when it is first used: its fragments in order, then its own file,
-//! without comments, and with the numbers of [`bounds`] in place of their names. So documentation
-//! and names cost the server nothing.
+//! without comments and without the functions that it does not call, and with the numbers of
+//! [`bounds`] in place of their names. So documentation, names and shared code cost the server nothing.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use crate::bounds;
@@ -162,12 +163,49 @@ script!(NEWEST, "newest", ["counts", "errors_store"]);
 fn assemble(files: &[&str]) -> String {
     let lines = files.iter().flat_map(|file| file.lines());
     let code = lines.filter(|line| !line.is_empty() && !line.trim_start().starts_with("--"));
-    let code = code.flat_map(|line| [line, "\n"]).collect();
+    let code = without_unused(code.collect());
+    let code = code.into_iter().flat_map(|line| [line, "\n"]).collect();
     bounds::NAMED
         .iter()
         .fold(code, |code: String, (name, number)| {
             code.replace(name, &number.to_string())
         })
+}
+
+/// Removes the functions that no other line names: each run of the script would make them anew.
+fn without_unused(mut lines: Vec<&str>) -> Vec<&str> {
+    loop {
+        let mut functions = functions(&lines);
+        let unused = functions.find(|function| is_unused(&lines, function));
+        drop(functions);
+        match unused {
+            Some(unused) => lines.drain(unused),
+            None => return lines,
+        };
+    }
+}
+
+/// The functions of a script that begin and end at the margin, as ranges of its lines.
+fn functions<'a>(lines: &'a [&str]) -> impl Iterator<Item = Range<usize>> + 'a {
+    let begins = (0..lines.len()).filter(|at| function_name(lines[*at]).is_some());
+    begins.filter_map(|begin| {
+        let length = lines[begin..].iter().position(|line| *line == "end")?;
+        Some(begin..begin + length + 1)
+    })
+}
+
+fn function_name(line: &str) -> Option<&str> {
+    Some(line.strip_prefix("local function ")?.split_once('(')?.0)
+}
+
+fn is_unused(lines: &[&str], function: &Range<usize>) -> bool {
+    let Some(name) = function_name(lines[function.start]) else {
+        return false;
+    };
+    let is_word = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
+    let names_it = |line: &&str| line.split(|byte| !is_word(byte)).any(|word| word == name);
+    let (before, behind) = (&lines[..function.start], &lines[function.end..]);
+    !before.iter().chain(behind).any(names_it)
 }
 
 #[cfg(test)]
@@ -176,12 +214,29 @@ mod tests {
 
     #[test]
     fn a_script_has_numbers_for_names_and_no_comments() {
-        let range = assemble(&[include_str!("fragments/range.lua")]);
+        let range = assemble(&[
+            include_str!("fragments/range.lua"),
+            "-- why\nreturn parse_range(ARGV[1])\n",
+        ]);
         assert!(
             range.contains("or returns >= 9007199254740992 then"),
             "{range}"
         );
         assert!(!range.contains("--") && !range.contains("MAX_"), "{range}");
+    }
+
+    #[test]
+    fn a_script_has_the_functions_that_it_calls_and_no_others() {
+        let fragment = "local function one()\n  return 1\nend\n\
+            local function two()\n  return one() + one()\nend\n\
+            local function twofold(it)\n  return it and twofold(it)\nend\n";
+        let calls_two = "local function one()\nreturn 1\nend\nlocal function two()\nreturn one() + one()\nend\n";
+        let indented = calls_two.replace("\nreturn", "\n  return");
+        assert_eq!(
+            assemble(&[fragment, "return two()"]),
+            indented + "return two()\n"
+        );
+        assert_eq!(assemble(&[fragment, "return 2"]), "return 2\n");
     }
 
     #[test]

@@ -54,14 +54,14 @@ local fence, queue, pack, staged, stats, idle, ledger, claims, deadlines = unpac
 local node, epoch, first, last, count, cursor, max_open, bytes, digest, presence, made, ttl_ms
   = unpack(ARGV)
 
--- The slot in which a member of `idle` gets messages at once; nil if it holds others, or if no script
--- of ours wrote the member.
+-- The slot in which a member of `idle` gets messages at once, and the run id in the member; nil if the
+-- slot holds others, or if no script of ours wrote the member.
 local function free_slot(sleeper)
-  local name = string.match(sleeper, '^([^@]*)@')
+  local name, run_id = string.match(sleeper, '^([^@]*)@(.*)$')
   local slot = name and name .. ':handed'
   if not slot or redis.call('HEXISTS', claims, slot) == 1 then return nil end
   must_be(deadlines, 'zset')
-  return slot
+  return slot, run_id
 end
 
 -- What the node gets along with the messages up to `taken_last`: the pack, or where it finds it, as in
@@ -76,14 +76,13 @@ end
 
 -- Sends messages to an idle node, and claims them for it. The number of the claim is the time in µs: the
 -- slot has had no claim of the same number with the same messages. Returns whether the node is present.
-local function hand_over(sleeper, slot, taken_last, born, time)
+local function hand_over(sleeper, slot, run_id, taken_last, born, time)
   local number = time[1] .. string.sub('00000' .. time[2], -6)
   local range = first .. ' ' .. count .. ' ' .. first .. ' ' .. taken_last .. ' 0'
   redis.call('ZREM', idle, sleeper)
   if not hears(presence .. sleeper) then return false end
   redis.call('PUBLISH', presence .. sleeper, queue .. '\n' .. number .. '\n' .. range .. '\n'
     .. pack_for(taken_last, born))
-  local run_id = string.match(sleeper, '@(.*)$')
   redis.call('HSET', claims, slot, 'm ' .. number .. ' ' .. run_id .. ' ' .. range)
   redis.call('ZADD', deadlines, to_ms(time) + tonumber(ttl_ms), slot)
   return true
@@ -116,8 +115,9 @@ if open + tonumber(count) > tonumber(max_open) then
 end
 local waiting = redis.call('LLEN', queue)
 -- Few calls: after the copy of a large pack, each of them finds the server's caches cold.
-local sleeper, score = unpack(redis.call('ZRANGE', idle, 0, 0, 'WITHSCORES'))
-local slot = sleeper and waiting == 0 and not fenced[5] and free_slot(sleeper)
+local sleeper = redis.call('ZRANGE', idle, 0, 0)[1]
+local slot, run_id
+if sleeper and waiting == 0 and not fenced[5] then slot, run_id = free_slot(sleeper) end
 local time
 if digest ~= '' then must_be(ledger, 'list') end
 if digest ~= '' or slot then time = redis.call('TIME') end
@@ -138,11 +138,12 @@ end
 local rest, taken_last = first, last
 if slot then
   -- The texts of the numbers are the ones that came, because formatting a number is slow.
-  local want = wanted_by(score)
+  -- Any lane wants one message. The server would write out the score, which is slow, too.
+  local want = count == '1' and 1 or wanted_by(redis.call('ZSCORE', idle, sleeper))
   if want < tonumber(count) then
     taken_last = string.format('%.0f', fleet_last + want)
   end
-  if hand_over(sleeper, slot, taken_last, fenced[6], time) then
+  if hand_over(sleeper, slot, run_id, taken_last, fenced[6], time) then
     rest = taken_last ~= last and string.format('%.0f', fleet_last + want + 1)
   end
 end
