@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Request, tls};
 use crate::shared::nginx::{DOCUMENTED, LEAST, NAME, Nginx, PASSWORD};
 use crate::shared::page::{Page, TOKEN};
+use crate::shared::wait_until;
 
 /// A browser at nginx's public address.
 struct Visitor<'a> {
@@ -68,6 +69,8 @@ impl Visitor<'_> {
 
     /// Drops what the page lists, as a script of this origin would.
     fn drop_all(&self, origin: &str) -> Answer {
+        // Before that, the page has nothing to list.
+        wait_until("a reading", || self.get("/readyz").status == 200);
         let listed = self.get("/api/errors");
         assert_eq!(listed.status, 200, "{listed:?}");
         let look = listed.json()["look"].clone();
