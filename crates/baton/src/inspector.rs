@@ -126,6 +126,7 @@ impl Inspector {
     /// # }
     /// ```
     pub async fn pause(&self, parts: &[Part]) -> Result<Paused, Error> {
+        self.partitions.check_decided().await?;
         self.preflight_to_act().await?;
         let before = self.each(|store| store.pause(parts)).await?;
         Ok(before

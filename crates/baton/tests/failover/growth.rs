@@ -10,23 +10,23 @@ use crate::cluster::cluster;
 use crate::fleet::{name, until};
 use crate::partitions::Handled;
 
-const PARTITIONS: u32 = 6;
+pub(crate) const PARTITIONS: u32 = 6;
 /// So many messages of each partition show that it goes on.
-const SOME: usize = 5;
+pub(crate) const SOME: usize = 5;
 
 /// The slots of all partitions, in order.
-fn slots(cluster: &ClusterGroup) -> Vec<u16> {
+pub(crate) fn slots(cluster: &ClusterGroup) -> Vec<u16> {
     let keys = (0..PARTITIONS).map(|index| Keys::of_partition(&name(), index, PARTITIONS));
     keys.map(|keys| cluster.slot(&keys.queue).unwrap())
         .collect()
 }
 
-fn count(counts: &BTreeMap<u32, usize>, index: u32) -> usize {
+pub(crate) fn count(counts: &BTreeMap<u32, usize>, index: u32) -> usize {
     counts.get(&index).copied().unwrap_or(0)
 }
 
 /// Waits until workers have handled further messages of every partition.
-async fn until_all_go_on(handled: &Handled) {
+pub(crate) async fn until_all_go_on(handled: &Handled) {
     let before = handled.counts();
     until("messages in all partitions", || {
         let now = handled.counts();

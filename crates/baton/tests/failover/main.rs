@@ -9,3 +9,4 @@ mod handed;
 mod lost_cluster;
 mod partitions;
 mod sentinel;
+mod unserved;

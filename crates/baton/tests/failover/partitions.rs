@@ -59,7 +59,7 @@ impl Handled {
     }
 
     /// The epochs of all generators.
-    fn generators(&self) -> Vec<u64> {
+    pub(crate) fn generators(&self) -> Vec<u64> {
         self.0.lock().unwrap().generators.clone()
     }
 

@@ -1,7 +1,7 @@
 //! A server in cluster mode that is named like a single one is refused by every command, at once and
 //! in words. So is a single server that is named like a cluster.
 
-use baton_server::PrivateServer;
+use baton_server::{ClusterGroup, PrivateServer};
 
 use crate::shared::server_matrix::start_each;
 use crate::support::{assert_complains, assert_waits, baton, connections, run, send};
@@ -72,4 +72,43 @@ fn servers_that_are_no_cluster_are_told_from_one() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
         ended.complains(words);
     }
+}
+
+#[test]
+fn a_seed_that_is_no_server_of_a_cluster_is_passed_over() {
+    let cluster = ClusterGroup::start(&PrivateServer::builder(), 1, 0).unwrap();
+    let other = PrivateServer::builder().start().unwrap();
+    let stray = other.url().replace("redis://", "");
+    let stray = stray.trim_end_matches('/');
+    let url = cluster
+        .url()
+        .replace("cluster://", &format!("cluster://{stray},"));
+    // Whichever of the two answers first.
+    for _ in 0..8 {
+        let ended = run(baton(&["status", "--redis", &url]));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    // Of several that are none, the first is named.
+    let another = PrivateServer::builder().start().unwrap();
+    let another = another.url().replace("redis://", "");
+    let url = format!("redis+cluster://{stray},{}", another.trim_end_matches('/'));
+    let words = format!("{stray}: the server is not in cluster mode");
+    assert_complains(baton(&["--redis", &url]), &[&words]);
+}
+
+#[test]
+fn a_fleet_that_has_not_decided_how_many_partitions_it_has_is_not_paused() {
+    let cluster = ClusterGroup::start(&PrivateServer::builder(), 1, 0).unwrap();
+    for command in ["pause", "drain"] {
+        let ended = run(baton(&[command, "--redis", &cluster.url()]));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+        ended.complains("there is no fleet \"default\" yet");
+    }
+    assert_eq!(keys(&cluster), 0);
+}
+
+fn keys(cluster: &ClusterGroup) -> u64 {
+    let client = redis::Client::open(cluster.servers[0].url()).unwrap();
+    let mut connection = client.get_connection().unwrap();
+    redis::cmd("DBSIZE").query(&mut connection).unwrap()
 }

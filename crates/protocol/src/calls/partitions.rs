@@ -21,6 +21,8 @@ use crate::{Durability, Error, Range, Setting, Target, new_name};
 pub struct Partitions {
     control: Store,
     all: Vec<Store>,
+    /// Whether their number is only the one that a new fleet gets: no node has stored one.
+    is_assumed: bool,
 }
 
 /// What servers say to a node on its ring channels.
@@ -136,7 +138,9 @@ impl Partitions {
             TargetPlace::Cluster { .. } => CLUSTER_PARTITIONS,
             _ => 1,
         };
-        let count = match (control.stored_partitions().await?, wanted) {
+        let stored = control.stored_partitions().await?;
+        let is_assumed = stored.is_none() && wanted.is_none() && default != 1;
+        let count = match (stored, wanted) {
             (Some(stored), Some(wanted)) if stored != wanted => {
                 return Err(decode::other_partitions(fleet, stored, wanted));
             }
@@ -146,7 +150,11 @@ impl Partitions {
         control.place.count = count;
         if count == 1 {
             let all = vec![control.clone()];
-            return Ok(Self { control, all });
+            return Ok(Self {
+                control,
+                all,
+                is_assumed,
+            });
         }
         servers.share();
         let opened = (0..count).map(async |index| {
@@ -156,7 +164,11 @@ impl Partitions {
             Store::at(servers, fleet, node, keys, place, observe).await
         });
         let all = futures_util::future::try_join_all(opened).await?;
-        Ok(Self { control, all })
+        Ok(Self {
+            control,
+            all,
+            is_assumed,
+        })
     }
 
     /// A client on a connection to a fleet of one partition.
@@ -164,6 +176,7 @@ impl Partitions {
         Self {
             all: vec![store.clone()],
             control: store,
+            is_assumed: false,
         }
     }
 
@@ -186,6 +199,25 @@ impl Partitions {
     fn each(&self) -> impl Iterator<Item = &Store> {
         let control = self.are_several().then_some(&self.control);
         control.into_iter().chain(&self.all)
+    }
+
+    /// Makes sure that the fleet has decided how many partitions it has: what a client writes into others, no
+    /// node will find.
+    pub async fn check_decided(&self) -> Result<(), Error> {
+        if !self.is_assumed {
+            return Ok(());
+        }
+        let (fleet, count) = (self.control.fleet(), self.control.partitions());
+        match self.control.stored_partitions().await? {
+            Some(stored) if stored == count => Ok(()),
+            Some(stored) => Err(decode::other_partitions(fleet, stored, count)),
+            None => {
+                let problem = format!(
+                    "there is no fleet \"{fleet}\" yet: its first node decides how many partitions it has"
+                );
+                Err(Error::setting(Setting::Partitions, problem))
+            }
+        }
     }
 
     /// Makes sure that a fleet can run here, see [`Store::preflight`]. Of several partitions, those count
@@ -213,6 +245,7 @@ impl Partitions {
         Self {
             control: self.control,
             all: futures_util::future::join_all(all).await,
+            is_assumed: self.is_assumed,
         }
     }
 }

@@ -136,7 +136,8 @@ struct Unknown {
     is_shared: bool,
 }
 
-/// The table of the first of these servers that answers and names a server for the slot.
+/// The table of the first of these servers that answers and names a server for the slot. What another one
+/// refuses counts only if none does: the result must not depend on who answers first.
 async fn ask_all(
     target: &Target,
     asked: impl Iterator<Item = Address>,
@@ -153,7 +154,7 @@ async fn ask_all(
         .enumerate()
         .map(async |(place, address)| (ask(target, &address).await, place, address));
     let mut answers: FuturesUnordered<_> = answers.collect();
-    let (mut errors, mut is_shared) = (Vec::new(), true);
+    let (mut errors, mut refusals, mut is_shared) = (Vec::new(), Vec::new(), true);
     while let Some((answer, place, address)) = answers.next().await {
         let why = match answer {
             Ok(table) => match table.owner(slot) {
@@ -166,14 +167,25 @@ async fn ask_all(
                     )
                 }
             },
-            // Who is not let in here is not let in elsewhere.
-            Err(error @ (Error::Refused(_) | Error::Certificate { .. })) => {
-                return Err(Unknown { error, is_shared });
-            }
             Err(Error::Unavailable(why)) => why,
-            Err(error) => error.to_string(),
+            Err(error) => {
+                let why = error.to_string();
+                if matches!(error, Error::Refused(_) | Error::Certificate { .. }) {
+                    refusals.push((place, error, address.clone()));
+                }
+                why
+            }
         };
         errors.push((place, format!("{address}: {why}")));
+    }
+    // No server has said where the slot is: the first in the URL says what is wrong with the target.
+    let refusal = refusals.into_iter().min_by_key(|(place, ..)| *place);
+    if let Some((_, error, address)) = refusal {
+        let error = match error {
+            Error::Refused(why) if errors.len() > 1 => Error::Refused(format!("{address}: {why}")),
+            error => error,
+        };
+        return Err(Unknown { error, is_shared });
     }
     // In the order of the URL: the same errors must give the same words.
     errors.sort();

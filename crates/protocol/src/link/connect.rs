@@ -7,7 +7,7 @@ use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;
 
-use super::locate::{Found, Locator};
+use super::locate::{Address, Found, Locator};
 use super::pool::{Pool, ServerPair};
 use super::{LinkEvent, greeting, tls_mismatch};
 use crate::error::{classify, plain};
@@ -48,12 +48,30 @@ impl Connector {
         check: impl Fn(&Found, &ServerInfo) -> Result<(), Error>,
     ) -> Result<Arc<ServerPair>, Error> {
         let found = self.locator.locate().await?;
-        self.pool.pair(found, &self.events, check).await
+        let address = found.address.clone();
+        let pair = self.pool.pair(found, &self.events, check).await;
+        match (pair, address) {
+            // One of several servers: the words must say which.
+            (Err(Error::Unavailable(why)), Some(address)) => {
+                Err(Error::Unavailable(at(&address, &why)))
+            }
+            (Err(Error::Refused(why)), Some(address)) => Err(Error::Refused(at(&address, &why))),
+            (pair, _) => pair,
+        }
     }
 
     /// The pair with a new data connection.
     pub(super) async fn renew(&self, pair: &Arc<ServerPair>) -> Result<Arc<ServerPair>, Error> {
         self.pool.renew(pair, &self.events).await
+    }
+}
+
+/// A reason that names its server, if it does not by itself.
+fn at(address: &Address, why: &str) -> String {
+    let address = address.to_string();
+    match why.contains(&address) {
+        true => why.to_owned(),
+        false => format!("{address}: {why}"),
     }
 }
 

@@ -209,6 +209,9 @@ pub(crate) enum Start {
     UpOrDown,
 }
 
+/// What a server of a cluster says of a slot that no server has. Its other slots are served.
+const UNSERVED: &str = "slot not served";
+
 /// How long the first attempt of a link may take that may be down at first.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(700);
 
@@ -535,9 +538,10 @@ impl Shared {
         pair: &ConnectionPair,
         error: redis::RedisError,
     ) -> Error {
-        let is_moved = error.code() == Some("MOVED");
-        let is_useless = matches!(error.code(), Some("READONLY" | "CLUSTERDOWN"));
         let why = plain(&error);
+        let is_unserved = error.code() == Some("CLUSTERDOWN") && why.contains(UNSERVED);
+        let is_moved = error.code() == Some("MOVED") || is_unserved;
+        let is_useless = matches!(error.code(), Some("READONLY" | "CLUSTERDOWN"));
         let error = classify(error);
         let events = &self.connector.events;
         if is_moved {
