@@ -132,6 +132,10 @@ fn since(text: &str) -> Result<Since, String> {
 }
 
 fn seqs(text: &str) -> Result<Seqs, String> {
+    let number = |text| {
+        number(text)
+            .map_err(|_| "write 17, 17..20 or, for partition 3, 3.17 or 3.17..20".to_owned())
+    };
     let (first, last) = match text.split_once("..") {
         Some((first, last)) => (first, Some(last)),
         None => (text, None),

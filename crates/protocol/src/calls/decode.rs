@@ -18,7 +18,7 @@ use crate::encoding::note::Note;
 use crate::encoding::pack::Range;
 use crate::encoding::parcel::Parcel;
 use crate::error::says_not_executed;
-use crate::keys::FleetName;
+use crate::keys::{FleetName, Keys};
 use crate::server_info::ServerInfo;
 use crate::{Error, FailedPreview, record, scripts};
 
@@ -48,8 +48,8 @@ pub fn beat(fleet: &FleetName, ours: u32, answer: &Value) -> Result<Beat, Error>
         }),
         (b"protocol", [theirs]) => Err(foreign_protocol(fleet, string(call, theirs)?)),
         (b"partitions", [theirs]) => {
-            let theirs = u32::try_from(number(call, theirs)?);
-            Err(other_partitions(fleet, theirs.unwrap_or(u32::MAX), ours))
+            let theirs = partition_count(&Keys::new(fleet).meta, &string(call, theirs)?)?;
+            Err(other_partitions(fleet, theirs, ours))
         }
         _ => Err(unexpected(call, answer)),
     }
@@ -70,18 +70,21 @@ pub(super) fn stored_partitions(key: &str, answer: &Value) -> Result<Option<u32>
     match array("HMGET", answer)? {
         [Value::Nil, Value::Nil] => Ok(None),
         [_, Value::Nil] => Ok(Some(1)),
-        [_, stored] => {
-            let stored = string("HMGET", stored)?;
-            let count = stored.parse().ok();
-            match count.filter(|count| (1..=MAX_PARTITIONS).contains(count)) {
-                Some(count) => Ok(Some(count)),
-                None => Err(Error::Refused(format!(
-                    "BADVALUE {key} partitions is {stored:?}: a fleet has 1 to {MAX_PARTITIONS}"
-                ))),
-            }
-        }
+        [_, stored] => partition_count(key, &string("HMGET", stored)?).map(Some),
         _ => Err(unexpected("HMGET", answer)),
     }
+}
+
+/// A number of partitions that a fleet can have.
+fn partition_count(key: &str, stored: &str) -> Result<u32, Error> {
+    let count = stored.parse().ok();
+    count
+        .filter(|count| (1..=MAX_PARTITIONS).contains(count))
+        .ok_or_else(|| {
+            Error::Refused(format!(
+                "BADVALUE {key} partitions is {stored:?}: a fleet has 1 to {MAX_PARTITIONS}"
+            ))
+        })
 }
 
 /// Decodes the answer to `park`.

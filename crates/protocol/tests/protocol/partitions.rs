@@ -132,16 +132,21 @@ async fn a_number_of_partitions_that_no_fleet_can_have_is_named() {
             format!("a fleet has 1 to 1024 partitions, not {wrong}")
         );
     }
+    let (beats, _) = open(&fleet, "b", None).await.unwrap();
     let meta = &fleet.keys.meta;
-    fleet
-        .write(&["HSET", meta, "protocol", "1", "partitions", "many"])
-        .await;
-    let words = open(&fleet, "a", None)
-        .await
-        .map(drop)
-        .unwrap_err()
-        .to_string();
-    assert!(words.contains("partitions is \"many\""), "{words}");
+    for wrong in ["many", "0", "-3", "99999"] {
+        fleet
+            .write(&["HSET", meta, "protocol", "1", "partitions", wrong])
+            .await;
+        let opened = open(&fleet, "a", None).await.map(drop);
+        let call = crate::support::beat_call(LONG, 0);
+        let beat = beats.control().beat(call).await.map(drop);
+        for refused in [opened, beat] {
+            let words = refused.unwrap_err().to_string();
+            let expected = format!("BADVALUE {meta} partitions is \"{wrong}\"");
+            assert!(words.contains(&expected), "{words}");
+        }
+    }
 }
 
 #[tokio::test]

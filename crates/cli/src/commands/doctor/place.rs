@@ -123,9 +123,10 @@ fn describe(partitions: &Partitions) -> String {
     for store in partitions.all() {
         *counts.entry(store.place()).or_default() += 1;
     }
-    let counts = counts
-        .iter()
-        .map(|(place, count)| format!("{count} on {place}"));
+    let counts = counts.iter().map(|(place, count)| match place.as_str() {
+        "" => format!("{count} out of reach"),
+        place => format!("{count} on {place}"),
+    });
     let counts = counts.collect::<Vec<_>>().join(", ");
     format!("its {} partitions: {counts}", partitions.all().len())
 }
