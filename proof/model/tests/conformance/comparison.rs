@@ -381,8 +381,8 @@ fn differences(model: (&State, &Unmodelled), server: (&State, &Unmodelled)) -> S
         };
     }
     compare!(
-        0: run_id present lease nodes joined seen takeovers fence queue packs parked left delayed notes claims
-           deadlines workers errors held last_id done failed foreign retried dropped void idle ledger effects,
+        0: run_id present lease nodes joined seen takeovers fence queue packs staged parked left delayed notes
+           claims deadlines workers errors held last_id done failed foreign retried dropped void idle ledger effects,
         1: protocol born
     );
     text
