@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::command::children;
 use super::{Fault, Note};
@@ -12,11 +12,14 @@ use crate::process_scan::{Kind, Process, scan};
 /// Longest search for a source: the generator may just have started one.
 const SEARCH: Duration = Duration::from_secs(3);
 
-/// The source that runs, and the label of its node.
-fn find(arena: &Arena, note: &mut Note) -> Result<Process> {
+/// Does something to the source that runs, and notes the label of its node. A source that ends at that
+/// moment has a successor: its generator has lost the lease.
+fn hurt(arena: &Arena, note: &mut Note, does: impl Fn(&Process) -> bool) -> Result<Process> {
     let deadline = Instant::now() + SEARCH;
     loop {
-        if let Some((source, node)) = children(&scan(&arena.mark()), Kind::Source).pop() {
+        if let Some((source, node)) = children(&scan(&arena.mark()), Kind::Source).pop()
+            && does(&source)
+        {
             note.targets = arena.labels(&Vec::from_iter(arena.with_pid(node)));
             return Ok(source);
         }
@@ -30,8 +33,7 @@ pub(super) struct Kill;
 
 impl Fault for Kill {
     fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
-        ensure!(find(arena, note)?.kill9(), "it has ended");
-        Ok(())
+        hurt(arena, note, Process::kill9).map(drop)
     }
 }
 
@@ -43,16 +45,13 @@ pub(super) struct Pause {
 
 impl Fault for Pause {
     fn inject(&mut self, arena: &mut Arena, note: &mut Note) -> Result<()> {
-        let source = find(arena, note)?;
-        ensure!(source.pause(), "it has ended");
-        self.paused = Some(source);
+        self.paused = Some(hurt(arena, note, Process::pause)?);
         Ok(())
     }
 
     fn lift(&mut self, _arena: &mut Arena, note: &mut Note) -> Result<()> {
-        let source = self.paused.context("none was paused")?;
         // Another fault may have ended its node, and the node's end ends it.
-        if !source.resume() {
+        if self.paused.is_some_and(|source| !source.resume()) {
             note.text = "ended meanwhile".to_owned();
         }
         Ok(())
