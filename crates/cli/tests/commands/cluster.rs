@@ -88,7 +88,7 @@ fn a_seed_that_is_no_server_of_a_cluster_is_passed_over() {
         let ended = run(baton(&["status", "--redis", &url]));
         assert_eq!(ended.code, Some(0), "{ended:?}");
     }
-    // Of several that are none, the first is named.
+    // Without any server of a cluster, the first one is named.
     let another = PrivateServer::builder().start().unwrap();
     let another = another.url().replace("redis://", "");
     let url = format!("redis+cluster://{stray},{}", another.trim_end_matches('/'));
