@@ -21,16 +21,22 @@ pub(crate) fn slots(cluster: &ClusterGroup) -> Vec<u16> {
         .collect()
 }
 
-pub(crate) fn count(counts: &BTreeMap<u32, usize>, index: u32) -> usize {
+fn count(counts: &BTreeMap<u32, usize>, index: u32) -> usize {
     counts.get(&index).copied().unwrap_or(0)
 }
 
 /// Waits until workers have handled further messages of every partition.
 pub(crate) async fn until_all_go_on(handled: &Handled) {
+    until_go_on(handled, SOME, |_| true).await;
+}
+
+/// Waits until workers have handled so many further messages of each of these partitions.
+pub(crate) async fn until_go_on(handled: &Handled, more: usize, is_one: impl Fn(u32) -> bool) {
     let before = handled.counts();
-    until("messages in all partitions", || {
+    until("messages in the partitions", || {
         let now = handled.counts();
-        (0..PARTITIONS).all(|index| count(&now, index) >= count(&before, index) + SOME)
+        let mut ones = (0..PARTITIONS).filter(|index| is_one(*index));
+        ones.all(|index| count(&now, index) >= count(&before, index) + more)
     })
     .await;
 }

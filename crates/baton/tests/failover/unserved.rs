@@ -7,8 +7,8 @@ use baton_protocol::Keys;
 use baton_server::ClusterGroup;
 
 use crate::cluster::cluster;
-use crate::fleet::{name, until};
-use crate::growth::{PARTITIONS, SOME, count, slots, until_all_go_on};
+use crate::fleet::name;
+use crate::growth::{PARTITIONS, SOME, slots, until_all_go_on, until_go_on};
 use crate::partitions::Handled;
 
 fn connect(cluster: &ClusterGroup, server: usize) -> redis::Connection {
@@ -52,18 +52,8 @@ async fn a_slot_that_no_server_has_stops_its_partition_and_no_other() {
     for server in 0..cluster.servers.len() {
         send(&cluster, server, "DELSLOTS", slots[missing]);
     }
-    let before = handled.counts();
-    let is_missing = |index: &u32| *index as usize == missing;
     // Several times what is on its way, so that no other partition waits.
-    let more = 20 * SOME;
-    until("messages in all other partitions", || {
-        let now = handled.counts();
-        let others = (0..PARTITIONS).filter(|index| !is_missing(index));
-        others
-            .into_iter()
-            .all(|index| count(&now, index) >= count(&before, index) + more)
-    })
-    .await;
+    until_go_on(&handled, 20 * SOME, |index| index as usize != missing).await;
     assert_eq!(present(&cluster, control), connections);
     assert_eq!(handled.generators(), reigns);
 
