@@ -55,11 +55,12 @@ const EVERY_WRITER: [&str; 3] = ["subscribe", "eval", "evalsha"];
 /// Further commands that a node sends itself.
 const NODE_PLAIN: [&str; 1] = ["wait"];
 /// Commands of the scripts, of a node's own reads, and of its confirmations (`expire`).
-const NODE_SCRIPTS: [&str; 39] = [
+const NODE_SCRIPTS: [&str; 41] = [
     "time",
     "get",
     "set",
     "strlen",
+    "pttl",
     "persist",
     "rename",
     "del",
@@ -68,6 +69,7 @@ const NODE_SCRIPTS: [&str; 39] = [
     "hmget",
     "hgetall",
     "hset",
+    "hsetnx",
     "hdel",
     "hexists",
     "hlen",

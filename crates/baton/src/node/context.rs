@@ -106,7 +106,7 @@ pub(crate) struct Context {
     pub(crate) durability_trouble: Mutex<Option<String>>,
     pub(crate) meter: Arc<Meter>,
     /// Which partitions the lanes have to look at.
-    pub(crate) rung: RungPartitions,
+    pub(crate) rung: Arc<RungPartitions>,
     pub(crate) refused: RefusedMessages,
     pub(crate) pauses: PauseNotes,
     pub(crate) handling: Arc<NodeHandling>,

@@ -31,9 +31,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use baton_protocol::{Backoff, Census, LinkState, LoggedReasons, Partitions, Rings, crash};
+use baton_protocol::{Backoff, Census, LinkState, LoggedReasons, Partitions, Ring, Rings, crash};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -180,7 +181,7 @@ impl<S: Source, H: Handler> Node<S, H> {
             source_failure: Mutex::default(),
             durability_trouble: Mutex::default(),
             meter: node.meter,
-            rung: RungPartitions::new(stores.all().len()),
+            rung: Arc::new(RungPartitions::new(stores.all().len())),
             refused: RefusedMessages::default(),
             pauses: PauseNotes::default(),
             handling: Arc::default(),
@@ -254,6 +255,8 @@ fn spawn_parts<S: Source, H: Handler>(
     let partitions = stores.all().iter();
     let partitions = partitions.map(|store| Arc::new(Partition::new(ctx, store.clone())));
     let partitions: Arc<[_]> = partitions.collect();
+    // Before the lanes claim: a claim that finds no messages puts the node into `idle`.
+    let unheard = hear_rings(&ctx.rung, rings);
     let handler = Arc::new(handler);
     let works = ctx.config.roles != Roles::OnlyGenerates;
     for lane in 0..if works { ctx.config.concurrency } else { 0 } {
@@ -284,7 +287,7 @@ fn spawn_parts<S: Source, H: Handler>(
         }
     }
     let all = Arc::clone(&partitions);
-    services.spawn(async move { hear_rings(&all, rings).await });
+    services.spawn(async move { pass_rings_on(&all, unheard).await });
     let all = Arc::clone(&partitions);
     services.spawn(async move { report_rates(&all).await });
     let all = Arc::clone(&partitions);
@@ -297,9 +300,29 @@ fn spawn_parts<S: Source, H: Handler>(
     }
 }
 
-/// Wakes a lane when a partition rings, and rings on if none is idle. Now and then an idle lane looks
-/// although none rang.
-async fn hear_rings(partitions: &[Arc<Partition>], mut rings: Rings) -> Result<(), Error> {
+/// Wakes a lane whenever a partition rings. Returns the rings for which none sleeps.
+fn hear_rings(rung: &Arc<RungPartitions>, rings: Rings) -> UnboundedReceiver<Ring> {
+    let (send, unheard) = mpsc::unbounded_channel();
+    // No partition is in here: it has the connection that has this listener.
+    let rung = Arc::clone(rung);
+    rings.listen(move |ring| {
+        let (partition, is_handed) = (ring.partition, ring.handed.is_some());
+        match rung.ring(ring) {
+            // A node that has ended passes nothing on.
+            Some(ring) => drop(send.send(ring)),
+            // No claim has put the node back into `idle`: a lane that still sleeps sends one.
+            None if is_handed && rung.sleepers() > 0 => rung.set_loud(partition),
+            None => {}
+        }
+    });
+    unheard
+}
+
+/// Passes on what no lane of this node hears. Now and then an idle lane looks although no partition rang.
+async fn pass_rings_on(
+    partitions: &[Arc<Partition>],
+    mut unheard: UnboundedReceiver<Ring>,
+) -> Result<(), Error> {
     let mut passed_on = FuturesUnordered::new();
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
@@ -309,17 +332,8 @@ async fn hear_rings(partitions: &[Arc<Partition>], mut rings: Rings) -> Result<(
                     first.rung.look_anyway();
                 }
             }
-            ring = rings.next() => {
-                let partition = &partitions[ring.partition];
-                let is_handed = ring.handed.is_some();
-                match partition.rung.ring(ring) {
-                    Some(unheard) => passed_on.push(partition.pass_on(unheard.handed)),
-                    // No claim has put the node back into `idle`: a lane that still sleeps sends one.
-                    None if is_handed && partition.rung.sleepers() > 0 => {
-                        partition.rung.set_loud(partition.index());
-                    }
-                    None => {}
-                }
+            Some(ring) = unheard.recv() => {
+                passed_on.push(partitions[ring.partition].pass_on(ring.handed));
             }
             Some(()) = passed_on.next() => {}
         }

@@ -123,14 +123,14 @@ impl Store {
         observe: impl Fn(LinkState) + Send + 'static,
     ) -> Result<Self, Error> {
         let keys = Keys::new(fleet);
-        let (servers, _) = Servers::new(target, Some(channels(&keys, node)));
+        let servers = Servers::new(target, Some(channels(&keys, node)));
         Self::at(&servers, fleet, node, keys, Place::ONLY, observe).await
     }
 
     /// Connects to a fleet of one partition, to read only: this process is not present in the fleet, and
     /// its user needs no right to write. Claims and beats need [`Store::open`].
     pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
-        let (servers, _) = Servers::new(target, None);
+        let servers = Servers::new(target, None);
         let (keys, node) = (Keys::new(fleet), new_name());
         Self::at(&servers, fleet, &node, keys, Place::ONLY, |_| {}).await
     }

@@ -7,12 +7,10 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc;
-
 use super::{ClaimedPack, Place, Store, channels, decode};
 use crate::bounds::{CLUSTER_PARTITIONS, MAX_PARTITIONS};
 use crate::keys::{FleetName, Keys};
-use crate::link::{LinkState, LoggedReasons, Rung, Servers};
+use crate::link::{LinkState, LoggedReasons, RingListener, Servers};
 use crate::target::Place as TargetPlace;
 use crate::{Durability, Error, Range, Setting, Target, new_name};
 
@@ -27,7 +25,7 @@ pub struct Partitions {
 
 /// What servers say to a node on its ring channels.
 pub struct Rings {
-    rung: mpsc::UnboundedReceiver<Rung>,
+    listener: RingListener,
     /// The key of each partition's queue: that names the partition.
     queues: Vec<String>,
 }
@@ -57,28 +55,26 @@ pub struct Handed {
 }
 
 impl Rings {
-    /// Waits until a server rings for a partition.
-    pub async fn next(&mut self) -> Ring {
-        loop {
-            match self.rung.recv().await {
-                Some(rung) => {
-                    if let Some(ring) = self.read(&rung) {
-                        return ring;
-                    }
-                }
-                // All connections are gone, and with them the process.
-                None => std::future::pending().await,
+    /// Calls `heard` whenever a server rings for a partition, from now on. It must be quick: a connection waits
+    /// for it.
+    pub fn listen(self, heard: impl Fn(Ring) + Send + Sync + 'static) {
+        let Self { listener, queues } = self;
+        listener.listen(move |run_id, text| {
+            if let Some(ring) = Ring::read(&queues, run_id, text) {
+                heard(ring);
             }
-        }
+        });
     }
+}
 
+impl Ring {
     /// Reads what `ring` or `publish.lua` published; none if another program did. What a server handed
     /// over and this node cannot read is another node's when the claim expires.
-    fn read(&self, Rung { run_id, text }: &Rung) -> Option<Ring> {
+    fn read(queues: &[String], run_id: &str, text: &[u8]) -> Option<Self> {
         let mut parts = text.splitn(5, |byte| *byte == b'\n');
         let queue = parts.next()?;
         let is_it = |known: &String| known.as_bytes() == queue;
-        let partition = self.queues.iter().position(is_it)?;
+        let partition = queues.iter().position(is_it)?;
         let mut words = || str::from_utf8(parts.next()?).ok();
         let handed = match (words(), words(), words()) {
             (None, _, _) => None,
@@ -86,10 +82,10 @@ impl Rings {
                 number: number?.parse().ok()?,
                 range: Range::parse(range?)?,
                 pack: ClaimedPack::read(born?, parts.next()?),
-                run_id: run_id.clone(),
+                run_id: run_id.to_owned(),
             }),
         };
-        Some(Ring { partition, handed })
+        Some(Self { partition, handed })
     }
 }
 
@@ -108,17 +104,18 @@ impl Partitions {
             check_partitions(target, wanted)?;
         }
         let channels = channels(&Keys::new(fleet), node);
-        let (servers, rung) = Servers::new(target, Some(channels));
+        let servers = Servers::new(target, Some(channels));
         let observer = Arc::new(Observer::new(observe));
         let partitions = Self::connect(&servers, target, fleet, node, wanted, &observer).await?;
         let queues = partitions.all.iter().map(|store| store.keys.queue.clone());
         let queues = queues.collect();
-        Ok((partitions, Rings { rung, queues }))
+        let listener = servers.rings();
+        Ok((partitions, Rings { listener, queues }))
     }
 
     /// Connects to read only, see [`Store::view`].
     pub async fn view(target: &Target, fleet: &FleetName) -> Result<Self, Error> {
-        let (servers, _) = Servers::new(target, None);
+        let servers = Servers::new(target, None);
         let observer = Arc::new(Observer::new(|_| {}));
         Self::connect(&servers, target, fleet, &new_name(), None, &observer).await
     }

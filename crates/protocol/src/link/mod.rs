@@ -26,8 +26,8 @@ mod sentinel;
 mod supervisor;
 mod tls_mismatch;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use redis::aio::MultiplexedConnection;
@@ -76,11 +76,26 @@ impl Channels {
     }
 }
 
-/// What a server published on the ring channel of this process.
-pub(crate) struct Rung {
-    /// The server process.
-    pub(crate) run_id: String,
-    pub(crate) text: Vec<u8>,
+/// Hears what servers publish on the ring channel of this process, once it listens: before, it has no lanes.
+/// The connection calls the listener itself, because another task would take up the message later.
+#[derive(Clone, Default)]
+pub(crate) struct RingListener(Arc<OnceLock<Box<Heard>>>);
+
+/// Gets the run id of a server process, and what it published.
+type Heard = dyn Fn(&str, &[u8]) + Send + Sync;
+
+impl RingListener {
+    /// Listens from now on, if the process does not listen yet.
+    pub(crate) fn listen(&self, heard: impl Fn(&str, &[u8]) + Send + Sync + 'static) {
+        let heard: Box<Heard> = Box::new(heard);
+        let _ = self.0.set(heard);
+    }
+
+    fn hear(&self, run_id: &str, text: &[u8]) {
+        if let Some(heard) = self.0.get() {
+            heard(run_id, text);
+        }
+    }
 }
 
 /// Which of the two connections carries a call.
@@ -180,18 +195,17 @@ pub(crate) struct Servers {
 
 impl Servers {
     /// Connects to nothing yet. Without channels the process has no presence, which is enough to read.
-    /// The receiver gets what servers publish on the process's ring channel.
-    pub(crate) fn new(
-        target: &Target,
-        channels: Option<Channels>,
-    ) -> (Self, mpsc::UnboundedReceiver<Rung>) {
-        let (rings, rung) = mpsc::unbounded_channel();
-        let servers = Self {
+    pub(crate) fn new(target: &Target, channels: Option<Channels>) -> Self {
+        Self {
             target: target.clone(),
-            pool: Arc::new(Pool::new(channels, rings)),
+            pool: Arc::new(Pool::new(channels)),
             slots: Arc::default(),
-        };
-        (servers, rung)
+        }
+    }
+
+    /// Hears what servers publish on the process's ring channel.
+    pub(crate) fn rings(&self) -> RingListener {
+        self.pool.rings.clone()
     }
 
     /// Several links use these connections from now on.

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::connect::{Failure, diagnosis, open, unreachable};
 use super::locate::{Found, lock};
-use super::{Channels, LinkEvent, Rung};
+use super::{Channels, LinkEvent, RingListener};
 use crate::Error;
 use crate::server_info::ServerInfo;
 
@@ -153,7 +153,7 @@ pub(super) struct Pool {
     /// Notified when another node calls this process to beat at once.
     pub(super) beat_call: Arc<Notify>,
     /// Gets what servers publish on the process's own ring channel.
-    rings: mpsc::UnboundedSender<Rung>,
+    pub(super) rings: RingListener,
     /// By address.
     pairs: Mutex<HashMap<String, Entry>>,
     last_id: AtomicU64,
@@ -165,11 +165,11 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(channels: Option<Channels>, rings: mpsc::UnboundedSender<Rung>) -> Self {
+    pub(super) fn new(channels: Option<Channels>) -> Self {
         Self {
             channels,
             beat_call: Arc::new(Notify::new()),
-            rings,
+            rings: RingListener::default(),
             pairs: Mutex::default(),
             last_id: AtomicU64::new(0),
             is_shared: AtomicBool::new(false),
@@ -349,11 +349,7 @@ impl Pool {
                         (
                             Some((ring, run_id)),
                             Ok([Value::BulkString(channel), Value::BulkString(text)]),
-                        ) if ring.as_bytes() == channel => {
-                            let run_id = run_id.clone();
-                            // A process that does not listen has no lanes.
-                            let _ = rings.send(Rung { run_id, text });
-                        }
+                        ) if ring.as_bytes() == channel => rings.hear(run_id, &text),
                         _ => beat_call.notify_one(),
                     },
                     _ => {}

@@ -44,7 +44,7 @@
 --   `made` and the cursor belong together.
 --   The fence's cursor is that of the pack that ends with its last number, or a later one before
 --   which the source had no messages.
---   A full server refuses all of a pack: its staging, or here the first write of a small one.
+--   A full server refuses all of a pack: its staging, or here the first write.
 --   A staged pack expires unless this script takes it. No other generator writes its key.
 --   Messages that go to an idle node are claimed for the node's slot `node:handed` in this step. No
 --   message waits before them, the workers are not paused, the node is present, and the slot is free.
@@ -54,14 +54,22 @@ local fence, queue, pack, staged, stats, idle, ledger, claims, deadlines = unpac
 local node, epoch, first, last, count, cursor, max_open, bytes, digest, presence, made, ttl_ms
   = unpack(ARGV)
 
--- The slot in which a member of `idle` gets messages at once, and the run id in the member; nil if the
--- slot holds others, or if no script of ours wrote the member.
-local function free_slot(sleeper)
+-- The idle node that may get messages at once: the slot in which it gets them, its channel and the run id
+-- at its end. Nil if it is absent, or if no script of ours wrote this member of `idle`.
+local function receiver(sleeper)
   local name, run_id = string.match(sleeper, '^([^@]*)@(.*)$')
-  local slot = name and name .. ':handed'
-  if not slot or redis.call('HEXISTS', claims, slot) == 1 then return nil end
-  must_be(deadlines, 'zset')
-  return slot, run_id
+  if not name or not hears(presence .. sleeper) then return nil end
+  return name .. ':handed', presence .. sleeper, run_id
+end
+
+-- Claims messages for a slot, if it has no claim. Returns whether it had none.
+local function take_slot(slot, claim, until_ms)
+  if redis.call('HSETNX', claims, slot, claim) == 0 then return false end
+  local added = redis.pcall('ZADD', deadlines, until_ms, slot)
+  if type(added) == 'number' then return true end
+  -- The key has another type. Nothing else is written yet.
+  redis.call('HDEL', claims, slot)
+  error(added.err, 0)
 end
 
 -- What the node gets along with the messages up to `taken_last`: the pack, or where it finds it, as in
@@ -72,20 +80,6 @@ local function pack_for(taken_last, born)
   local size = is_whole and pack_bytes(pack) or 0
   if size > 0 and size <= WAKING_PACK_BYTES then return '\n' .. redis.call('GET', pack) end
   return (is_whole and '' or born or '') .. '\n'
-end
-
--- Sends messages to an idle node, and claims them for it. The number of the claim is the time in µs: the
--- slot has had no claim of the same number with the same messages. Returns whether the node is present.
-local function hand_over(sleeper, slot, run_id, taken_last, born, time)
-  local number = time[1] .. string.sub('00000' .. time[2], -6)
-  local range = first .. ' ' .. count .. ' ' .. first .. ' ' .. taken_last .. ' 0'
-  redis.call('ZREM', idle, sleeper)
-  if not hears(presence .. sleeper) then return false end
-  redis.call('PUBLISH', presence .. sleeper, queue .. '\n' .. number .. '\n' .. range .. '\n'
-    .. pack_for(taken_last, born))
-  redis.call('HSET', claims, slot, 'm ' .. number .. ' ' .. run_id .. ' ' .. range)
-  redis.call('ZADD', deadlines, to_ms(time) + tonumber(ttl_ms), slot)
-  return true
 end
 
 local fenced = redis.call('HMGET', fence, 'node', 'epoch', 'last', 'generator_paused',
@@ -116,15 +110,32 @@ end
 local waiting = redis.call('LLEN', queue)
 -- Few calls: after the copy of a large pack, each of them finds the server's caches cold.
 local sleeper = redis.call('ZRANGE', idle, 0, 0)[1]
-local slot, run_id
-if sleeper and waiting == 0 and not fenced[5] then slot, run_id = free_slot(sleeper) end
+local slot, channel, run_id
+if sleeper and waiting == 0 and not fenced[5] then slot, channel, run_id = receiver(sleeper) end
 local time
 if digest ~= '' then must_be(ledger, 'list') end
 if digest ~= '' or slot then time = redis.call('TIME') end
+-- It must expire until here, else the generator did not write it.
+if bytes == '' and redis.call('PTTL', staged) < 0 then return {'missing'} end
 
+-- The number of the claim is the time in µs: the slot has had no claim of the same number with the same
+-- messages. The texts of other numbers are the ones that came, because formatting a number is slow.
+local rest, taken_last, number, taken = first, last, nil, nil
+if slot then
+  -- Any lane wants one message. The server would write out the score, which is slow, too.
+  local want = count == '1' and 1 or wanted_by(redis.call('ZSCORE', idle, sleeper))
+  if want < tonumber(count) then taken_last = string.format('%.0f', fleet_last + want) end
+  number = time[1] .. string.sub('00000' .. time[2], -6)
+  taken = first .. ' ' .. count .. ' ' .. first .. ' ' .. taken_last .. ' 0'
+  local claim = 'm ' .. number .. ' ' .. run_id .. ' ' .. taken
+  if take_slot(slot, claim, to_ms(time) + tonumber(ttl_ms)) then
+    rest = taken_last ~= last and string.format('%.0f', fleet_last + want + 1)
+  else
+    slot = nil
+  end
+end
 if bytes == '' then
-  -- It must expire until here, else the generator did not write it.
-  if redis.call('PERSIST', staged) == 0 then return {'missing'} end
+  redis.call('PERSIST', staged)
   -- The bytes stay where they are in memory: neither Lua nor the server copies them.
   redis.call('RENAME', staged, pack)
 else
@@ -135,17 +146,10 @@ if made == '' then
 else
   redis.call('HSET', fence, 'last', last, 'cursor', cursor, 'made', made)
 end
-local rest, taken_last = first, last
 if slot then
-  -- The texts of the numbers are the ones that came, because formatting a number is slow.
-  -- Any lane wants one message. The server would write out the score, which is slow, too.
-  local want = count == '1' and 1 or wanted_by(redis.call('ZSCORE', idle, sleeper))
-  if want < tonumber(count) then
-    taken_last = string.format('%.0f', fleet_last + want)
-  end
-  if hand_over(sleeper, slot, run_id, taken_last, fenced[6], time) then
-    rest = taken_last ~= last and string.format('%.0f', fleet_last + want + 1)
-  end
+  redis.call('ZREM', idle, sleeper)
+  redis.call('PUBLISH', channel, queue .. '\n' .. number .. '\n' .. taken .. '\n'
+    .. pack_for(taken_last, fenced[6]))
 end
 if rest then
   waiting = redis.call('RPUSH', queue, first .. ' ' .. count .. ' ' .. rest .. ' ' .. last .. ' 0')

@@ -369,7 +369,7 @@ async fn messages_for_an_absent_node_wait_for_the_next() {
     ];
     assert_eq!(pair.fleet.dump().await, waits);
 
-    // One node may be absent for the messages, and 16 for the ring.
+    // A ring passes over 16 nodes that are absent.
     pair.fleet.write(&["DEL", &pair.fleet.keys.queue]).await;
     let dead = (10..30).map(|number| format!("d{number}"));
     pair.fleet.make_idle(&dead.collect::<Vec<_>>()).await;
@@ -377,7 +377,7 @@ async fn messages_for_an_absent_node_wait_for_the_next() {
     assert_eq!(
         pair.only("claims deadlines idle queue").await,
         [
-            "idle: {d27@RUN=18 wants 1, d28@RUN=19 wants 1, d29@RUN=20 wants 1}",
+            "idle: {d26@RUN=17 wants 1, d27@RUN=18 wants 1, d28@RUN=19 wants 1, d29@RUN=20 wants 1}",
             "queue: [4 1 4 4 0]",
         ]
     );

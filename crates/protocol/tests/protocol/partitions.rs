@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use baton::Error;
 use baton_protocol::{
-    Claim, ClaimCall, Parcel, Park, Partitions, Progress, Publish, PublishCall, Range, Ring, Rings,
-    Seal, Slot, Store,
+    Claim, ClaimCall, Parcel, Park, Partitions, Progress, Publish, PublishCall, Range, Ring, Seal,
+    Slot, Store,
 };
+
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::support::{Fleet, LONG, beat, eventually, next_ring, pack, publish_call};
 
@@ -15,11 +17,11 @@ async fn open(
     fleet: &Fleet,
     node: &str,
     partitions: Option<u32>,
-) -> Result<(Partitions, Rings), Error> {
+) -> Result<(Partitions, UnboundedReceiver<Ring>), Error> {
     fleet.partitions(node, partitions).await
 }
 
-async fn two(fleet: &Fleet, node: &str) -> (Partitions, Rings) {
+async fn two(fleet: &Fleet, node: &str) -> (Partitions, UnboundedReceiver<Ring>) {
     open(fleet, node, Some(2)).await.unwrap()
 }
 

@@ -1,17 +1,18 @@
 //! A node that hears what the server says to it.
 
-use baton_protocol::{Ring, Rings, Slot};
+use baton_protocol::{Ring, Slot};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{Fleet, Lane};
 
 /// A node with one lane, and its rings.
 pub(crate) struct Listener {
     pub(crate) lane: Lane,
-    rings: Rings,
+    rings: UnboundedReceiver<Ring>,
 }
 
 impl Listener {
-    pub(super) fn new(lane: Lane, rings: Rings) -> Self {
+    pub(super) fn new(lane: Lane, rings: UnboundedReceiver<Ring>) -> Self {
         Self { lane, rings }
     }
 

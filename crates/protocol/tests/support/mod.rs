@@ -16,6 +16,7 @@ use baton_protocol::{
 use baton_server::PrivateServer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, FromRedisValue};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 pub(crate) use dump::Dump;
 pub(crate) use lane::{Lane, NO_EFFECTS, commit_call, failed, text_of};
@@ -100,9 +101,10 @@ impl Fleet {
         &self,
         node: &str,
         count: Option<u32>,
-    ) -> Result<(Partitions, Rings), Error> {
+    ) -> Result<(Partitions, UnboundedReceiver<Ring>), Error> {
         let target = Target::parse(&self.url)?;
-        Partitions::open(&target, &self.name, node, count, |_| {}).await
+        let opened = Partitions::open(&target, &self.name, node, count, |_| {}).await;
+        opened.map(|(partitions, rings)| (partitions, heard(rings)))
     }
 
     /// A node of a fleet of one partition. It hears what the server says to it.
@@ -298,9 +300,17 @@ pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> b
     }
 }
 
+/// What servers say from now on.
+fn heard(rings: Rings) -> UnboundedReceiver<Ring> {
+    let (send, heard) = mpsc::unbounded_channel();
+    rings.listen(move |ring| drop(send.send(ring)));
+    heard
+}
+
 /// What a server says next.
-pub(crate) async fn next_ring(rings: &mut Rings) -> Ring {
-    tokio::time::timeout(TIMEOUT, rings.next()).await.unwrap()
+pub(crate) async fn next_ring(rings: &mut UnboundedReceiver<Ring>) -> Ring {
+    let ring = tokio::time::timeout(TIMEOUT, rings.recv()).await;
+    ring.unwrap().unwrap()
 }
 
 /// A pack of the messages `m1`, `m2`, … from `first` on, made at time 1.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use baton::{Error, FleetName, Target};
 use baton_model::call::{Handed, HandedPack, Ring};
 use baton_model::state::{Body, Entry, Ms, Node, RunId, State};
-use baton_protocol::{ClaimedPack, Keys, Partitions, Rings, Store};
+use baton_protocol::{ClaimedPack, Keys, Partitions, Store};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::encoding;
 use crate::event::Event;
@@ -53,7 +54,7 @@ impl From<std::io::Error> for SequenceError {
 /// A node that is present.
 struct RealNode {
     store: Store,
-    rings: Rings,
+    rings: UnboundedReceiver<baton_protocol::Ring>,
 }
 
 /// One server with one fleet on it.
@@ -387,16 +388,21 @@ impl RealNode {
         let name = encoding::node(node);
         let (partitions, rings) = Partitions::open(target, fleet, &name, None, |_| {}).await?;
         let store = partitions.control().clone();
-        Ok(Self { store, rings })
+        let (send, heard) = mpsc::unbounded_channel();
+        rings.listen(move |ring| drop(send.send(ring)));
+        Ok(Self {
+            store,
+            rings: heard,
+        })
     }
 
     /// What the node has heard up to the next fence.
     async fn hear(&mut self) -> Result<Vec<baton_protocol::Ring>, SequenceError> {
         let mut heard = Vec::new();
         loop {
-            let ring = tokio::time::timeout(TIMEOUT, self.rings.next()).await;
-            let silent = |_| SequenceError::Stalled("a node does not hear a fence".to_owned());
-            let ring = ring.map_err(silent)?;
+            let ring = tokio::time::timeout(TIMEOUT, self.rings.recv()).await;
+            let silent = || SequenceError::Stalled("a node does not hear a fence".to_owned());
+            let ring = ring.ok().flatten().ok_or_else(silent)?;
             match &ring.handed {
                 Some(handed) if handed.number == FENCE => return Ok(heard),
                 _ => heard.push(ring),

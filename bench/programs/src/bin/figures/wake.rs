@@ -8,7 +8,7 @@ use baton::{Effects, FleetName, Target};
 use baton_figures::{TIMEOUT, runtime, server_programs};
 use baton_processes::redis_cpu_us;
 use baton_protocol::{
-    Claim, ClaimCall, Commit, CommitCall, PackBuilder, Partitions, PublishCall, Rings, Seal, Slot,
+    Claim, ClaimCall, Commit, CommitCall, PackBuilder, Partitions, PublishCall, Ring, Seal, Slot,
     Store, new_name,
 };
 use baton_server::PrivateServer;
@@ -72,7 +72,9 @@ async fn measure(server: &PrivateServer, nodes: usize, groups: usize) -> Result<
         let node = new_name();
         let opened = Partitions::open(&target, &fleet, &node, Some(1), |_| {});
         let (partitions, rings) = opened.await?;
-        sleepers.spawn(work(partitions.control().clone(), rings, sender.clone()));
+        let (ring, rung) = mpsc::unbounded_channel();
+        rings.listen(move |heard| drop(ring.send(heard)));
+        sleepers.spawn(work(partitions.control().clone(), rung, sender.clone()));
     }
     wait_until_asleep(&mut redis, &generator.keys().idle, nodes).await?;
     let asleep = median_us(&mut redis, IDLE_SLICES, async || {
@@ -158,20 +160,26 @@ async fn publish(generator: &Store, seq: u64) -> Result<()> {
 }
 
 /// A worker with one lane: it sleeps until the server rings or hands a message over, and commits it.
-async fn work(store: Store, mut rings: Rings, ends: mpsc::UnboundedSender<u64>) -> Result<()> {
+async fn work(
+    store: Store,
+    mut rings: mpsc::UnboundedReceiver<Ring>,
+    ends: mpsc::UnboundedSender<u64>,
+) -> Result<()> {
     let (own, effects) = (Slot::new(store.node(), 0), Effects::default());
     let handed_slot = Slot::handed(store.node());
     let mut number = 1;
     let mut claim = store.claim(call(&own, number)).await?;
     loop {
         let (slot, held_number, range) = match claim {
-            Claim::Empty | Claim::Paused => match rings.next().await.handed {
-                Some(handed) => (&handed_slot, handed.number, handed.range),
-                None => {
-                    claim = store.claim_awake(call(&own, number), 0).await?;
-                    continue;
+            Claim::Empty | Claim::Paused => {
+                match rings.recv().await.context("no connection is left")?.handed {
+                    Some(handed) => (&handed_slot, handed.number, handed.range),
+                    None => {
+                        claim = store.claim_awake(call(&own, number), 0).await?;
+                        continue;
+                    }
                 }
-            },
+            }
             Claim::Claimed { range, .. } => {
                 number += 1;
                 (&own, number - 1, range)
