@@ -161,7 +161,10 @@ impl FleetProbe {
     pub(crate) fn remove(&mut self, fleet: &FleetName, was_killed: bool) -> Result<()> {
         let shards = self.shards(fleet)?;
         let mut removed = Ok(());
-        for keys in shards.all().chain([&Keys::new(fleet)]) {
+        let others: Vec<_> = std::iter::once(Keys::new(fleet))
+            .chain(Keys::spares(fleet))
+            .collect();
+        for keys in shards.all().chain(&others) {
             let server = self.of(keys);
             removed = removed.and(server.and_then(|server| server.remove(keys, was_killed)));
         }

@@ -61,7 +61,7 @@ pub struct Keys {
     pub joined: String,
     /// ZSET: node → its last beat.
     pub seen: String,
-    /// HASH: `protocol`, the version that the fleet speaks.
+    /// HASH: `protocol`, the version that the fleet speaks, and `partitions`, how many it has.
     pub meta: String,
     /// LIST of takeovers of the lease, newest first.
     pub takeovers: String,
@@ -133,6 +133,19 @@ fn partition_tag(fleet: &FleetName, index: u32, count: u32) -> String {
     tag((0..).find(is_in_the_middle).unwrap_or_default())
 }
 
+/// How many spare keys keep the number of partitions.
+pub(crate) const SPARES: u32 = 2;
+
+/// The hash tag of a spare key: `fleet:spare.k`, with the smallest k whose slot lies as far from the control
+/// keys and from the other spare keys as can be, give or take 32 slots. So of three masters each has one.
+fn spare_tag(fleet: &FleetName, nth: u32) -> String {
+    let slot_of = |tag: &str| u32::from(slot(tag.as_bytes()));
+    let first = slot_of(&control_tag(fleet)) + (nth + 1) * SLOTS / (SPARES + 1);
+    let tag = |k: u32| format!("{fleet}:spare.{k}");
+    let is_there = |k: &u32| (slot_of(&tag(*k)) + SLOTS - first % SLOTS) % SLOTS < 32;
+    tag((0..).find(is_there).unwrap_or_default())
+}
+
 impl Keys {
     /// The names for a fleet of one partition, and the control keys of any fleet.
     pub fn new(fleet: &FleetName) -> Self {
@@ -148,6 +161,16 @@ impl Keys {
             calls: control.calls,
             ..Self::tagged(&partition_tag(fleet, index, count))
         }
+    }
+
+    /// The names under the tag of a spare key. Of these, only `meta` is used.
+    pub fn spare(fleet: &FleetName, nth: u32) -> Self {
+        Self::tagged(&spare_tag(fleet, nth))
+    }
+
+    /// All spare keys of a fleet in a cluster.
+    pub fn spares(fleet: &FleetName) -> impl Iterator<Item = Self> {
+        (0..SPARES).map(|nth| Self::spare(fleet, nth))
     }
 
     /// One hash tag, so that a cluster keeps all of them on one server.
@@ -277,6 +300,24 @@ mod tests {
         assert!(one.presence == control.presence && two.calls == control.calls);
         assert_eq!(Keys::of_partition(&fleet, 0, 1).fence, control.fence);
         assert_eq!(control.tag(), "a:0");
+    }
+
+    #[test]
+    fn of_three_masters_each_has_the_control_keys_or_a_spare_key() {
+        for name in 0..64 {
+            let fleet = FleetName::new(&format!("fleet-{name}")).unwrap();
+            let control = Keys::new(&fleet);
+            let all = std::iter::once(control).chain(Keys::spares(&fleet));
+            let mut slots: Vec<_> = all
+                .map(|keys| i64::from(slot(keys.tag().as_bytes())))
+                .collect();
+            slots.sort_unstable();
+            let [a, b, c] = slots.try_into().unwrap();
+            let third = i64::from(SLOTS) / 3;
+            for distance in [b - a, c - b, a + i64::from(SLOTS) - c] {
+                assert!((distance - third).abs() <= 34, "{name}: {distance}");
+            }
+        }
     }
 
     #[test]

@@ -286,6 +286,10 @@ fn spawn_parts<S: Source, H: Handler>(
             services.spawn(async move { partition::tell(&own).await });
         }
     }
+    for spare in stores.spares() {
+        let (ctx, spare) = (Arc::clone(ctx), spare.clone());
+        services.spawn(async move { partition::keep_spare(&ctx, &spare).await });
+    }
     let all = Arc::clone(&partitions);
     services.spawn(async move { pass_rings_on(&all, unheard).await });
     let all = Arc::clone(&partitions);

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 use tokio::time::Instant;
 
 use crate::node::claim_keeper::HeldClaims;
-use crate::node::context::Context;
+use crate::node::context::{Context, Role};
 use crate::node::pack_cache::PackCache;
 use crate::node::warning::Warning;
 use crate::node::witness::Witness;
@@ -22,6 +22,9 @@ use crate::{Durability, Error, Event};
 
 /// How long a node waits before it repeats a call to a server that it has just found.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
+
+/// The same, for a spare key: there is no hurry, and a full server has many such nodes.
+const SPARE_AGAIN: Duration = Duration::from_secs(1);
 
 /// One partition of the fleet.
 pub(crate) struct Partition {
@@ -210,6 +213,25 @@ pub(crate) async fn tell(partition: &Partition) -> Result<(), Error> {
             }
             Err(error) if error.is_transient() => {
                 tokio::time::sleep(TRY_AGAIN).await;
+                connections = 0;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Keeps the number of partitions in a spare key, until the node stops. With each new connection it writes
+/// it again, because the server may have forgotten it.
+pub(crate) async fn keep_spare(ctx: &Context, spare: &Store) -> Result<(), Error> {
+    // With its first beat the fleet has decided.
+    ctx.role_is(|role| role != Role::Unknown).await;
+    let (count, mut connections) = (ctx.control.partitions(), 0);
+    loop {
+        connections = spare.wait_reconnected(connections).await;
+        match spare.store_partitions(count).await {
+            Ok(()) => {}
+            Err(error) if error.is_transient() => {
+                tokio::time::sleep(SPARE_AGAIN).await;
                 connections = 0;
             }
             Err(error) => return Err(error),

@@ -9,4 +9,5 @@ mod handed;
 mod lost_cluster;
 mod partitions;
 mod sentinel;
+mod spares;
 mod unserved;

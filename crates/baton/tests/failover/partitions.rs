@@ -77,34 +77,45 @@ impl Handled {
     }
 
     /// Starts a node that makes a message this often.
-    pub(crate) fn start(&self, url: &str, partitions: u32, every: Duration) -> Running {
+    pub(crate) fn start(
+        &self,
+        url: &str,
+        partitions: impl Into<Option<u32>>,
+        every: Duration,
+    ) -> Running {
         let source = interval(every, |seq, text| {
             text.extend_from_slice(format!("{seq:06}").as_bytes());
         });
         self.start_with(url, partitions, source)
     }
 
-    fn start_with(&self, url: &str, partitions: u32, source: impl Source) -> Running {
+    fn start_with(
+        &self,
+        url: &str,
+        partitions: impl Into<Option<u32>>,
+        source: impl Source,
+    ) -> Running {
         let target = Target::parse(url).unwrap();
         let own = self.clone();
-        let settings = Node::builder(name())
-            .audit(true)
-            .partitions(partitions)
-            .on_event(move |event| {
-                let mut state = own.0.lock().unwrap();
-                if let Event::Published { first, last, .. } = event.inner() {
-                    state.published += last - first + 1;
+        let mut settings = Node::builder(name()).audit(true);
+        if let Some(partitions) = partitions.into() {
+            settings = settings.partitions(partitions);
+        }
+        let settings = settings.on_event(move |event| {
+            let mut state = own.0.lock().unwrap();
+            if let Event::Published { first, last, .. } = event.inner() {
+                state.published += last - first + 1;
+            }
+            match event {
+                Event::Generator { epoch } => state.generators.push(*epoch),
+                Event::InPartition { partition, event }
+                    if matches!(**event, Event::Regressed { .. }) =>
+                {
+                    state.regressed.push(*partition);
                 }
-                match event {
-                    Event::Generator { epoch } => state.generators.push(*epoch),
-                    Event::InPartition { partition, event }
-                        if matches!(**event, Event::Regressed { .. }) =>
-                    {
-                        state.regressed.push(*partition);
-                    }
-                    _ => {}
-                }
-            });
+                _ => {}
+            }
+        });
         run(settings.build(target, source, self.clone()).unwrap())
     }
 

@@ -22,6 +22,7 @@ mod publish;
 mod reclaim;
 mod rights;
 mod ring;
+mod spares;
 mod transaction;
 
 pub use answer::exact;

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::spares::Spares;
 use super::{ClaimedPack, Place, Store, channels, decode};
 use crate::bounds::{CLUSTER_PARTITIONS, MAX_PARTITIONS};
 use crate::keys::{FleetName, Keys};
@@ -19,6 +20,8 @@ use crate::{Durability, Error, Range, Setting, Target, new_name};
 pub struct Partitions {
     control: Store,
     all: Vec<Store>,
+    /// Of their number.
+    spares: Spares,
     /// Whether their number is only the one that a new fleet gets: no node has stored one.
     is_assumed: bool,
 }
@@ -106,7 +109,11 @@ impl Partitions {
         let channels = channels(&Keys::new(fleet), node);
         let servers = Servers::new(target, Some(channels));
         let observer = Arc::new(Observer::new(observe));
-        let partitions = Self::connect(&servers, target, fleet, node, wanted, &observer).await?;
+        let mut partitions =
+            Self::connect(&servers, target, fleet, node, wanted, &observer).await?;
+        if is_cluster(target) && partitions.are_several() && partitions.spares.0.is_empty() {
+            partitions.spares = Spares::open(&servers, fleet, node).await?;
+        }
         let queues = partitions.all.iter().map(|store| store.keys.queue.clone());
         let queues = queues.collect();
         let listener = servers.rings();
@@ -131,11 +138,15 @@ impl Partitions {
         let keys = Keys::new(fleet);
         let observe = observer.of(0);
         let mut control = Store::at(servers, fleet, node, keys, Place::ONLY, observe).await?;
-        let default = match target.place() {
-            TargetPlace::Cluster { .. } => CLUSTER_PARTITIONS,
-            _ => 1,
-        };
-        let stored = control.stored_partitions().await?;
+        let mut stored = control.stored_partitions().await?;
+        let (mut default, mut spares) = (1, Spares::default());
+        if is_cluster(target) {
+            default = CLUSTER_PARTITIONS;
+            if stored.is_none() {
+                spares = Spares::open(servers, fleet, node).await?;
+                stored = spares.partitions(wanted.is_some()).await?;
+            }
+        }
         let is_assumed = stored.is_none() && wanted.is_none() && default != 1;
         let count = match (stored, wanted) {
             (Some(stored), Some(wanted)) if stored != wanted => {
@@ -146,10 +157,10 @@ impl Partitions {
         };
         control.place.count = count;
         if count == 1 {
-            let all = vec![control.clone()];
             return Ok(Self {
+                all: vec![control.clone()],
                 control,
-                all,
+                spares: Spares::default(),
                 is_assumed,
             });
         }
@@ -164,6 +175,7 @@ impl Partitions {
         Ok(Self {
             control,
             all,
+            spares,
             is_assumed,
         })
     }
@@ -173,6 +185,7 @@ impl Partitions {
         Self {
             all: vec![store.clone()],
             control: store,
+            spares: Spares::default(),
             is_assumed: false,
         }
     }
@@ -185,6 +198,11 @@ impl Partitions {
     /// The stores of all partitions, in order.
     pub fn all(&self) -> &[Store] {
         &self.all
+    }
+
+    /// The stores of the spare keys, which have the number of partitions, too; none outside of a cluster.
+    pub fn spares(&self) -> &[Store] {
+        &self.spares.0
     }
 
     /// Whether the fleet has more than one partition.
@@ -242,22 +260,9 @@ impl Partitions {
         Self {
             control: self.control,
             all: futures_util::future::join_all(all).await,
+            spares: self.spares,
             is_assumed: self.is_assumed,
         }
-    }
-}
-
-impl Store {
-    /// How many partitions the fleet has; none if there is no fleet yet. A fleet from before there were
-    /// partitions has one.
-    async fn stored_partitions(&self) -> Result<Option<u32>, Error> {
-        let mut command = redis::cmd("HMGET");
-        command
-            .arg(&self.keys.meta)
-            .arg("protocol")
-            .arg("partitions");
-        let answer = self.link.call(&command).await;
-        decode::stored_partitions(&self.keys.meta, &self.name_wrong_type(answer).await?)
     }
 }
 
@@ -274,6 +279,10 @@ pub fn check_partitions(target: &Target, count: u32) -> Result<(), Error> {
         )),
         _ => Ok(()),
     }
+}
+
+fn is_cluster(target: &Target) -> bool {
+    matches!(target.place(), TargetPlace::Cluster { .. })
 }
 
 /// Reports what happens to the links of one process as if they were one: each reason once, and a regained

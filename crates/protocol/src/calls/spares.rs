@@ -1,0 +1,80 @@
+//! Where a fleet in a cluster keeps its number of partitions, beside its control keys.
+//!
+//! If the shard of the control keys loses all its data while no node runs, these say nothing any more. A node
+//! that starts would take the fleet for a new one with another number, and would never look where the old
+//! messages are. So *spare* keys in other parts of the cluster have the number, too.
+
+use super::{PROTOCOL, Place, Store, decode};
+use crate::Error;
+use crate::bounds::CLUSTER_PARTITIONS;
+use crate::keys::{FleetName, Keys, SPARES};
+use crate::link::Servers;
+
+/// The stores of the spare keys; none outside of a cluster.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spares(pub(super) Vec<Store>);
+
+impl Spares {
+    pub(super) async fn open(
+        servers: &Servers,
+        fleet: &FleetName,
+        node: &str,
+    ) -> Result<Self, Error> {
+        servers.share();
+        let opened = (0..SPARES).map(async |nth| {
+            let keys = Keys::spare(fleet, nth);
+            let place = Place {
+                index: 0,
+                count: CLUSTER_PARTITIONS,
+            };
+            // The fleet works without them: their loss is no loss of Redis.
+            Store::at(servers, fleet, node, keys, place, |_| {}).await
+        });
+        futures_util::future::try_join_all(opened).await.map(Self)
+    }
+
+    /// How many partitions the fleet has, as the first spare key says that has a number.
+    ///
+    /// If there is none, the fleet is new. If a shard does not answer, only the caller can know: `is_said` tells
+    /// whether it names a number itself.
+    pub(super) async fn partitions(&self, is_said: bool) -> Result<Option<u32>, Error> {
+        let mut silent = None;
+        for spare in &self.0 {
+            match spare.stored_partitions().await {
+                Ok(Some(count)) => return Ok(Some(count)),
+                Ok(None) => {}
+                Err(error) if error.is_transient() => silent = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match silent {
+            Some(error) if !is_said => Err(Error::Unavailable(format!(
+                "the control keys have no number of partitions, and the shard that may know it is away: {error}"
+            ))),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Store {
+    /// How many partitions the fleet has; none if there is no fleet yet. A fleet from before there were
+    /// partitions has one.
+    pub(super) async fn stored_partitions(&self) -> Result<Option<u32>, Error> {
+        let mut command = redis::cmd("HMGET");
+        command
+            .arg(&self.keys.meta)
+            .arg("protocol")
+            .arg("partitions");
+        let answer = self.link.call(&command).await;
+        decode::stored_partitions(&self.keys.meta, &self.name_wrong_type(answer).await?)
+    }
+
+    /// Stores how many partitions the fleet has, in a spare key.
+    pub async fn store_partitions(&self, count: u32) -> Result<(), Error> {
+        let mut command = redis::cmd("HSET");
+        command.arg(&self.keys.meta).arg("protocol").arg(PROTOCOL);
+        command.arg("partitions").arg(count);
+        let answer = self.link.call(&command).await;
+        self.name_wrong_type(answer).await.map(drop)
+    }
+}
