@@ -101,6 +101,18 @@ impl Inspector {
         self.each(Store::confirm_all).await.map(drop)
     }
 
+    /// The same client for the partitions that answer now, and for each of the others its index and why it does
+    /// not answer: their servers are away. A client that is not narrowed so makes no change, and reads no
+    /// failed message, unless all partitions answer. If none answers, this is the client of all.
+    pub async fn within_reach(&self) -> (Self, Vec<(u32, Error)>) {
+        let (partitions, away) = self.partitions.within_reach().await;
+        let reached = Self {
+            partitions,
+            present: self.present,
+        };
+        (reached, away)
+    }
+
     pub(crate) fn partitions(&self) -> &Partitions {
         &self.partitions
     }

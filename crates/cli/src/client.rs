@@ -1,5 +1,6 @@
 //! The client of a command: an open connection to a fleet.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -40,6 +41,46 @@ pub(crate) async fn control(target: &Target, fleet: &FleetName) -> anyhow::Resul
 /// The same, to read.
 pub(crate) async fn control_viewer(target: &Target, fleet: &FleetName) -> anyhow::Result<Store> {
     in_time(target, Store::view(target, fleet)).await
+}
+
+/// Partitions that a command leaves out, because their servers are away.
+#[must_use]
+pub(crate) struct Away(Vec<(u32, Error)>);
+
+impl Away {
+    /// Those of a client, and the client of the others.
+    pub(crate) async fn split(inspector: &Inspector) -> (Inspector, Self) {
+        let (reached, away) = inspector.within_reach().await;
+        (reached, Self(away))
+    }
+
+    /// The same for the connections of a client.
+    pub(crate) async fn split_partitions(partitions: &Partitions) -> (Partitions, Self) {
+        let (reached, away) = partitions.within_reach().await;
+        (reached, Self(away))
+    }
+
+    /// Tells the user what was left out. Turns the exit code of a success into that of a failure, if
+    /// something was.
+    pub(crate) fn end(&self, code: ExitCode) -> ExitCode {
+        let Some((_, why)) = self.0.first() else {
+            return code;
+        };
+        let indexes: Vec<_> = self.0.iter().map(|(index, _)| index.to_string()).collect();
+        let (partitions, are) = match indexes.len() {
+            1 => ("partition", "is"),
+            _ => ("partitions", "are"),
+        };
+        errln!(
+            "baton: {partitions} {} {are} out of reach and left out ({why}); run this again when \
+             all servers are back",
+            indexes.join(", ")
+        );
+        match code == ExitCode::SUCCESS {
+            true => ExitCode::FAILURE,
+            false => code,
+        }
+    }
 }
 
 async fn in_time<T>(

@@ -7,13 +7,15 @@ use baton_protocol::text::Escaped;
 use baton_protocol::{Reclaimed, Store};
 
 use crate::args::ConnectionArgs;
+use crate::client::Away;
 use crate::{client, runtime, stdout, target};
 
 /// Cleans the fleet and prints what it cleaned.
 pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {
     let target = target::for_command(connection)?;
-    let report = runtime::block_on(async {
+    let (report, away) = runtime::block_on(async {
         let partitions = client::partitions(&target, &connection.fleet).await?;
+        let (partitions, away) = Away::split_partitions(&partitions).await;
         partitions.preflight(true).await?;
         let mut reclaimed = Reclaimed::default();
         for store in partitions.all() {
@@ -21,10 +23,10 @@ pub(crate) fn run(connection: &ConnectionArgs) -> anyhow::Result<ExitCode> {
         }
         let freed = partitions.control().free().await?;
         let forgotten = partitions.control().forget().await?;
-        Ok(report(reclaimed, freed.as_deref(), forgotten))
+        Ok((report(reclaimed, freed.as_deref(), forgotten), away))
     })?;
     stdout::print(report.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(away.end(ExitCode::SUCCESS))
 }
 
 /// Returns everything that dead nodes held in a partition. Claims of living nodes move while a call walks

@@ -9,6 +9,7 @@ use baton_print::errln;
 
 use super::get_errors::report_claimed;
 use crate::args::{ConnectionArgs, ErrorsArgs, FormatArgs, GroupBy};
+use crate::client::Away;
 use crate::failed_filter::FailedFilter;
 use crate::failed_walk::FailedWalk;
 use crate::stdout::{Reader, Stdout};
@@ -20,6 +21,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &ErrorsArgs) -> anyhow::Res
     let target = target::for_command(connection)?;
     runtime::block_on(async {
         let inspector = client::reader(&target, &connection.fleet).await?;
+        let (inspector, away) = Away::split(&inspector).await;
         let filter = FailedFilter::new(&args.filter, &inspector).await?;
         let all = inspector.failed_count().await? + inspector.claimed_count().await?;
         let is_empty = all <= inspector.held_count().await?;
@@ -33,7 +35,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &ErrorsArgs) -> anyhow::Res
             _ => {}
         }
         report_claimed(inspector.held_count().await?);
-        Ok(ExitCode::SUCCESS)
+        Ok(away.end(ExitCode::SUCCESS))
     })
 }
 

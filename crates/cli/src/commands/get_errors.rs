@@ -17,6 +17,7 @@ use baton_protocol::{ErrorsCommit, Extend, crash};
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use crate::args::{ConnectionArgs, FormatArgs, GetErrorsArgs};
+use crate::client::Away;
 use crate::shutdown::{Cause, Shutdown};
 use crate::stdout::{self, Progress, Stdout};
 use crate::{client, failed_message, runtime, target};
@@ -51,6 +52,7 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &GetErrorsArgs) -> anyhow::
     let shutdown = Shutdown::on_signals()?;
     runtime::block_on(async {
         let inspector = client::inspector(&target, &connection.fleet).await?;
+        let (inspector, away) = Away::split(&inspector).await;
         let inspector = inspector.require(args.durability.durability).await;
         // A server that cannot give it now would not give it in the end.
         inspector
@@ -76,7 +78,8 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &GetErrorsArgs) -> anyhow::
                 )
             })?;
         }
-        report(&inspector, end, taken).await
+        let code = report(&inspector, end, taken).await?;
+        Ok(away.end(code))
     })
 }
 

@@ -9,6 +9,7 @@ use baton_print::errln;
 
 use super::status::duration;
 use crate::args::{ConnectionArgs, PauseArgs};
+use crate::client::Away;
 use crate::{client, runtime, stdout, target};
 
 /// What to do with the parts.
@@ -28,17 +29,18 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let target = target::for_command(connection)?;
     let parts = args.parts();
-    let (before, snapshot) = runtime::block_on(async {
+    let (before, snapshot, away) = runtime::block_on(async {
         let inspector = client::inspector(&target, &connection.fleet).await?;
+        let (reached, away) = Away::split(&inspector).await;
         let before = match action {
-            Action::Pause => inspector.pause(&parts).await?,
-            Action::Resume => inspector.resume(&parts).await?,
+            Action::Pause => reached.pause(&parts).await?,
+            Action::Resume => reached.resume(&parts).await?,
         };
-        Ok((before, inspector.snapshot().await?))
+        Ok((before, inspector.snapshot().await?, away))
     })?;
     stdout::print(report(&parts, action, &before, snapshot.now_ms).as_bytes())?;
     note_missing_nodes(&snapshot);
-    Ok(ExitCode::SUCCESS)
+    Ok(away.end(ExitCode::SUCCESS))
 }
 
 /// One line for each part.

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use super::get_errors::report_claimed;
 use crate::args::{ConnectionArgs, FormatArgs, SettleArgs};
+use crate::client::Away;
 use crate::failed_filter::FailedFilter;
 use crate::shutdown::Shutdown;
 use crate::usage_error::UsageError;
@@ -83,6 +84,7 @@ pub(crate) fn run(
     let shutdown = Shutdown::on_signals()?;
     runtime::block_on(async {
         let inspector = client::inspector(&target, &connection.fleet).await?;
+        let (inspector, away) = Away::split(&inspector).await;
         inspector.preflight_to_act().await?;
         // Frees what dead drains had claimed.
         inspector.reclaim().await?;
@@ -129,7 +131,7 @@ pub(crate) fn run(
                 .with_context(|| format!("{}, but a failover may undo it", settling.so_far()))?;
         }
         report_claimed(held);
-        Ok(code)
+        Ok(away.end(code))
     })
 }
 

@@ -36,6 +36,7 @@ mod node;
 mod old_spellings;
 mod outputs;
 mod partitions;
+mod partitions_away;
 mod passwords;
 mod pause;
 mod push;

@@ -10,30 +10,36 @@ use crate::support::{Ended, baton, run};
 /// In partition p, p + 1 messages have failed, one waits, and one is claimed.
 fn seeded() -> (PrivateServer, Vec<Seeder>) {
     let server = server();
-    let mut seeders = Seeder::of_partitions(&server, 3);
+    let seeders = seed(&server.url_with_password());
+    (server, seeders)
+}
+
+/// The same, by a URL.
+pub(crate) fn seed(url: &str) -> Vec<Seeder> {
+    let mut seeders = Seeder::of_partitions(url, 3);
     for (p, seeder) in (0..).zip(&mut seeders) {
         seeder.fail(&texts(1..=p + 1));
         seeder.publish(&["waits", "waits"]);
         seeder.claim(1);
     }
-    (server, seeders)
+    seeders
 }
 
 fn at(server: &PrivateServer, args: &[&str]) -> Ended {
     run(baton(&[&["--redis", &server.url()], args].concat()))
 }
 
-fn json_lines(ended: &Ended) -> Vec<Value> {
+pub(crate) fn json_lines(ended: &Ended) -> Vec<Value> {
     let lines = ended.stdout.lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
 
-const FAILED: [&str; 6] = ["0.1", "1.1", "1.2", "2.1", "2.2", "2.3"];
+pub(crate) const FAILED: [&str; 6] = ["0.1", "1.1", "1.2", "2.1", "2.2", "2.3"];
 
 /// The second fields of lines with tabs.
-fn numbers(ended: &Ended) -> Vec<String> {
+pub(crate) fn numbers(ended: &Ended) -> Vec<String> {
     let fields = ended.stdout.lines().map(|line| line.split('\t').nth(1));
     fields
         .map(|number| number.unwrap().trim_start_matches('#').to_owned())

@@ -52,10 +52,10 @@ impl Seeder {
     }
 
     /// One for each partition of a fleet of so many.
-    pub(crate) fn of_partitions(server: &PrivateServer, count: u32) -> Vec<Self> {
+    pub(crate) fn of_partitions(url: &str, count: u32) -> Vec<Self> {
         let runtime = runtime();
         let partitions = runtime.block_on(async {
-            let target = Target::parse(&server.url_with_password()).unwrap();
+            let target = Target::parse(url).unwrap();
             let fleet = FleetName::new("default").unwrap();
             let opened = Partitions::open(&target, &fleet, "seeder", Some(count), |_| {});
             let (partitions, _) = opened.await.unwrap();

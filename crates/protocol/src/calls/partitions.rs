@@ -235,6 +235,29 @@ impl Partitions {
         }
     }
 
+    /// The same client for the partitions that answer now, and why the others do not, in order. If none
+    /// answers, it is the client of all.
+    pub async fn within_reach(&self) -> (Self, Vec<(u32, Error)>) {
+        if !self.are_several() {
+            return (self.clone(), Vec::new());
+        }
+        let asked = self.all.iter().map(Store::now_ms);
+        let answers = futures_util::future::join_all(asked).await;
+        let (mut reached, mut away) = (self.clone(), Vec::new());
+        reached.all.clear();
+        for (store, answer) in self.all.iter().zip(answers) {
+            match answer {
+                Err(error) if error.is_transient() => away.push((store.partition(), error)),
+                // Any other error is one that the caller meets with its own call.
+                _ => reached.all.push(store.clone()),
+            }
+        }
+        match reached.all.is_empty() {
+            true => (self.clone(), Vec::new()),
+            false => (reached, away),
+        }
+    }
+
     /// Makes sure that a fleet can run here, see [`Store::preflight`]. Of several partitions, those count
     /// that can be reached: the user has the same rights at all servers of a cluster.
     pub async fn preflight(&self, allow_eviction: bool) -> Result<(), Error> {
@@ -249,7 +272,7 @@ impl Partitions {
 
     /// Asks for this durability, see [`Store::with_durability`].
     pub async fn with_durability(self, level: Durability) -> Self {
-        if !self.are_several() {
+        if self.control.partitions() == 1 {
             let control = self.control.with_durability(level).await;
             return Self::only(control);
         }
