@@ -31,7 +31,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use baton_protocol::{Backoff, Census, LinkState, LoggedReasons, Partitions, Ring, Rings, crash};
+use baton_protocol::{
+    Backoff, Census, LinkState, LoggedReasons, Partitions, Ring, Rings, crash, scripts,
+};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -87,6 +89,7 @@ impl Node<(), ()> {
 
     /// Connects, however long it takes, and makes sure that a fleet can live here.
     async fn join(&self) -> Result<(Partitions, Rings), Error> {
+        scripts::prepare();
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
         let mut logged = LoggedReasons::default();
         loop {

@@ -39,6 +39,18 @@ macro_rules! script {
     };
 }
 
+/// Puts all scripts of a node together, so that its first commit, or its first publish after a takeover, does not
+/// wait for it.
+pub fn prepare() {
+    let of_node = [
+        &BEAT, &SEAL, &PUBLISH, &VOID, &PARK, &RING, &TELL, &CLAIM, &EXTEND, &COMMIT, &GIVE_BACK,
+        &RECLAIM, &LEAVE,
+    ];
+    for script in of_node {
+        LazyLock::force(&script.sha);
+    }
+}
+
 script!(BEAT, "beat", ["clock", "key_types", "counts", "presence"]);
 script!(FREE, "free", ["clock", "presence"]);
 script!(LEAVE, "leave", ["clock", "key_types"]);
