@@ -32,6 +32,12 @@ demo: setup build ## Build, then watch a fleet at work; Ctrl-C ends it
 	@# Ctrl-C reaches make and this shell too; the trap leaves the ending to the demo.
 	@trap : INT; $(TARGET)/release/baton demo || [ $$? -eq 130 ]
 
+# The seeds are fixed, so that two runs of one commit test the same; `cargo test`, `make conform` and `make fuzz` draw
+# new ones.
+TEST := env BATON_CONFORM_SEED=1 PROPTEST_RNG_SEED=1 \
+	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))) cargo test
+MODEL_TESTS := --test explore --test explore_partitions --test conformance
+
 test: setup ## Run every test, on real servers, in a real browser, behind a real proxy
 	@scripts/setup-servers
 	@scripts/setup-browser
@@ -39,10 +45,13 @@ test: setup ## Run every test, on real servers, in a real browser, behind a real
 	@scripts/setup-postgres
 	@scripts/setup-prometheus
 	@scripts/setup-chaos
-	@# Most tests wait for processes: more of them at a time than there are cores. The seeds are fixed, so that
-	@# two runs of one commit test the same; `cargo test`, `make conform` and `make fuzz` draw new ones.
-	BATON_CONFORM_SEED=1 PROPTEST_RNG_SEED=1 \
-	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$$((3 * $$(getconf _NPROCESSORS_ONLN)))) cargo test --workspace
+	cargo test --workspace --no-run
+	@# Most tests wait for processes: more of them at a time than there are cores. The model's tests compute, and do
+	@# so meanwhile.
+	@mkdir -p $(TARGET)
+	@nice $(TEST) --workspace $(MODEL_TESTS) > $(TARGET)/model-tests.log 2>&1 & model=$$!; \
+	$(TEST) --workspace --exclude baton-model; others=$$?; \
+	wait $$model; model=$$?; cat $(TARGET)/model-tests.log; [ $$others = 0 ] && [ $$model = 0 ]
 	cargo test -p baton-fleet --features postgres,testing,tracing --lib --test outbox --test testing --test spans
 
 lint: ## Check the format, and deny every warning
@@ -132,7 +141,7 @@ mutants: chaos-programs ## Break the source in 188 ways, one by one; each must b
 	cargo run --release -p baton-mutants --bin mutants -- $(ARGS)
 
 proof: ## Run all the proofs, one after the other (more than an hour)
-	cargo test -p baton-model --test explore --test partitions -- --nocapture
+	cargo test -p baton-model --test explore --test explore_partitions -- --nocapture
 	$(MAKE) conform CALLS=100000
 	$(MAKE) chaos
 	$(MAKE) chaos ARGS="--handler exec --seconds 600"
