@@ -60,22 +60,24 @@ impl Away {
         (reached, Self(away))
     }
 
+    /// Which they are, and why the first of them does not answer; none if all do.
+    pub(crate) fn describe(&self) -> Option<String> {
+        let (_, why) = self.0.first()?;
+        let indexes: Vec<_> = self.0.iter().map(|(index, _)| index.to_string()).collect();
+        let indexes = indexes.join(", ");
+        Some(match self.0.len() {
+            1 => format!("partition {indexes} is out of reach ({why})"),
+            _ => format!("partitions {indexes} are out of reach ({why})"),
+        })
+    }
+
     /// Tells the user what was left out. Turns the exit code of a success into that of a failure, if
     /// something was.
     pub(crate) fn end(&self, code: ExitCode) -> ExitCode {
-        let Some((_, why)) = self.0.first() else {
+        let Some(away) = self.describe() else {
             return code;
         };
-        let indexes: Vec<_> = self.0.iter().map(|(index, _)| index.to_string()).collect();
-        let (partitions, are) = match indexes.len() {
-            1 => ("partition", "is"),
-            _ => ("partitions", "are"),
-        };
-        errln!(
-            "baton: {partitions} {} {are} out of reach and left out ({why}); run this again when \
-             all servers are back",
-            indexes.join(", ")
-        );
+        errln!("baton: {away} and left out; run this again when all servers are back");
         match code == ExitCode::SUCCESS {
             true => ExitCode::FAILURE,
             false => code,

@@ -17,6 +17,7 @@ use baton_protocol::{
 use serde_json::json;
 
 use crate::args::{ConnectionArgs, DoctorArgs};
+use crate::client::Away;
 use crate::error_line::error_line;
 use crate::{client, json, runtime, stdout, target};
 use baton::Durability;
@@ -125,19 +126,26 @@ async fn rights(target: &Target, fleet: &FleetName) -> Vec<Finding> {
         Ok(partitions) => partitions,
         Err(error) => return refused("rights", error, grant),
     };
+    let (reached, away) = Away::split_partitions(&partitions).await;
+    let mut findings: Vec<_> = away
+        .describe()
+        .map(|away| Finding::fail("partitions", away, "bring their servers back"))
+        .into_iter()
+        .collect();
     let mut stores = vec![&control];
     if partitions.are_several() {
-        stores.extend(partitions.all());
+        stores.extend(reached.all());
     }
     for store in &stores[1..] {
         if let Err(error) = store.check_rights(RedisUser::Node).await {
-            return lacks(error);
+            findings.extend(lacks(error));
+            return findings;
         }
     }
-    let mut findings = vec![Finding::ok(
+    findings.push(Finding::ok(
         "rights",
         "this user may do all that a node does",
-    )];
+    ));
     findings.extend(match check_keys(&stores).await {
         Ok(()) => vec![Finding::ok(
             "keys",

@@ -44,12 +44,15 @@ impl Fleet {
         let ended = run(baton(&[&["--redis", &self.cluster.url()], args].concat()));
         assert_eq!(ended.code, Some(1), "{ended:?}");
         let port = self.cluster.servers[self.away].port().unwrap();
-        ended.complains(&format!(
-            "partition {} is out of reach and left out",
-            self.away
-        ));
+        ended.complains(&format!("partition {} is out of reach (", self.away));
         ended.complains(&format!(":{port}"));
         ended
+    }
+
+    fn doctor(&self) -> Ended {
+        let doctor = run(baton(&["doctor", "--redis", &self.cluster.url()]));
+        assert_eq!(doctor.code, Some(1), "{doctor:?}");
+        doctor
     }
 
     /// What has failed in the partitions in reach.
@@ -98,6 +101,16 @@ fn the_partitions_in_reach_are_paused_and_resumed() {
     assert_eq!(paused(), [true; 2]);
     fleet.run(&["resume"]).says("resumed the workers");
     assert_eq!(paused(), [false; 2]);
+}
+
+#[test]
+fn doctor_names_the_partition_that_is_out_of_reach_and_tries_the_others() {
+    let fleet = Fleet::new();
+    let doctor = fleet.doctor();
+    let away = fleet.away;
+    doctor.says(&format!("partition {away} is out of reach ("));
+    doctor.says("this user may do all that a node does");
+    doctor.says("no key of the fleet is used by another program");
 }
 
 #[test]
