@@ -41,7 +41,7 @@ fn every_call_understands_something_of_the_corpus() {
             reading.is_ok_and(|reading| reading.census.balanced())
         })
     });
-    understood("seal", &|answer| decode::seal(answer).is_ok());
+    understood("seal", &|answer| decode::seal("fence", answer).is_ok());
     understood("publish", &|answer| {
         decode::publish("publish", answer).is_ok()
     });

@@ -152,15 +152,15 @@ pub fn forget(answer: &Value) -> Result<Vec<String>, Error> {
     strings(scripts::FORGET.name, answer)
 }
 
-/// Decodes the answer to `seal`.
-pub fn seal(answer: &Value) -> Result<Seal, Error> {
+/// Decodes the answer to `seal`. `fence` is its key, for the error.
+pub fn seal(fence: &str, answer: &Value) -> Result<Seal, Error> {
     let call = scripts::SEAL.name;
     match worded(call, answer)? {
         (b"sealed", [last, cursor, known, made]) => Ok(Seal::Sealed {
             last: number(call, last)?,
             cursor: bytes(call, cursor)?.to_vec(),
             known: number(call, known)?,
-            made: read_made(call, made)?,
+            made: read_made(call, fence, made)?,
         }),
         (b"fenced", [node, epoch]) => Ok(Seal::Fenced {
             node: string(call, node)?,
@@ -171,11 +171,13 @@ pub fn seal(answer: &Value) -> Result<Seal, Error> {
 }
 
 /// What the fleet had made; nothing if the text is empty.
-fn read_made(call: &'static str, made: &Value) -> Result<Progress, Error> {
+fn read_made(call: &'static str, fence: &str, made: &Value) -> Result<Progress, Error> {
     match string(call, made)?.as_str() {
         "" => Ok(Progress::default()),
         text => Progress::parse(text).ok_or_else(|| {
-            Error::Refused(format!("BADVALUE the field made of a fence is {text:?}"))
+            Error::Refused(format!(
+                "BADVALUE {fence} made holds {text:?}, which is not two numbers"
+            ))
         }),
     }
 }

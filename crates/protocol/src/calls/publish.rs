@@ -172,7 +172,7 @@ impl Store {
                 ],
             )
             .await?;
-        let sealed = decode::seal(&answer)?;
+        let sealed = decode::seal(&keys.fence, &answer)?;
         if self.place.count > 1 && matches!(sealed, Seal::Sealed { .. }) {
             // A failover that forgets this seal does not forget what the generator then publishes elsewhere.
             self.confirm(era).await?;
