@@ -71,14 +71,17 @@ impl Away {
         })
     }
 
-    /// Tells the user what was left out. Turns the exit code of a success into that of a failure, if
-    /// something was.
+    /// Tells the user what was left out.
+    pub(crate) fn tell(&self) {
+        if let Some(away) = self.describe() {
+            errln!("baton: {away} and left out; run this again when all servers are back");
+        }
+    }
+
+    /// The same. Turns the exit code of a success into that of a failure, if something was left out.
     pub(crate) fn end(&self, code: ExitCode) -> ExitCode {
-        let Some(away) = self.describe() else {
-            return code;
-        };
-        errln!("baton: {away} and left out; run this again when all servers are back");
-        match code == ExitCode::SUCCESS {
+        self.tell();
+        match code == ExitCode::SUCCESS && !self.0.is_empty() {
             true => ExitCode::FAILURE,
             false => code,
         }

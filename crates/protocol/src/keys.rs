@@ -155,17 +155,21 @@ impl Keys {
     /// The names of partition `index` of `count`. The channels are those of the fleet: a node is present
     /// at a server for all partitions there.
     pub fn of_partition(fleet: &FleetName, index: u32, count: u32) -> Self {
+        Self::with_channels_of(fleet, &partition_tag(fleet, index, count))
+    }
+
+    fn with_channels_of(fleet: &FleetName, tag: &str) -> Self {
         let control = Self::new(fleet);
         Self {
             presence: control.presence,
             calls: control.calls,
-            ..Self::tagged(&partition_tag(fleet, index, count))
+            ..Self::tagged(tag)
         }
     }
 
     /// The names under the tag of a spare key. Of these, only `meta` is used.
     pub fn spare(fleet: &FleetName, nth: u32) -> Self {
-        Self::tagged(&spare_tag(fleet, nth))
+        Self::with_channels_of(fleet, &spare_tag(fleet, nth))
     }
 
     /// All spare keys of a fleet in a cluster.

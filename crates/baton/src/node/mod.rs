@@ -104,16 +104,20 @@ impl Node<(), ()> {
                     Partitions::open(&self.target, fleet, &self.name, *partitions, observe);
                 let (partitions, rings) = opened.await?;
                 partitions.preflight(self.config.allow_eviction).await?;
+                if !partitions.decide().await? {
+                    return Ok(None);
+                }
                 let partitions = partitions.with_durability(self.config.durability).await;
-                Ok::<_, Error>((partitions, rings))
+                Ok::<_, Error>(Some((partitions, rings)))
             };
             match joined.await {
-                Ok(joined) => {
+                Ok(Some(joined)) => {
                     if !logged.is_empty() {
                         report_link(&self.observe, &self.meter, LinkState::Regained);
                     }
                     return Ok(joined);
                 }
+                Ok(None) => {}
                 // A replica may be promoted.
                 Err(error) if error.is_transient() || matches!(error, Error::ReadOnlyReplica) => {
                     let reason = format!("{}: {error}", self.target);

@@ -23,7 +23,9 @@ use crate::{Durability, Error, Event};
 /// How long a node waits before it repeats a call to a server that it has just found.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 
-/// The same, for a spare key: there is no hurry, and a full server has many such nodes.
+/// How often the generator writes a spare key.
+const SPARE_EVERY: Duration = Duration::from_secs(3);
+/// How long a node waits before it tries again to write one: there is no hurry, and a full server has many such nodes.
 const SPARE_AGAIN: Duration = Duration::from_secs(1);
 
 /// One partition of the fleet.
@@ -221,13 +223,17 @@ pub(crate) async fn tell(partition: &Partition) -> Result<(), Error> {
 }
 
 /// Keeps the number of partitions in a spare key, until the node stops. With each new connection it writes
-/// it again, because the server may have forgotten it.
+/// it again, and the generator does so now and then, because the server may have forgotten it.
 pub(crate) async fn keep_spare(ctx: &Context, spare: &Store) -> Result<(), Error> {
     // With its first beat the fleet has decided.
     ctx.role_is(|role| role != Role::Unknown).await;
     let (count, mut connections) = (ctx.control.partitions(), 0);
     loop {
-        connections = spare.wait_reconnected(connections).await;
+        tokio::select! {
+            now = spare.wait_reconnected(connections) => connections = now,
+            () = tokio::time::sleep(SPARE_EVERY), if ctx.generates() => {}
+            () = ctx.role_is(|role| role.epoch().is_some()), if !ctx.generates() => continue,
+        }
         match spare.store_partitions(count).await {
             Ok(()) => {}
             Err(error) if error.is_transient() => {

@@ -325,7 +325,7 @@ impl Snapshot {
         let publish_troubles = troubles(
             &nodes,
             ("messages", "messages"),
-            "are refused by the server",
+            "are not accepted",
             |node| node.publish_trouble.as_deref(),
         );
         let durability_troubles =

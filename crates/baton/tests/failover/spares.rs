@@ -87,15 +87,47 @@ async fn a_fleet_is_not_taken_for_new_while_a_shard_that_may_know_it_is_away() {
     assert_ne!(away, owner(&cluster, &Keys::new(&fleet).meta));
     cluster.servers[away].kill9();
 
-    let refused = Partitions::view(&target, &fleet).await.unwrap_err();
-    assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
-    let words = refused.to_string();
-    assert!(
-        words.contains("the shard that may know it is away"),
-        "{words}"
-    );
+    // A node that names a number may be wrong.
+    for wanted in [None, Some(PARTITIONS)] {
+        let opened = Partitions::open(&target, &fleet, "n", wanted, |_| {}).await;
+        let refused = opened.err().unwrap();
+        assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
+        let words = refused.to_string();
+        assert!(
+            words.contains("the shard that may know it is away"),
+            "{words}"
+        );
+    }
+}
 
-    // A node that names a number says that it knows.
-    let opened = Partitions::open(&target, &fleet, "n", Some(PARTITIONS), |_| {}).await;
-    assert_eq!(opened.unwrap().0.all().len(), PARTITIONS as usize);
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spare_keys_that_disagree_are_named_and_one_that_is_lost_is_written_again() {
+    let (cluster, handled) = (cluster(3, 0), Handled::default());
+    let node = handled.start(&cluster.url(), PARTITIONS, EVERY);
+    let [one, two] = [0, 1].map(|nth| Keys::spare(&name(), nth).meta);
+    let are_written = || {
+        let stored = [&one, &two].map(|key| stored(&cluster, key));
+        stored == [Some(PARTITIONS); 2]
+    };
+    until("both spare keys", are_written).await;
+    // No connection breaks.
+    for key in [&one, &two] {
+        let mut lose = redis::cmd("DEL");
+        lose.arg(key).exec(&mut connect(&cluster, key)).unwrap();
+    }
+    until("both spare keys again", are_written).await;
+    node.stop().await;
+
+    let control = Keys::new(&name()).meta;
+    let mut lose = redis::cmd("DEL");
+    lose.arg(&control)
+        .exec(&mut connect(&cluster, &control))
+        .unwrap();
+    let mut forge = redis::cmd("HSET");
+    forge.arg(&two).arg("partitions").arg(PARTITIONS + 1);
+    forge.exec(&mut connect(&cluster, &two)).unwrap();
+    let target = Target::parse(&cluster.url()).unwrap();
+    let words = Partitions::view(&target, &name()).await.unwrap_err();
+    let words = words.to_string();
+    assert!(words.contains(&one) && words.contains(&two), "{words}");
 }

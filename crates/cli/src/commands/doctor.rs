@@ -134,7 +134,7 @@ async fn rights(target: &Target, fleet: &FleetName) -> Vec<Finding> {
         .collect();
     let mut stores = vec![&control];
     if partitions.are_several() {
-        stores.extend(reached.all());
+        stores.extend(reached.all().iter().chain(reached.spares()));
     }
     for store in &stores[1..] {
         if let Err(error) = store.check_rights(RedisUser::Node).await {

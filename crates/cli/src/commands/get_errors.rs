@@ -78,8 +78,14 @@ pub(crate) fn run(connection: &ConnectionArgs, args: &GetErrorsArgs) -> anyhow::
                 )
             })?;
         }
-        let code = report(&inspector, end, taken).await?;
-        Ok(away.end(code))
+        let reported = report(&inspector, end, taken).await;
+        match reported {
+            Ok(code) => Ok(away.end(code)),
+            Err(error) => {
+                away.tell();
+                Err(error)
+            }
+        }
     })
 }
 

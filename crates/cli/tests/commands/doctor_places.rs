@@ -100,7 +100,11 @@ fn a_cluster_must_cover_all_slots() {
     let slot = slot(&whole);
     let (url, at) = (cluster_url(&whole), format!("slot {slot} is on 127.0.0.1"));
     let report = Report::of(&url, &[]);
-    report.has("cluster", "ok", &[&at, "1 masters serve 16384 of 16384"]);
+    report.has(
+        "cluster",
+        "ok",
+        &[&at, "it has 1 masters, and 16384 of 16384 slots are served"],
+    );
     report.has("cluster", "ok", &["its 16 partitions: 16 on 127.0.0.1:"]);
     report.has("replicas", "warn", &["no server can take over"]);
     assert_eq!(report.marked("fail"), [""; 0]);

@@ -39,7 +39,7 @@ fn a_generator_that_cannot_publish_is_not_ready_and_every_view_says_why() {
         listed["nodes"][0]["publish_trouble"].as_str().unwrap(),
     );
     assert!(reason.starts_with("OOM "), "{reason}");
-    let words = format!("the messages of {name} are refused by the server: {reason}");
+    let words = format!("the messages of {name} are not accepted: {reason}");
     assert_eq!(listed["publish_troubles"], json!([words]));
     on(&server, &["status"]).says(&format!("warning: {words}\n"));
     assert!(answers("/metrics", "200", "\nbaton_node_publish_trouble{"));

@@ -301,7 +301,7 @@ fn a_fleet_that_cannot_go_on_is_not_healthy_and_redis_says_why() {
     send(server, &["CONFIG", "SET", "maxmemory", "1"]);
     wait_until("a beat that says it", || {
         let asked = on(server, &["health", "--within", "500ms"]);
-        asked.stderr.contains("are refused by the server: OOM")
+        asked.stderr.contains("are not accepted: OOM")
     });
     send(server, &["CONFIG", "SET", "maxmemory", "0"]);
     wait_until("a healthy fleet", || {

@@ -6,7 +6,7 @@ use baton_server::{ClusterGroup, PrivateServer};
 
 use crate::partitions::{FAILED, json_lines, numbers, seed};
 use crate::seeder::Seeder;
-use crate::support::{Ended, baton, run};
+use crate::support::{Ended, baton, run, send};
 
 struct Fleet {
     cluster: ClusterGroup,
@@ -65,6 +65,21 @@ impl Fleet {
     fn census(&self) -> Vec<Census> {
         self.seeders.iter().map(Seeder::census).collect()
     }
+}
+
+#[test]
+fn a_partition_whose_slot_its_own_server_does_not_serve_is_left_out() {
+    let cluster = ClusterGroup::start(&PrivateServer::builder(), 3, 0).unwrap();
+    let seeders = seed(&cluster.url());
+    let slot = cluster.slot(&seeders[1].store.keys().fence).unwrap();
+    let owner = cluster.owner(slot).unwrap();
+    let slot = slot.to_string();
+    // The other servers go on naming it.
+    send(&cluster.servers[owner], &["CLUSTER", "DELSLOTS", &slot]);
+    let ended = run(baton(&["errors", "--redis", &cluster.url()]));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(numbers(&ended), ["0.1", "2.1", "2.2", "2.3"]);
+    ended.complains("partition 1 is out of reach (");
 }
 
 #[test]

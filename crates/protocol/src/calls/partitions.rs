@@ -22,7 +22,9 @@ pub struct Partitions {
     all: Vec<Store>,
     /// Of their number.
     spares: Spares,
-    /// Whether their number is only the one that a new fleet gets: no node has stored one.
+    /// Whether no node has stored their number.
+    is_new: bool,
+    /// Whether their number is only the one that a new fleet gets, because this process names none.
     is_assumed: bool,
 }
 
@@ -95,7 +97,7 @@ impl Ring {
 impl Partitions {
     /// Connects to all partitions. `node` is the name under which this process is present; `observe` is
     /// called when a connection is lost, and when all are regained. A fleet that is new gets `wanted`
-    /// partitions with its first beat; without a wish, 1, and in a cluster 16.
+    /// partitions when it joins, see [`Self::decide`]; without a wish, 1, and in a cluster 16.
     pub async fn open(
         target: &Target,
         fleet: &FleetName,
@@ -144,10 +146,11 @@ impl Partitions {
             default = CLUSTER_PARTITIONS;
             if stored.is_none() {
                 spares = Spares::open(servers, fleet, node).await?;
-                stored = spares.partitions(wanted.is_some()).await?;
+                stored = spares.partitions().await?;
             }
         }
-        let is_assumed = stored.is_none() && wanted.is_none() && default != 1;
+        let is_new = stored.is_none();
+        let is_assumed = is_new && wanted.is_none() && default != 1;
         let count = match (stored, wanted) {
             (Some(stored), Some(wanted)) if stored != wanted => {
                 return Err(decode::other_partitions(fleet, stored, wanted));
@@ -161,6 +164,7 @@ impl Partitions {
                 all: vec![control.clone()],
                 control,
                 spares: Spares::default(),
+                is_new,
                 is_assumed,
             });
         }
@@ -176,6 +180,7 @@ impl Partitions {
             control,
             all,
             spares,
+            is_new,
             is_assumed,
         })
     }
@@ -186,6 +191,7 @@ impl Partitions {
             all: vec![store.clone()],
             control: store,
             spares: Spares::default(),
+            is_new: false,
             is_assumed: false,
         }
     }
@@ -210,10 +216,25 @@ impl Partitions {
         self.all.len() > 1
     }
 
-    /// Each store once: those of the partitions, and the control store if it is another one.
+    /// Each store once: those of the partitions, the control store if it is another one, and those of spare keys.
     fn each(&self) -> impl Iterator<Item = &Store> {
         let control = self.are_several().then_some(&self.control);
-        control.into_iter().chain(&self.all)
+        control.into_iter().chain(&self.all).chain(self.spares())
+    }
+
+    /// Makes sure that a new fleet has the number of partitions that this node takes it to have. False if
+    /// another node was faster and decided otherwise: then this one opens them anew.
+    pub async fn decide(&self) -> Result<bool, Error> {
+        if !self.is_new {
+            return Ok(true);
+        }
+        let count = self.control.partitions();
+        match self.control.decide_partitions(count).await {
+            Ok(decided) => Ok(decided == Some(count)),
+            // The first beat decides: a full server accepts it.
+            Err(error) if error.is_transient() => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes sure that the fleet has decided how many partitions it has: what a client writes into others, no
@@ -241,7 +262,8 @@ impl Partitions {
         if !self.are_several() {
             return (self.clone(), Vec::new());
         }
-        let asked = self.all.iter().map(Store::now_ms);
+        // A call about a key: a server answers others also for a slot that it does not serve.
+        let asked = self.all.iter().map(Store::errors_len);
         let answers = futures_util::future::join_all(asked).await;
         let (mut reached, mut away) = (self.clone(), Vec::new());
         reached.all.clear();
@@ -252,6 +274,11 @@ impl Partitions {
                 _ => reached.all.push(store.clone()),
             }
         }
+        let asked = self.spares().iter().map(Store::stored_partitions);
+        let mut answers = futures_util::future::join_all(asked).await.into_iter();
+        let answers_now =
+            |_: &Store| !matches!(answers.next(), Some(Err(error)) if error.is_transient());
+        reached.spares.0.retain(answers_now);
         match reached.all.is_empty() {
             true => (self.clone(), Vec::new()),
             false => (reached, away),
@@ -284,6 +311,7 @@ impl Partitions {
             control: self.control,
             all: futures_util::future::join_all(all).await,
             spares: self.spares,
+            is_new: self.is_new,
             is_assumed: self.is_assumed,
         }
     }

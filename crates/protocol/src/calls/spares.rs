@@ -33,25 +33,37 @@ impl Spares {
         futures_util::future::try_join_all(opened).await.map(Self)
     }
 
-    /// How many partitions the fleet has, as the first spare key says that has a number.
-    ///
-    /// If there is none, the fleet is new. If a shard does not answer, only the caller can know: `is_said` tells
-    /// whether it names a number itself.
-    pub(super) async fn partitions(&self, is_said: bool) -> Result<Option<u32>, Error> {
-        let mut silent = None;
-        for spare in &self.0 {
-            match spare.stored_partitions().await {
-                Ok(Some(count)) => return Ok(Some(count)),
+    /// How many partitions the fleet has; none if it is new, and has no spare key yet.
+    pub(super) async fn partitions(&self) -> Result<Option<u32>, Error> {
+        let reads = self.0.iter().map(Store::stored_partitions);
+        let (mut found, mut silent) = (None, None);
+        for (spare, read) in self
+            .0
+            .iter()
+            .zip(futures_util::future::join_all(reads).await)
+        {
+            match read {
                 Ok(None) => {}
+                Ok(Some(count)) => {
+                    let (other, other_count) = *found.get_or_insert((spare, count));
+                    if other_count != count {
+                        let (one, two) = (&other.keys.meta, &spare.keys.meta);
+                        return Err(Error::Refused(format!(
+                            "BADVALUE {one} partitions is {other_count}, and {two} partitions is \
+                             {count}: remove the wrong one"
+                        )));
+                    }
+                }
                 Err(error) if error.is_transient() => silent = Some(error),
                 Err(error) => return Err(error),
             }
         }
-        match silent {
-            Some(error) if !is_said => Err(Error::Unavailable(format!(
+        match (found, silent) {
+            (Some((_, count)), _) => Ok(Some(count)),
+            (None, None) => Ok(None),
+            (None, Some(error)) => Err(Error::Unavailable(format!(
                 "the control keys have no number of partitions, and the shard that may know it is away: {error}"
             ))),
-            _ => Ok(None),
         }
     }
 }
@@ -67,6 +79,19 @@ impl Store {
             .arg("partitions");
         let answer = self.link.call(&command).await;
         decode::stored_partitions(&self.keys.meta, &self.name_wrong_type(answer).await?)
+    }
+
+    /// Decides how many partitions a fleet has that has not decided yet. Returns what it has decided, perhaps by
+    /// another node.
+    pub(super) async fn decide_partitions(&self, count: u32) -> Result<Option<u32>, Error> {
+        // The number first: a fleet with a protocol and no number has one partition.
+        for (field, value) in [("partitions", &*count.to_string()), ("protocol", PROTOCOL)] {
+            let mut command = redis::cmd("HSETNX");
+            command.arg(&self.keys.meta).arg(field).arg(value);
+            let answer = self.link.call(&command).await;
+            self.name_wrong_type(answer).await?;
+        }
+        self.stored_partitions().await
     }
 
     /// Stores how many partitions the fleet has, in a spare key.

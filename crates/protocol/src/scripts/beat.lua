@@ -32,7 +32,7 @@
 --   {'protocol', version}    the fleet uses another protocol version
 --   {'partitions', count}    the fleet has another number of partitions
 -- Invariants
---   The first beat of a fleet says how many partitions it has, for ever.
+--   The first beat of a fleet says how many partitions it has, for ever, if no node that joined did.
 --   The lease has one holder. The epoch only grows, and a new holder has a new epoch.
 --   Only a candidate takes the lease. A holder that is no candidate any more gives it up.
 --   A node that becomes a first standby by this beat is called: it beats at once. The first node

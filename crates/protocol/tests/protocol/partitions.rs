@@ -152,6 +152,21 @@ async fn a_number_of_partitions_that_no_fleet_can_have_is_named() {
 }
 
 #[tokio::test]
+async fn of_nodes_that_join_a_new_fleet_at_once_the_first_decides() {
+    let fleet = Fleet::new().await;
+    let open = async |node, count| fleet.partitions(node, count).await.unwrap().0;
+    let (three, none) = (open("a", Some(3)).await, open("b", None).await);
+    assert!(three.decide().await.unwrap());
+    assert!(!none.decide().await.unwrap(), "it takes 1 for granted");
+    let again = open("b", None).await;
+    assert_eq!(again.all().len(), 3);
+    assert!(again.decide().await.unwrap());
+    let meta = &fleet.keys.meta;
+    let decided: Vec<String> = fleet.raw(&["HMGET", meta, "protocol", "partitions"]).await;
+    assert_eq!(decided, ["1", "3"]);
+}
+
+#[tokio::test]
 async fn each_partition_has_idle_nodes_of_its_own_and_names_itself_when_it_rings() {
     let fleet = Fleet::new().await;
     let (g, _) = two(&fleet, "g").await;

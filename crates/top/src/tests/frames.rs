@@ -189,9 +189,7 @@ fn a_server_that_refuses_messages_is_a_warning() {
     let mut full = snapshot();
     let reason = "OOM command not allowed when used memory > 'maxmemory'.";
     full.nodes[1].publish_trouble = Some(reason.to_owned());
-    full.publish_troubles = vec![format!(
-        "the messages of n1 are refused by the server: {reason}"
-    )];
+    full.publish_troubles = vec![format!("the messages of n1 are not accepted: {reason}")];
     let mut app = app_of(view(full));
     let buffer = drawn(&mut app, 80, 24);
     assert_eq!(colour_of(&buffer, "! the messages of n1"), Color::Yellow);

@@ -94,7 +94,7 @@ pub(super) async fn cluster(
     };
     let covered = fields.number("cluster_slots_ok");
     let found = format!(
-        "{place}; {} masters serve {covered} of {SLOTS} slots",
+        "{place}; it has {} masters, and {covered} of {SLOTS} slots are served",
         fields.number("cluster_size")
     );
     let coverage = facts.settings.get("cluster-require-full-coverage");
