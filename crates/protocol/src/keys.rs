@@ -167,7 +167,7 @@ impl Keys {
         }
     }
 
-    /// The names under the tag of a spare key. Of these, only `meta` is used.
+    /// The names under the tag of a spare key. Of these, only `meta` is kept.
     pub fn spare(fleet: &FleetName, nth: u32) -> Self {
         Self::with_channels_of(fleet, &spare_tag(fleet, nth))
     }

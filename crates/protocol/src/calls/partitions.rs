@@ -24,8 +24,6 @@ pub struct Partitions {
     spares: Spares,
     /// Whether no node has stored their number.
     is_new: bool,
-    /// Whether their number is only the one that a new fleet gets, because this process names none.
-    is_assumed: bool,
 }
 
 /// What servers say to a node on its ring channels.
@@ -150,7 +148,6 @@ impl Partitions {
             }
         }
         let is_new = stored.is_none();
-        let is_assumed = is_new && wanted.is_none() && default != 1;
         let count = match (stored, wanted) {
             (Some(stored), Some(wanted)) if stored != wanted => {
                 return Err(decode::other_partitions(fleet, stored, wanted));
@@ -165,7 +162,6 @@ impl Partitions {
                 control,
                 spares: Spares::default(),
                 is_new,
-                is_assumed,
             });
         }
         servers.share();
@@ -181,7 +177,6 @@ impl Partitions {
             all,
             spares,
             is_new,
-            is_assumed,
         })
     }
 
@@ -192,7 +187,6 @@ impl Partitions {
             control: store,
             spares: Spares::default(),
             is_new: false,
-            is_assumed: false,
         }
     }
 
@@ -240,7 +234,8 @@ impl Partitions {
     /// Makes sure that the fleet has decided how many partitions it has: what a client writes into others, no
     /// node will find.
     pub async fn check_decided(&self) -> Result<(), Error> {
-        if !self.is_assumed {
+        // A new fleet that has several without a wish is the one that a cluster gets.
+        if !self.is_new || !self.are_several() {
             return Ok(());
         }
         let (fleet, count) = (self.control.fleet(), self.control.partitions());
@@ -312,7 +307,6 @@ impl Partitions {
             all: futures_util::future::join_all(all).await,
             spares: self.spares,
             is_new: self.is_new,
-            is_assumed: self.is_assumed,
         }
     }
 }

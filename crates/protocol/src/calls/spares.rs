@@ -23,6 +23,7 @@ impl Spares {
         servers.share();
         let opened = (0..SPARES).map(async |nth| {
             let keys = Keys::spare(fleet, nth);
+            // As of several partitions: one that cannot be reached holds nothing up.
             let place = Place {
                 index: 0,
                 count: CLUSTER_PARTITIONS,
