@@ -15,20 +15,28 @@ pub(crate) fn cluster(masters: usize, replicas: usize) -> ClusterGroup {
     ClusterGroup::start(&PrivateServer::builder(), masters, replicas).unwrap()
 }
 
+/// The server that has this key.
+pub(crate) fn owner(cluster: &ClusterGroup, key: &str) -> usize {
+    let slot = cluster.slot(key).unwrap();
+    cluster.owner(slot).unwrap()
+}
+
+pub(crate) fn connect(cluster: &ClusterGroup, server: usize) -> redis::Connection {
+    let client = redis::Client::open(cluster.servers[server].url()).unwrap();
+    client.get_connection().unwrap()
+}
+
 fn fleet_slot(cluster: &ClusterGroup) -> u16 {
     cluster.slot(FENCE).unwrap()
 }
 
 /// Sends a line of words to the master of the fleet's slot.
 fn ask<T: FromRedisValue>(cluster: &ClusterGroup, line: &str) -> T {
-    let owner = cluster.owner(fleet_slot(cluster)).unwrap();
     let mut words = line.split(' ');
     let mut command = redis::cmd(words.next().unwrap());
     command.arg(words.collect::<Vec<_>>());
-    let client = redis::Client::open(cluster.servers[owner].url()).unwrap();
-    command
-        .query(&mut client.get_connection().unwrap())
-        .unwrap()
+    let mut connection = connect(cluster, owner(cluster, FENCE));
+    command.query(&mut connection).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,23 +6,15 @@ use baton::{Error, Node, Target, interval};
 use baton_protocol::{Keys, Partitions};
 use baton_server::ClusterGroup;
 
-use crate::cluster::cluster;
+use crate::cluster::{self, cluster, owner};
 use crate::fleet::{TIMEOUT, name, until};
 use crate::growth::{PARTITIONS, until_all_go_on};
 use crate::partitions::Handled;
 
 const EVERY: Duration = Duration::from_millis(2);
 
-/// The server that has this key.
-fn owner(cluster: &ClusterGroup, key: &str) -> usize {
-    let slot = cluster.slot(key).unwrap();
-    cluster.owner(slot).unwrap()
-}
-
 fn connect(cluster: &ClusterGroup, key: &str) -> redis::Connection {
-    let server = &cluster.servers[owner(cluster, key)];
-    let client = redis::Client::open(server.url()).unwrap();
-    client.get_connection().unwrap()
+    cluster::connect(cluster, owner(cluster, key))
 }
 
 /// The number of partitions in this key.

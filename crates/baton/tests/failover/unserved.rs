@@ -6,15 +6,10 @@ use std::time::Duration;
 use baton_protocol::Keys;
 use baton_server::ClusterGroup;
 
-use crate::cluster::cluster;
+use crate::cluster::{cluster, connect, owner};
 use crate::fleet::name;
 use crate::growth::{PARTITIONS, SOME, slots, until_all_go_on, until_go_on};
 use crate::partitions::Handled;
-
-fn connect(cluster: &ClusterGroup, server: usize) -> redis::Connection {
-    let client = redis::Client::open(cluster.servers[server].url()).unwrap();
-    client.get_connection().unwrap()
-}
 
 fn send(cluster: &ClusterGroup, server: usize, verb: &str, slot: u16) {
     let mut command = redis::cmd("CLUSTER");
@@ -43,8 +38,7 @@ async fn a_slot_that_no_server_has_stops_its_partition_and_no_other() {
     let slots = slots(&cluster);
     let owners = cluster.owners(&slots).unwrap();
     // A partition beside the lease: its server has others, too.
-    let control = cluster.slot(&Keys::new(&name()).generator).unwrap();
-    let control = cluster.owner(control).unwrap();
+    let control = owner(&cluster, &Keys::new(&name()).generator);
     let missing = owners.iter().position(|owner| *owner == control).unwrap();
     let (reigns, connections) = (handled.generators(), present(&cluster, control));
     assert_eq!(connections.len(), nodes.len());

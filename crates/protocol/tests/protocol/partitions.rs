@@ -7,7 +7,6 @@ use baton_protocol::{
     Claim, ClaimCall, Parcel, Park, Partitions, Progress, Publish, PublishCall, Range, Ring, Seal,
     Slot, Store,
 };
-
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::support::{Fleet, LONG, beat, eventually, next_ring, pack, publish_call};
