@@ -119,12 +119,33 @@ impl ServerProbe {
         }
         if was_killed || !is_at_rest {
             self.remove_all(&keys.staged)?;
+            self.remove_all(&keys.staged_record)?;
         }
+        self.remove_long_records(keys)?;
         let mut command = redis::cmd("UNLINK");
         for (key, _) in keys.typed() {
             command.arg(key);
         }
         Ok(command.exec(&mut self.redis)?)
+    }
+
+    /// Removes the keys of long records.
+    fn remove_long_records(&mut self, keys: &Keys) -> Result<()> {
+        let last: Option<u64> = redis::cmd("HGET")
+            .arg(&keys.errors_ids)
+            .arg("last")
+            .query(&mut self.redis)?;
+        let ids: Vec<u64> = (1..=last.unwrap_or_default()).collect();
+        for ids in ids.chunks(1000) {
+            let mut command = redis::cmd("UNLINK");
+            command.arg(
+                ids.iter()
+                    .map(|id| keys.record_key(*id))
+                    .collect::<Vec<_>>(),
+            );
+            command.exec(&mut self.redis)?;
+        }
+        Ok(())
     }
 
     /// Removes every key that begins like this. It looks at all keys of the server.

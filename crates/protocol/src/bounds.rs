@@ -29,7 +29,14 @@ pub const SMALL_PACK_BYTES: usize = 1024;
 /// Bytes of the largest pack that comes along with the claim of a lane that slept and takes all of
 /// it. Such a server is not busy: to copy so much takes it less time than a round trip.
 pub const WAKING_PACK_BYTES: usize = 16 << 10;
-/// How long a staged pack waits for its publish before it expires.
+/// Bytes of the longest record of a failed message that passes through the script of a commit. A worker
+/// sends a longer one with a plain command, and it gets a key of its own: from here on that takes the server
+/// less time.
+pub const SHORT_RECORD_BYTES: usize = 8 << 10;
+/// Bytes of the longest stub, which stands for a long record. No record that a worker makes of a message
+/// begins like a stub.
+pub(crate) const MAX_STUB_BYTES: usize = 128;
+/// How long a staged pack waits for its publish, and a staged record for its commit, before it expires.
 pub(crate) const STAGED_TTL_S: u64 = 60;
 
 /// Bytes of the longest range, its suspects included.
@@ -52,12 +59,13 @@ pub const LINE_END_MS: u64 = 100_000_000_000_000;
 pub const REUNION_MS: u64 = 200;
 
 /// All of them, by the names that the scripts use.
-pub(crate) const NAMED: [(&str, u64); 12] = [
+pub(crate) const NAMED: [(&str, u64); 13] = [
     ("MAX_EXACT", MAX_EXACT),
     ("MAX_TTL_MS", MAX_TTL_MS),
     ("MAX_PACK_MESSAGES", MAX_PACK_MESSAGES),
     ("SMALL_PACK_BYTES", SMALL_PACK_BYTES as u64),
     ("WAKING_PACK_BYTES", WAKING_PACK_BYTES as u64),
+    ("MAX_STUB_BYTES", MAX_STUB_BYTES as u64),
     ("MAX_RANGE_BYTES", MAX_RANGE_BYTES as u64),
     ("MAX_RANGE_NUMBER_BYTES", MAX_RANGE_NUMBER_BYTES as u64),
     ("MAX_BEAT_MS", MAX_BEAT_MS),

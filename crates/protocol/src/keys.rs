@@ -4,7 +4,7 @@
 //! Redis Cluster. A fleet of one partition has the tag `{fleet:0}`. A fleet of several has its control
 //! keys under that tag, and the keys of each partition under a tag of its own, see [`Keys::of_partition`].
 //! No key has a time to live, because an expiring queue is a lost queue. The exceptions are a staged
-//! pack, which is not part of the queue yet, and the key of a confirmation.
+//! pack and a staged record, which are not part of the fleet yet, and the key of a confirmation.
 
 use crate::encoding::effects::local_key;
 use crate::slot::{SLOTS, slot};
@@ -93,8 +93,13 @@ pub struct Keys {
     pub delayed: String,
     /// HASH: sequence number of a message that was tried before and has not ended → its note.
     pub notes: String,
-    /// HASH: id → record of a failed message.
+    /// HASH: id → record of a failed message, or the stub of a long one.
     pub errors: String,
+    /// Prefix of the keys of long records, each a STRING; an id follows.
+    pub record: String,
+    /// Prefix of the keys where workers put long records before they commit; a node and its number of the
+    /// record follow.
+    pub staged_record: String,
     /// HASH: id → slot of the drain that claimed the record.
     pub errors_held: String,
     /// HASH: `last`, the highest id, and `free`, a hint: no lower id has a record that a drain
@@ -200,6 +205,8 @@ impl Keys {
             delayed: key("delayed"),
             notes: key("notes"),
             errors: key("errors"),
+            record: key("record:"),
+            staged_record: key("staged_record:"),
             errors_held: key("errors_held"),
             errors_ids: key("errors_ids"),
             stats: key("stats"),
@@ -229,13 +236,18 @@ impl Keys {
         format!("{}{first}", self.pack)
     }
 
+    /// The key of the long record with this id.
+    pub fn record_key(&self, id: u64) -> String {
+        format!("{}{id}", self.record)
+    }
+
     /// A pattern, in the words of an ACL, for all keys of the fleet and no others. A fleet's name has
     /// no character that is special in a pattern.
     pub(crate) fn pattern(fleet: &FleetName) -> String {
         format!("baton:{{{fleet}:*")
     }
 
-    /// Every single key that may exist, with the type it must have. Packs are not among them.
+    /// Every single key that may exist, with the type it must have. Packs and long records are not among them.
     pub fn typed(&self) -> [(&str, &'static str); 21] {
         [
             (&self.generator, "hash"),

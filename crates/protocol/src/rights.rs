@@ -55,9 +55,11 @@ const EVERY_WRITER: [&str; 3] = ["subscribe", "eval", "evalsha"];
 /// Further commands that a node sends itself.
 const NODE_PLAIN: [&str; 1] = ["wait"];
 /// Commands of the scripts, of a node's own reads, and of its confirmations (`expire`).
-const NODE_SCRIPTS: [&str; 41] = [
+const NODE_SCRIPTS: [&str; 43] = [
     "time",
     "get",
+    "mget",
+    "getrange",
     "set",
     "strlen",
     "pttl",
@@ -99,8 +101,10 @@ const NODE_SCRIPTS: [&str; 41] = [
     "type",
 ];
 /// Commands of the snapshot, of its script, and of a page of failed messages.
-const VIEWER_READS: [&str; 12] = [
+const VIEWER_READS: [&str; 14] = [
     "time",
+    "mget",
+    "getrange",
     "hget",
     "hmget",
     "hgetall",
@@ -114,10 +118,11 @@ const VIEWER_READS: [&str; 12] = [
     "pubsub|channels",
 ];
 /// Commands of the scripts that claim, extend and commit failed messages, and that put back what the
-/// dead had claimed. With `expire` the preflight removes its key: this user has no right to `del`.
-const GET_ERRORS_SCRIPTS: [&str; 24] = [
+/// dead had claimed.
+const GET_ERRORS_SCRIPTS: [&str; 25] = [
     "time",
-    "expire",
+    "mget",
+    "del",
     "hget",
     "hmget",
     "hset",

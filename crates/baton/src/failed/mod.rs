@@ -310,10 +310,7 @@ mod tests {
 
     #[test]
     fn the_text_form_of_an_id_reads_back() {
-        let failure = |id, record: &[u8]| Failure {
-            id,
-            record: record.to_vec(),
-        };
+        let failure = |id, record: &[u8]| Failure::short(id, record.to_vec());
         let ids = [
             FailedId::new(None, &failure(1, b"")),
             FailedId::new(None, &failure(u64::MAX, b"a record")),
@@ -339,10 +336,10 @@ mod tests {
     fn an_id_depends_on_the_partition_the_number_and_on_every_byte() {
         let id = |id, record: &[u8]| {
             let record = record.to_vec();
-            FailedId::new(None, &Failure { id, record })
+            FailedId::new(None, &Failure::short(id, record))
         };
         let record = b"one".to_vec();
-        let elsewhere = FailedId::new(Some(0), &Failure { id: 1, record });
+        let elsewhere = FailedId::new(Some(0), &Failure::short(1, record));
         assert_ne!(id(1, b"one"), elsewhere);
         assert_eq!(id(1, b"one"), id(1, b"one"));
         assert_ne!(id(1, b"one"), id(2, b"one"));

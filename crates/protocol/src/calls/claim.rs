@@ -1,13 +1,18 @@
 //! The life of a worker's claim: claim, extend, commit, give back.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use redis::Value;
+
+use super::answer::unexpected;
 use super::confirm::Era;
 use super::{Store, decode, digest_arg};
-use crate::bounds::MAX_TTL_MS;
+use crate::bounds::{MAX_TTL_MS, SHORT_RECORD_BYTES, STAGED_TTL_S};
 use crate::encoding::effects::{Effects, local_key};
 use crate::encoding::note::Note;
 use crate::encoding::pack::Range;
+use crate::encoding::stub;
 use crate::{Digest, Error, scripts};
 
 /// After so many deaths of its workers a message fails.
@@ -190,6 +195,30 @@ pub enum GiveBack {
     Lost,
 }
 
+/// The records of failed messages, as a commit gets them.
+struct Records<'a> {
+    /// In place of each long one, its stub.
+    words: Vec<Cow<'a, [u8]>>,
+    /// How many of them are stubs.
+    longs: usize,
+}
+
+impl<'a> Records<'a> {
+    /// All of them, without stubs.
+    fn whole(failed: &'a [Vec<u8>]) -> Self {
+        Self {
+            words: failed.iter().map(|record| record.into()).collect(),
+            longs: 0,
+        }
+    }
+}
+
+/// Takes the last answer.
+fn last(answers: &mut Vec<Result<Value, Error>>) -> Result<Result<Value, Error>, Error> {
+    let none = || unexpected(scripts::COMMIT.name, "no answer");
+    answers.pop().ok_or_else(none)
+}
+
 /// A delay as the script gets it. A longer one than an hour would look like the work of a wrong
 /// clock.
 fn delay_ms(delay: Duration) -> String {
@@ -286,19 +315,67 @@ impl Store {
         decode::extend(&answer)
     }
 
-    /// Ends the first messages of a claim: records, counters and effects in one step.
+    /// Ends the first messages of a claim: records, counters and effects in one step. A long record goes
+    /// before, with a plain command on the same connection: its text does not pass through the script, which
+    /// would copy it.
     pub async fn commit(
         &self,
         slot: &Slot,
         claim: u64,
         call: CommitCall<'_>,
     ) -> Result<Commit, Error> {
-        let command = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
-        let (script, loads, era) = (&scripts::COMMIT, self.loads(), self.era());
-        let answer = self.link.call(&command("EVALSHA", &script.sha)).await;
-        let answer = self.load_if_missing(script, loads, answer, command).await;
-        let commit = decode::commit(&answer.map_err(Self::name_slot)?)?;
-        self.confirm_commit(era, commit).await
+        let (loads, era) = (self.loads(), self.era());
+        let (staging, records) = self.stage_records(call.failed);
+        let end = self.commit_words("EVALSHA", &scripts::COMMIT.sha, slot, claim, call, &records);
+        let mut answers = self.link.call_all(staging.into_iter().chain([end])).await?;
+        let answer = last(&mut answers)?;
+        let commit = self.committed(slot, claim, call, &records, loads, answer);
+        self.confirm_commit(era, commit.await?).await
+    }
+
+    /// Reads the answer to a commit. If Redis had no room for a long record, or dropped it, this sends the
+    /// commit again with all records in it: a commit needs no room.
+    async fn committed(
+        &self,
+        slot: &Slot,
+        claim: u64,
+        call: CommitCall<'_>,
+        records: &Records<'_>,
+        loads: u64,
+        answer: Result<Value, Error>,
+    ) -> Result<Commit, Error> {
+        let script = &scripts::COMMIT;
+        let end =
+            |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call, records);
+        let answer = self.load_if_missing(script, loads, answer, end).await;
+        if let Some(commit) = decode::commit(&answer.map_err(Self::name_slot)?)? {
+            return Ok(commit);
+        }
+        let (loads, whole) = (self.loads(), Records::whole(call.failed));
+        let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call, &whole);
+        let answer = self.link.call(&end("EVALSHA", &script.sha)).await;
+        let answer = self.load_if_missing(script, loads, answer, end).await;
+        let answer = answer.map_err(Self::name_slot)?;
+        decode::commit(&answer)?.ok_or_else(|| unexpected(script.name, &answer))
+    }
+
+    /// The records as a commit gets them, and the commands that put the long ones into Redis.
+    fn stage_records<'a>(&self, failed: &'a [Vec<u8>]) -> (Vec<redis::Cmd>, Records<'a>) {
+        let (mut staging, mut records) = (Vec::new(), Records::whole(failed));
+        for word in &mut records.words {
+            if word.len() <= SHORT_RECORD_BYTES {
+                continue;
+            }
+            let name = format!("{}:{}", self.node, self.new_stage());
+            let mut command = redis::Cmd::with_capacity(5, word.len() + 128);
+            command.arg("SET");
+            command.arg(format!("{}{name}", self.keys.staged_record));
+            command.arg(&**word).arg("EX").arg(STAGED_TTL_S);
+            staging.push(command);
+            *word = Cow::Owned(stub::encode(word.len(), &name));
+        }
+        records.longs = staging.len();
+        (staging, records)
     }
 
     /// Waits until messages that have ended are so as durably as asked.
@@ -330,26 +407,20 @@ impl Store {
         call: CommitCall<'_>,
         next: ClaimCall<'_>,
     ) -> Result<(Result<Commit, Error>, Result<Claim, Error>), Error> {
-        let end = |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call);
         let (keys, args) = self.claim_words(next, None);
         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
         let begin = |verb: &str, text: &str| super::command(verb, text, &keys, &args);
         let (loads, era) = (self.loads(), self.era());
-        let [commit, claim] = self
-            .link
-            .call_both([
-                end("EVALSHA", &scripts::COMMIT.sha),
-                begin("EVALSHA", &scripts::CLAIM.sha),
-            ])
-            .await?;
-        let commit = self
-            .load_if_missing(&scripts::COMMIT, loads, commit, end)
-            .await
-            .map_err(Self::name_slot);
+        let (staging, records) = self.stage_records(call.failed);
+        let end = self.commit_words("EVALSHA", &scripts::COMMIT.sha, slot, claim, call, &records);
+        let both = [end, begin("EVALSHA", &scripts::CLAIM.sha)];
+        let mut answers = self.link.call_all(staging.into_iter().chain(both)).await?;
+        let (next, ended) = (last(&mut answers)?, last(&mut answers)?);
+        let commit = self.committed(slot, claim, call, &records, loads, ended);
+        let commit = commit.await;
         let claim = self
-            .load_if_missing(&scripts::CLAIM, loads, claim, begin)
+            .load_if_missing(&scripts::CLAIM, loads, next, begin)
             .await;
-        let commit = commit.and_then(|answer| decode::commit(&answer));
         let claim = claim.and_then(|answer| decode::claim(&answer));
         let commit = match commit {
             Ok(commit) => self.confirm_commit(era, commit).await,
@@ -365,6 +436,7 @@ impl Store {
         slot: &Slot,
         claim: u64,
         call: CommitCall<'_>,
+        records: &Records<'_>,
     ) -> redis::Cmd {
         let keys = &self.keys;
         let head = [
@@ -376,6 +448,7 @@ impl Store {
             digest_arg(call.digest),
             call.failed.len().to_string(),
             call.delayed.len().to_string(),
+            records.longs.to_string(),
         ];
         let delays: Vec<[String; 2]> = call
             .delayed
@@ -389,7 +462,7 @@ impl Store {
             .map(|effect| effect.args.len().to_string())
             .collect();
         let mut args: Vec<&[u8]> = head.iter().map(String::as_bytes).collect();
-        args.extend(call.failed.iter().map(Vec::as_slice));
+        args.extend(records.words.iter().map(|word| &**word));
         for (delay, [seq, delay_ms]) in call.delayed.iter().zip(&delays) {
             args.extend([
                 seq.as_bytes(),
@@ -420,6 +493,8 @@ impl Store {
             &keys.errors_ids,
             &keys.delayed,
             &keys.notes,
+            &keys.record,
+            &keys.staged_record,
         ]
         .map(|key| key.as_bytes())
         .to_vec();

@@ -289,21 +289,22 @@ pub fn extend(answer: &Value) -> Result<Vec<Extend>, Error> {
         .collect()
 }
 
-/// Decodes the answer to `commit`.
-pub fn commit(answer: &Value) -> Result<Commit, Error> {
+/// Decodes the answer to `commit`; none if a long record is not where its stub says.
+pub fn commit(answer: &Value) -> Result<Option<Commit>, Error> {
     let call = scripts::COMMIT.name;
-    match worded(call, answer)? {
-        (b"done", []) => Ok(Commit::Done),
-        (b"already", []) => Ok(Commit::Already),
-        (b"lost", []) => Ok(Commit::Lost),
-        (b"full", [records]) => Ok(Commit::Full {
+    Ok(Some(match worded(call, answer)? {
+        (b"missing", []) => return Ok(None),
+        (b"done", []) => Commit::Done,
+        (b"already", []) => Commit::Already,
+        (b"lost", []) => Commit::Lost,
+        (b"full", [records]) => Commit::Full {
             records: number(call, records)?,
-        }),
-        (b"refused", [reason]) => Ok(Commit::Refused {
+        },
+        (b"refused", [reason]) => Commit::Refused {
             reason: string(call, reason)?,
-        }),
-        _ => Err(unexpected(call, answer)),
-    }
+        },
+        _ => return Err(unexpected(call, answer)),
+    }))
 }
 
 /// Decodes the answer to `give_back`.

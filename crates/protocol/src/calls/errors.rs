@@ -128,7 +128,7 @@ impl Store {
             .map(|failure| failure.id.to_string())
             .collect();
         let pairs = ids.iter().zip(failures);
-        let pairs = pairs.flat_map(|(id, failure)| [id.as_bytes(), &failure.record]);
+        let pairs = pairs.flat_map(|(id, failure)| [id.as_bytes(), failure.stored()]);
         let args: Vec<&[u8]> = [word, keys.presence.as_bytes()]
             .into_iter()
             .chain(pairs)
@@ -147,6 +147,7 @@ impl Store {
                     &keys.idle,
                     &keys.ledger,
                     &keys.errors_ids,
+                    &keys.record,
                 ],
                 &args,
             )
@@ -230,8 +231,8 @@ impl Store {
         removed: u64,
         dropped: u64,
     ) -> Result<ErrorsCommit, Error> {
-        let stats = [self.keys.stats.as_bytes()];
-        let keys: Vec<&[u8]> = self.drain_keys().into_iter().chain(stats).collect();
+        let more = [&self.keys.stats, &self.keys.record].map(|key| key.as_bytes());
+        let keys: Vec<&[u8]> = self.drain_keys().into_iter().chain(more).collect();
         let numbers = [claim, removed, dropped].map(|number| number.to_string());
         let [claim, removed, dropped] = numbers.each_ref().map(String::as_bytes);
         let args = [slot.name().as_bytes(), claim, removed, dropped];

@@ -7,6 +7,9 @@ use super::answer::unexpected;
 use super::fleet_state::plain;
 use super::{Store, decode};
 use crate::Error;
+use crate::bounds::MAX_STUB_BYTES;
+use crate::encoding::record::{self, FailedMessage};
+use crate::encoding::stub;
 
 /// Max ids that one command names.
 const BATCH_IDS: usize = 500;
@@ -20,6 +23,24 @@ pub struct Failure {
     pub id: u64,
     /// The bytes of its record.
     pub record: Vec<u8>,
+    /// What the store has in place of a long record.
+    pub stub: Option<Vec<u8>>,
+}
+
+impl Failure {
+    /// A failed message whose record is not long.
+    pub fn short(id: u64, record: Vec<u8>) -> Self {
+        Self {
+            id,
+            record,
+            stub: None,
+        }
+    }
+
+    /// What the store has under the id.
+    pub(super) fn stored(&self) -> &[u8] {
+        self.stub.as_ref().unwrap_or(&self.record)
+    }
 }
 
 /// Some failed messages that no living drain holds.
@@ -210,17 +231,78 @@ impl Store {
 
     /// All of these records, however long they are. Missing records are left out.
     pub async fn errors_whole(&self, ids: &[u64]) -> Result<Vec<Failure>, Error> {
+        let stored = self.link.call(&self.stored(ids)).await?;
+        let found = ids.iter().zip(decode::records(&stored)?);
+        let found = found.filter_map(|(id, record)| Some(Failure::short(*id, record?)));
+        let mut failures: Vec<Failure> = found.collect();
+        let is_long = |failure: &&mut Failure| stub::length(&failure.record).is_some();
+        let long: Vec<&mut Failure> = failures.iter_mut().filter(is_long).collect();
+        if !long.is_empty() {
+            self.read_long(long).await?;
+            // A drain has removed those that are empty now.
+            failures.retain(|failure| !failure.record.is_empty());
+        }
+        Ok(failures)
+    }
+
+    /// Replaces stubs by their records, and those that are gone by nothing.
+    async fn read_long(&self, long: Vec<&mut Failure>) -> Result<(), Error> {
+        let ids: Vec<u64> = long.iter().map(|failure| failure.id).collect();
+        // MGET has nothing for a key of another type.
+        let mut records = redis::cmd("MGET");
+        let keys = ids.iter().map(|id| self.keys.record_key(*id));
+        records.arg(keys.collect::<Vec<_>>());
+        // In one step: a record that is missing beside its stub was lost, and no drain has taken it.
+        let answers = self.transaction(&[self.stored(&ids), records]).await?;
+        let [stored, records] = &answers[..] else {
+            return Err(unexpected("MGET", &answers));
+        };
+        let found = decode::records(stored)?.into_iter();
+        let found = found.zip(decode::records(records)?);
+        for (failure, (stored, record)) in long.into_iter().zip(found) {
+            let stub = stored.filter(|stored| stub::length(stored).is_some());
+            failure.record = match (&stub, record) {
+                (None, _) => Vec::new(),
+                (Some(_), Some(record)) => record,
+                (Some(stub), None) => record::encode(&FailedMessage {
+                    reason: "its record is missing in Redis".to_owned(),
+                    text: stub.clone(),
+                    ..FailedMessage::default()
+                }),
+            };
+            failure.stub = stub;
+        }
+        Ok(())
+    }
+
+    /// The command that reads what the store has under these ids.
+    fn stored(&self, ids: &[u64]) -> redis::Cmd {
         let mut command = redis::cmd("HMGET");
         command.arg(&self.keys.errors).arg(ids);
-        let records = decode::records(&self.link.call(&command).await?)?;
-        let found = ids.iter().zip(records);
-        let there =
-            found.filter_map(|(id, record)| record.map(|record| Failure { id: *id, record }));
-        Ok(there.collect())
+        command
     }
 
     /// The lengths of these records; 0 for a missing one.
     async fn lengths(&self, ids: &[u64]) -> Result<Vec<u64>, Error> {
+        let mut lengths = self.stored_lengths(ids).await?;
+        let may_be_stub = |length: &u64| (1..=MAX_STUB_BYTES as u64).contains(length);
+        let short = ids.iter().zip(&mut lengths);
+        let short = short.filter(|(_, length)| may_be_stub(length));
+        let (short_ids, short_lengths): (Vec<u64>, Vec<&mut u64>) = short.unzip();
+        if short_ids.is_empty() {
+            return Ok(lengths);
+        }
+        let stored = decode::records(&self.link.call(&self.stored(&short_ids)).await?)?;
+        for (length, stored) in short_lengths.into_iter().zip(stored) {
+            if let Some(long) = stored.and_then(|stored| stub::length(&stored)) {
+                *length = long;
+            }
+        }
+        Ok(lengths)
+    }
+
+    /// The lengths of what the store has under these ids.
+    async fn stored_lengths(&self, ids: &[u64]) -> Result<Vec<u64>, Error> {
         let commands: Vec<redis::Cmd> = ids
             .iter()
             .map(|id| {

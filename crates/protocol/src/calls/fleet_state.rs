@@ -228,7 +228,12 @@ impl Store {
         command(
             self.eval_verb(),
             &scripts::NEWEST.source,
-            &[&keys.errors, &keys.errors_held, &keys.errors_ids],
+            &[
+                &keys.errors,
+                &keys.errors_held,
+                &keys.errors_ids,
+                &keys.record,
+            ],
             &newest.each_ref().map(String::as_bytes),
         )
     }
@@ -250,7 +255,9 @@ impl Store {
             let command = plain(&[command, &self.keys.errors, "1"]);
             self.link.call(&command).await?;
         }
-        Ok(())
+        let record = self.keys.record_key(1);
+        let beginning = plain(&["GETRANGE", &record, "0", "0"]);
+        self.link.call(&beginning).await.map(drop)
     }
 
     /// The command that runs a script which only reads. `EVAL` needs the right to write its keys;

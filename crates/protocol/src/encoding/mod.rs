@@ -9,4 +9,5 @@ pub(crate) mod pack;
 pub(crate) mod parcel;
 pub mod record;
 mod record_json;
+pub(crate) mod stub;
 pub(crate) mod takeover;

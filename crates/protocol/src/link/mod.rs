@@ -411,23 +411,33 @@ impl Link {
         sent.await
     }
 
-    /// Sends two commands in this order and waits for both answers. Two concurrent calls of
-    /// [`Link::call`] may overtake each other when thousands of lanes wait for the connection.
+    /// Sends two commands in this order and waits for both answers.
     pub(crate) async fn call_both(
         &self,
         commands: [Cmd; 2],
     ) -> Result<[Result<Value, Error>; 2], Error> {
+        let answers = self.call_all(commands).await?;
+        <[_; 2]>::try_from(answers).map_err(|answers| unexpected("two calls", &answers))
+    }
+
+    /// Sends commands in this order and waits for an answer to each. Concurrent calls of
+    /// [`Link::call`] may overtake each other when thousands of lanes wait for the connection.
+    pub(crate) async fn call_all(
+        &self,
+        commands: impl IntoIterator<Item = Cmd>,
+    ) -> Result<Vec<Result<Value, Error>>, Error> {
         let mut pipeline = redis::pipe();
         for command in commands {
             pipeline.add_command(command);
         }
         let sent = self.send(ConnectionKind::Data, async |connection| {
-            let answers = connection.send_packed_commands(&pipeline, 0, 2).await?;
-            <[Value; 2]>::try_from(answers)
-                .map_err(|_| redis::RedisError::from((redis::ErrorKind::Parse, "two answers")))
+            let count = pipeline.len();
+            connection.send_packed_commands(&pipeline, 0, count).await
         });
-        let answers = sent.await?;
-        Ok(answers.map(|answer| answer.extract_error().map_err(classify)))
+        let answers = sent.await?.into_iter();
+        Ok(answers
+            .map(|answer| answer.extract_error().map_err(classify))
+            .collect())
     }
 
     /// Sends something over a connection of this kind. If no answer comes, the supervisor replaces

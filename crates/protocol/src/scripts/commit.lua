@@ -14,7 +14,9 @@
 --   9 errors_ids  hash: last, free
 --   10 delayed    zset: range of one message -> when its next attempt is due (ms)
 --   11 notes      hash: sequence number of a message that was tried before -> first and last reason
---   12...         one key for each effect
+--   12 record_key  prefix of the keys of long records; an id follows
+--   13 staged     prefix of the keys where workers put long records
+--   14...         one key for each effect
 -- ARGV
 --   1 slot        node:lane
 --   2 number      of the claim
@@ -24,7 +26,8 @@
 --   6 digest      of the texts, for the ledger; '' if the fleet keeps none
 --   7 failed      how many of the messages failed
 --   8 delays      how many of them are to be tried again
---   9...          the records of the failed ones; then for each delayed one, in ascending order:
+--   9 longs       how many of the records are long: then there is a stub in place of each, see stubs
+--   10...         the records of the failed ones; then for each delayed one, in ascending order:
 --                 its number, its delay in ms, its note, and a pack that has it alone ('' if it is
 --                 the first of its pack); then the effects, see effects
 -- Returns
@@ -33,19 +36,22 @@
 --   {'lost'}             the slot does not hold this claim, or it does not begin with `first`
 --   {'full', records}    the errors store has no room; nothing is written
 --   {'refused', reason}  an effect would fail; nothing is written
+--   {'missing'}          a long record is not where its stub says; nothing is written
 -- Invariants
 --   A message ends once. The claim holds exactly the named messages, from its start on.
 --   A message leaves the claim and enters `delayed` in one step. The first message of a pack stays
 --   in it. Every other one gets a pack of its own, because its old pack may be large.
 --   Only a message that has not ended has a note.
 --   The first write frees memory, so a full server accepts commits.
+--   A stub and its record enter the errors store in one step. A staged record expires unless this
+--   script takes it. No other worker writes its key.
 local claims, deadlines, pack_key, left_of, workers, stats, errors, ledger, errors_ids, delayed,
-  notes = unpack(KEYS, 1, 11)
-local slot, number_text, first_text, last_text, max_errors, digest, failed_text, delays_text =
-  unpack(ARGV, 1, 8)
+  notes, record_key, staged = unpack(KEYS, 1, 13)
+local slot, number_text, first_text, last_text, max_errors, digest, failed_text, delays_text, longs =
+  unpack(ARGV, 1, 9)
 local number, first, last = tonumber(number_text), tonumber(first_text), tonumber(last_text)
 local failed, delays = tonumber(failed_text), tonumber(delays_text)
-local FIRST_RECORD, FIRST_EFFECT_KEY = 9, 12
+local FIRST_RECORD, FIRST_EFFECT_KEY = 10, 14
 local FIRST_DELAY, DELAY_WORDS = FIRST_RECORD + failed, 4
 
 local ended = redis.call('HGET', workers, slot)
@@ -80,6 +86,9 @@ if failed > 0 then
   end
   last_error = last_id(errors, errors_ids)
 end
+local long_records = {}
+if longs ~= '0' then long_records = staged_records(FIRST_RECORD, failed, staged) end
+if not long_records then return {'missing'} end
 local effects, reason = check_effects(end_of_delays, FIRST_EFFECT_KEY)
 if not effects then return {'refused', reason} end
 local leave_pack = count - stays_in_pack
@@ -115,6 +124,7 @@ end
 if failed > 0 then
   redis.call('HINCRBY', stats, 'failed', failed)
   append_records(errors, errors_ids, last_error, ARGV, FIRST_RECORD, FIRST_RECORD + failed - 1)
+  take_records(long_records, record_key, last_error)
 end
 redis.call('HSET', workers, slot,
   number_text .. ' ' .. first_text .. ' ' .. last_text .. ' ' .. time[1])

@@ -53,7 +53,7 @@ if ended and tonumber(string.match(ended, '^(%d+) ') or '0') >= number then retu
 -- The length of a free record; nil if there is none with this id.
 local function free_bytes(id)
   if redis.call('HEXISTS', errors_held, id) == 1 then return nil end
-  local bytes = redis.call('HSTRLEN', errors, id)
+  local bytes = record_bytes(errors, id)
   if bytes == 0 and redis.call('HEXISTS', errors, id) == 0 then return nil end
   return bytes
 end

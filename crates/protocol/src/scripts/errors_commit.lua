@@ -9,6 +9,7 @@
 --   5 errors_held  hash: id of a record -> slot of the drain that has claimed it
 --   6 errors_ids   hash: last, free
 --   7 stats        hash: counters
+--   8 record_key   prefix of the keys of long records; an id follows
 -- ARGV
 --   1 slot     of the drain
 --   2 number   of the claim
@@ -20,7 +21,8 @@
 --   {'lost'}     the slot does not hold this claim
 -- Invariants
 --   A record that a drain holds leaves the store only here, and only by that drain.
-local errors, claims, deadlines, workers, errors_held, errors_ids, stats = unpack(KEYS)
+local errors, claims, deadlines, workers, errors_held, errors_ids, stats, record_key =
+  unpack(KEYS)
 local slot, number_text, removed_text, dropped_text = unpack(ARGV)
 local number, removed = tonumber(number_text), tonumber(removed_text)
 local dropped = tonumber(dropped_text)
@@ -48,6 +50,7 @@ local now_s = redis.call('TIME')[1]
 redis.call('HDEL', claims, slot)
 redis.call('ZREM', deadlines, slot)
 delete_ids(errors, ids, 1, math.min(removed, #ids))
+delete_records(record_key, ids, 1, math.min(removed, #ids))
 delete_ids(errors_held, ids, 1, #ids)
 lower_free(errors_ids, ids, removed + 1)
 if dropped > 0 then

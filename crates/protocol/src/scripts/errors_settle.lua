@@ -12,27 +12,28 @@
 --   8 idle         zset: idle node -> since when (ms)
 --   9 ledger       list of entries
 --   10 errors_ids  hash: last, free
+--   11 record_key  prefix of the keys of long records; an id follows
 -- ARGV
 --   1 action    'drop' or 'retry'
 --   2 presence  prefix of the presence channels
---   3...        for each failed message the id of its record and the record
+--   3...        for each failed message the id of its record, and the record or its stub
 -- Returns one word for each record, from the first one on. It returns fewer words than there are
 -- records, but at least one, if the packs of the messages are large: that bounds its time
 --   dropped  the record is gone
 --   retried  the message waits in the queue under its own number, without suspects
 --   missing  the store has no such record, or a drain holds it
---   unfit    the record is no message of this fleet, so it stays
+--   unfit    the record is no message of this fleet, or a client deleted it; so it stays
 -- Invariants
 --   The script touches only records that are named by id and to the byte: after a loss of data an
 --   id may belong to another record. A second call finds the records of the first one missing.
 --   A message leaves the errors store and enters the queue in one step:
 --   published + retried = done + failed + pending + claimed + delayed.
 --   A record is counted as dropped in the step that deletes it, so it is counted once.
-local errors, errors_held, queue, pack_key, left_of, stats, fence, idle, ledger, errors_ids =
-  unpack(KEYS)
+local errors, errors_held, queue, pack_key, left_of, stats, fence, idle, ledger, errors_ids,
+  record_key = unpack(KEYS)
 local is_retry, presence = ARGV[1] == 'retry', ARGV[2]
--- Bytes of packs after which a call settles no further record.
-local MAX_PACK_BYTES = 524288
+-- Bytes of packs and long records after which a call settles no further record.
+local MAX_BYTES_READ = 524288
 
 must_be(errors, 'hash')
 must_be(errors_held, 'hash')
@@ -46,10 +47,10 @@ local fleet_last = read_count(fence, 'last') or 0
 local is_audited = redis.call('LLEN', ledger) > 0
 local time = redis.call('TIME')
 
--- Whether the store has exactly this record, and no drain holds it.
-local function is_free(id, record)
-  return redis.call('HSTRLEN', errors, id) == #record
-    and redis.call('HEXISTS', errors_held, id) == 0 and redis.call('HGET', errors, id) == record
+-- Whether the store has exactly this record or stub, and no drain holds it.
+local function is_free(id, stored)
+  return redis.call('HSTRLEN', errors, id) == #stored
+    and redis.call('HEXISTS', errors_held, id) == 0 and redis.call('HGET', errors, id) == stored
 end
 
 -- How many messages a pack has, read from its head: [time, [text, ...], ...]. 0 if it is none.
@@ -65,13 +66,18 @@ local function count_messages(pack)
   return 0
 end
 
--- Messages that earlier records of this call queue, and the bytes of packs that it has read.
+-- Messages that earlier records of this call queue, and the bytes that it has read.
 local queued, bytes_read = {}, 0
 
 -- Reads a record as a message that can be queued again. Returns its number as text, its text, its
 -- key, and how many messages its pack has (nil if it needs a new pack); or nil if it is no such
 -- message.
-local function read_message(record)
+local function read_message(id, stored)
+  local record = stored
+  if parse_stub(stored) then
+    record = text_of(redis.pcall('GET', record_key .. id))
+    bytes_read = bytes_read + #record
+  end
   local is_msgpack, rest, body = pcall(cmsgpack.unpack_one, record)
   if not is_msgpack or rest ~= -1 or type(body) ~= 'table' or #body ~= 8 then return nil end
   local seq, key, text = body[1], body[6], body[8]
@@ -122,12 +128,12 @@ end
 -- What becomes of each record.
 local answer, settled, is_settled = {}, {}, {}
 for i = 3, #ARGV, 2 do
-  if bytes_read > MAX_PACK_BYTES then break end
-  local id, record = ARGV[i], ARGV[i + 1]
+  if bytes_read > MAX_BYTES_READ then break end
+  local id, stored = ARGV[i], ARGV[i + 1]
   local word, field, text, key, count = 'missing', nil, nil, nil, nil
-  if not is_settled[id] and is_free(id, record) then
+  if not is_settled[id] and is_free(id, stored) then
     word = is_retry and 'unfit' or 'dropped'
-    if is_retry then field, text, key, count = read_message(record) end
+    if is_retry then field, text, key, count = read_message(id, stored) end
     if field then
       word = 'retried'
       queued[field] = true
@@ -141,7 +147,10 @@ for i = 3, #ARGV, 2 do
 end
 
 -- The first write needs no memory, so a full server accepts it.
-for _, message in ipairs(settled) do redis.call('HDEL', errors, message.id) end
+for _, message in ipairs(settled) do
+  redis.call('HDEL', errors, message.id)
+  redis.call('DEL', record_key .. message.id)
+end
 if #settled == 0 then return answer end
 raise_free()
 if not is_retry then

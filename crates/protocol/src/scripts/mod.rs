@@ -106,6 +106,8 @@ script!(
         "claim_value",
         "effects",
         "errors_append",
+        "stubs",
+        "staged_records",
         "ledger"
     ]
 );
@@ -148,13 +150,20 @@ script!(
         "first_write",
         "key_types",
         "counts",
-        "errors_store"
+        "errors_store",
+        "stubs"
     ]
 );
 script!(
     ERRORS_COMMIT,
     "errors_commit",
-    ["key_types", "counts", "claim_value", "errors_store"]
+    [
+        "key_types",
+        "counts",
+        "claim_value",
+        "errors_store",
+        "stubs"
+    ]
 );
 script!(
     ERRORS_SETTLE,
@@ -166,11 +175,12 @@ script!(
         "key_types",
         "counts",
         "packs",
-        "errors_store"
+        "errors_store",
+        "stubs"
     ]
 );
 script!(TOGETHER, "together", []);
-script!(NEWEST, "newest", ["counts", "errors_store"]);
+script!(NEWEST, "newest", ["counts", "errors_store", "stubs"]);
 
 fn assemble(files: &[&str]) -> String {
     let lines = files.iter().flat_map(|file| file.lines());

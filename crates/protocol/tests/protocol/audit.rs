@@ -204,7 +204,7 @@ async fn a_retried_message_ends_once_more() {
 
 async fn retry(store: &Store, id: u64, record: &[u8]) {
     let record = record.to_vec();
-    let seen = [Failure { id, record }];
+    let seen = [Failure::short(id, record)];
     let retried = settle_all(store, Settle::Retry, &seen).await.unwrap();
     assert_eq!(retried, [Settled::Retried]);
 }

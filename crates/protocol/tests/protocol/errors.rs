@@ -185,10 +185,7 @@ async fn records_of_any_bytes_come_back_as_they_were() {
     assert_eq!(d.store.census().await.unwrap().errors, 4);
     let failures: Vec<Failure> = (1..)
         .zip(records)
-        .map(|(id, record)| Failure {
-            id,
-            record: record.to_vec(),
-        })
+        .map(|(id, record)| Failure::short(id, record.to_vec()))
         .collect();
     let read = async |ids: &[u64]| d.store.errors_read(ids).await.unwrap();
     // Each call reads about a megabyte, and at least one record.

@@ -182,10 +182,7 @@ async fn a_claim_that_meets_garbage_checks_the_counter_first() {
 #[tokio::test]
 async fn a_drop_names_the_number_that_it_cannot_count_with() {
     let call = async |spoilt: &Spoilt| {
-        let failure = baton_protocol::Failure {
-            id: 1,
-            record: b"a record".to_vec(),
-        };
+        let failure = baton_protocol::Failure::short(1, b"a record".to_vec());
         let settle = baton_protocol::Settle::Drop;
         crate::support::settle_all(&spoilt.w.store, settle, &[failure]).await
     };

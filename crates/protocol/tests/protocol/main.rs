@@ -26,6 +26,7 @@ mod handed;
 mod holder_wait;
 mod known;
 mod lease;
+mod long_records;
 mod memory;
 mod partitions;
 mod pause;

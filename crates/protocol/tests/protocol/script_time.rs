@@ -311,7 +311,7 @@ async fn a_record_of_16_mb_keeps_no_script_busy() {
 
     let settle = async |what, record: &[u8]| {
         let (id, record) = (4, record.to_vec());
-        let long = [Failure { id, record }];
+        let long = [Failure::short(id, record)];
         settle_all(&w.store, what, &long).await.unwrap()
     };
     let mut other = huge.clone();

@@ -53,10 +53,7 @@ async fn every_call_works_after_the_scripts_were_flushed() {
     let drained = w.store.errors_commit(&w.slot, 3, 0).await.unwrap();
     assert_eq!(drained, ErrorsCommit::Done);
     flush().await;
-    let seen = [Failure {
-        id: 1,
-        record: records[0].clone(),
-    }];
+    let seen = [Failure::short(1, records[0].clone())];
     let dropped = settle_all(&g, Settle::Drop, &seen).await.unwrap();
     assert_eq!(dropped, [Settled::Dropped]);
     flush().await;

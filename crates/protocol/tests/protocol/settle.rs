@@ -12,7 +12,7 @@ use crate::support::{
 /// A record with its id.
 fn at(id: u64, record: &[u8]) -> Failure {
     let record = record.to_vec();
-    Failure { id, record }
+    Failure::short(id, record)
 }
 
 async fn settle(lane: &Lane, what: Settle, seen: &[Failure]) -> Vec<Settled> {

@@ -42,10 +42,7 @@ async fn a_snapshot_has_nodes_messages_takeovers_and_failures() {
     let records = [failed(1, "m1"), failed(2, "m2")];
     let commit = w.commit_failed(1, 1..=3, &records).await;
     assert_eq!(commit, Commit::Done);
-    let again = [Failure {
-        id: 1,
-        record: records[0].clone(),
-    }];
+    let again = [Failure::short(1, records[0].clone())];
     let retried = settle_all(&g, Settle::Retry, &again).await.unwrap();
     assert_eq!(retried, [Settled::Retried]);
     let _ = w.take(2, 2).await;

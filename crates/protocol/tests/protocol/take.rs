@@ -14,10 +14,7 @@ use crate::support::{Fleet, LONG, failed, settle_all};
 const KEPT: &str = "claims deadlines errors errors_held";
 
 fn failure(seq: u64) -> Failure {
-    Failure {
-        id: seq,
-        record: failed(seq, format!("m{seq}")),
-    }
+    Failure::short(seq, failed(seq, format!("m{seq}")))
 }
 
 fn taken(set: impl FnOnce(&mut Taken)) -> Taken {

@@ -318,7 +318,7 @@ async fn errors_settle_refuses_a_spoilt_key_and_writes_nothing() {
     ] {
         refuses(keys, async |busy| {
             let record = failed(1, "m1");
-            let seen = [Failure { id: 3, record }];
+            let seen = [Failure::short(3, record)];
             let answer = settle_all(&busy.g, settle, &seen).await?;
             assert_eq!(answer, [settled]);
             Ok(())

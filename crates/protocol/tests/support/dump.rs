@@ -2,7 +2,7 @@
 //!
 //! One line per key, sorted by name. Fields and members are sorted, too; packs and records are
 //! decoded. The keys of all packs have one line, as if they were the fields of a hash `packs`; so
-//! have those of all staged packs. A time becomes `TIME` and the server's run id `RUN`: the rest is the
+//! have those of all staged packs, of long records, and of staged records. A time becomes `TIME` and the server's run id `RUN`: the rest is the
 //! same each time a test runs.
 
 use baton::FleetName;
@@ -64,7 +64,7 @@ pub(crate) async fn dump(
         .map(|run_id| run_id[..8].to_owned())
         .unwrap();
     let mut lines = Vec::new();
-    let (mut packs, mut staged) = (Vec::new(), Vec::new());
+    let mut named = ["pack", "staged", "record", "staged_record"].map(|kind| (kind, Vec::new()));
     let keys: Vec<String> = query(raw, &["KEYS", pattern]).await;
     for key in keys {
         let name = key
@@ -72,15 +72,17 @@ pub(crate) async fn dump(
             .replace(&format!("{{{fleet}:0}}:"), "");
         let name = name.strip_prefix("baton:").unwrap_or(&name);
         let printed = value(raw, &key, name, &run_id).await;
-        if let Some(first) = name.strip_prefix("pack:") {
-            packs.push(format!("{first}={printed}"));
-        } else if let Some(node) = name.strip_prefix("staged:") {
-            staged.push(format!("{node}={printed}"));
-        } else {
-            lines.push(format!("{name}: {printed}"));
+        let (kind, end) = name.split_once(':').unwrap_or((name, ""));
+        match named.iter_mut().find(|(name, _)| *name == kind) {
+            Some((_, keys)) if !end.is_empty() => keys.push(format!("{end}={printed}")),
+            _ => lines.push(format!("{name}: {printed}")),
         }
     }
-    for (name, keys) in [("packs", packs), ("staged", staged)] {
+    for (kind, keys) in named {
+        let name = match kind {
+            "pack" => "packs",
+            kind => kind,
+        };
         if !keys.is_empty() {
             lines.push(format!("{name}: {}", braces(keys)));
         }
@@ -104,6 +106,7 @@ async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run_id: &
             let bytes: Vec<u8> = query(raw, &["GET", key]).await;
             match name.split_once(':') {
                 Some(("pack" | "staged", _)) => print_pack(&bytes),
+                Some(("record" | "staged_record", _)) => print_record(&bytes, run_id),
                 _ => format!("'{}'", text(&bytes)),
             }
         }

@@ -6,8 +6,10 @@ use std::fmt::{self, Write};
 use baton_model::call::{Call, Handed, HandedPack, Parking, Reply, Ring};
 use baton_model::state::{Entry, Ms, ParcelField, State};
 
+use crate::encoding;
+
 /// Every answer that every script can give, and some of them for a rare reason.
-const ALL: [&str; 98] = [
+const ALL: [&str; 101] = [
     "Beat Generator",
     "Beat Generator that comes back within the wait",
     "Beat Worker",
@@ -35,6 +37,7 @@ const ALL: [&str; 98] = [
     "Commit Done of a message tried before",
     "Commit Done with a delay in a pack of its own",
     "Commit Done with a delay in its pack",
+    "Commit Done with a long record",
     "Commit Done with a second delay",
     "Commit Full",
     "Commit Lost",
@@ -48,6 +51,7 @@ const ALL: [&str; 98] = [
     "ErrorsClaim Stale",
     "ErrorsCommit Already",
     "ErrorsCommit Done",
+    "ErrorsCommit Done of a long record",
     "ErrorsCommit Lost",
     "Extend Extended",
     "Free Freed",
@@ -97,6 +101,7 @@ const ALL: [&str; 98] = [
     "Settle Settled Missing",
     "Settle Settled Retried",
     "Settle Settled Unfit",
+    "Settle Settled of a long record",
     "Settle Settled several",
     "Tell Told",
     "Tell Told of what the server forgot",
@@ -107,6 +112,12 @@ const ALL: [&str; 98] = [
     "Void Published",
     "Void Published of what a node knows",
 ];
+
+/// Whether the errors store has a long record that it had not.
+fn more_long(before: &State, after: &State) -> bool {
+    let mut new = after.errors.iter();
+    new.any(|(id, record)| !before.errors.contains_key(id) && encoding::is_long(record))
+}
 
 /// The counts.
 #[derive(Debug, Default, Clone)]
@@ -145,6 +156,12 @@ impl Coverage {
                     HandedPack::Part => " handed over in part",
                 }),
             }
+        }
+        if more_long(before, after) && matches!(call, Call::Commit { .. }) {
+            note(" with a long record");
+        }
+        if more_long(after, before) {
+            note(" of a long record");
         }
         let woken = before.idle.keys().filter(|it| !after.idle.contains_key(it));
         if matches!(call, Call::Publish { .. }) && woken.into_iter().any(|it| !before.hears(*it)) {

@@ -4,7 +4,7 @@ use baton_model::state::{
     AttemptReason, Entry, Idle, Node, Note, Origin, ParcelField, Range, Reason, Record, RunId, Seq,
     Sleeper, Slot, Suspects, Text,
 };
-use baton_protocol::bounds::MAX_EXACT;
+use baton_protocol::bounds::{MAX_EXACT, SHORT_RECORD_BYTES};
 use baton_protocol::{Digest, Keys, Pack, PackBuilder, PackKeys, Parcel, Progress, record};
 
 /// The time in the packs and records that this test makes.
@@ -369,13 +369,22 @@ pub(crate) fn record(record: &Record) -> Vec<u8> {
     failed.attempt = record.attempt;
     failed.key = key(record.origin, record.seq, record.text);
     failed.first_reason = record.first_reason.map(reason).unwrap_or_default();
+    if record.text.is_multiple_of(5) {
+        // So long that the record gets a key of its own.
+        failed.reason += &" ".repeat(SHORT_RECORD_BYTES);
+    }
     record::encode(&failed)
+}
+
+/// Whether a commit gives this record a key of its own.
+pub(crate) fn is_long(record: &Record) -> bool {
+    record.reason == Reason::Rejected && self::record(record).len() > SHORT_RECORD_BYTES
 }
 
 /// Decodes a record. If a script made it, its time must be between these two.
 pub(crate) fn read_record(bytes: &[u8], between: (u64, u64)) -> Option<Record> {
     let failed = record::decode(bytes);
-    let (reason, text) = match failed.reason.as_str() {
+    let (reason, text) = match failed.reason.trim_end() {
         REJECTED => (Reason::Rejected, read_text(&failed.text)?),
         "not a message of this fleet" => (Reason::Foreign, read_foreign(&failed.text)?),
         "its text is missing in Redis" => {

@@ -439,13 +439,11 @@ async fn settle(
     let mut failures = Vec::new();
     for seen in records {
         let (stored, _) = store.errors_read(&[seen.id]).await?;
-        let is_it = |record: &Vec<u8>| encoding::read_record(record, any_time) == Some(seen.record);
-        let mut stored = stored.into_iter().map(|failure| failure.record);
-        let stored = stored.find(is_it);
-        failures.push(Failure {
-            id: seen.id,
-            record: stored.unwrap_or_else(|| encoding::record(&seen.record)),
-        });
+        let is_it = |failure: &Failure| {
+            encoding::read_record(&failure.record, any_time) == Some(seen.record)
+        };
+        let other = || Failure::short(seen.id, encoding::record(&seen.record));
+        failures.push(stored.into_iter().find(is_it).unwrap_or_else(other));
     }
     let what = match retry {
         true => Settle::Retry,
@@ -471,7 +469,7 @@ async fn records_of(store: &Store, ids: &[u64]) -> Result<Reply, SequenceError> 
     let (mut records, mut done) = (Vec::new(), 0);
     while done < ids.len() {
         let (failures, read) = store.errors_read(&ids[done..]).await?;
-        for Failure { id, record } in failures {
+        for Failure { id, record, .. } in failures {
             let read = encoding::read_record(&record, any_time);
             records.push((id, read.ok_or_else(|| strange(record.escape_ascii()))?));
         }

@@ -43,8 +43,8 @@ pub(crate) struct App {
     pub(crate) list: String,
 }
 
-/// Reads the packs, then the staged packs: of each the end of its key, its bytes and its time to
-/// live.
+/// Reads packs, staged packs, long records and staged records: of each the end of its key, its bytes and
+/// its time to live.
 const READ_PACKS: &str = "
 local all = {}
 for i, prefix in ipairs(ARGV) do
@@ -70,7 +70,8 @@ pub(crate) fn read_commands(keys: &Keys, app: &App, run_id: RunId, fence: &str) 
         };
     }
     pipe.cmd("EVAL").arg(READ_PACKS).arg(0);
-    pipe.arg(&[&keys.pack, &keys.staged]);
+    let prefixes = [&keys.pack, &keys.staged, &keys.record, &keys.staged_record];
+    pipe.arg(&prefixes);
     pipe.cmd("GET").arg(&app.counter);
     pipe.cmd("LRANGE").arg(&app.list).arg(&[0, -1]);
     let presence = (0..NODES).map(|node| format!("{}{}", keys.presence, encoding::node(node)));
@@ -100,12 +101,14 @@ pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisS
     let [time, db_size, keys @ .., packs, counter, list, presence] = answers else {
         return Err(format!("{} answers", answers.len()));
     };
-    let [packs, staged] = elements(packs) else {
+    let [packs, staged, records, staged_records] = elements(packs) else {
         return Err(strange("the packs", packs));
     };
+    let named = [packs, staged, records, staged_records];
     let single = keys.iter().chain([counter, list]);
     let single = single.filter(|value| !is_empty(value)).count();
-    let filled = single + elements(packs).len() / 2 + elements(staged).len() / 2;
+    let named = named.map(|named| elements(named).len() / 2);
+    let filled = single + named.iter().sum::<usize>();
     if *db_size != Value::Int(filled as i64) {
         return Err(format!("{filled} keys are known, there are {db_size:?}"));
     }
@@ -134,7 +137,9 @@ pub(crate) fn read(answers: &[Value], run_id: RunId, since: Ms) -> Result<RedisS
     };
     read_control(&mut state, [generator, nodes, joined, seen, takeovers])?;
     state.fence = read_fence(fence)?;
-    read_partition(&mut state, partition, (since as u64, at as u64))?;
+    check_staged_records(staged_records)?;
+    let records = map(records, digits, lasting)?;
+    read_partition(&mut state, partition, records, (since as u64, at as u64))?;
     state.packs = map(packs, digits, |value| pack(value, false))?;
     state.staged = map(staged, encoding::read_staged, |value| pack(value, true))?;
     state.effects = match is_empty(counter) {
@@ -174,7 +179,12 @@ fn read_control(state: &mut State, keys: [&Value; 5]) -> Result<(), String> {
 }
 
 /// Reads the keys about messages. Scripts made records `between` these two times.
-fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Result<(), String> {
+fn read_partition(
+    state: &mut State,
+    keys: &[Value],
+    mut long_records: BTreeMap<u64, Vec<u8>>,
+    between: (u64, u64),
+) -> Result<(), String> {
     let [
         queue,
         parked,
@@ -206,10 +216,19 @@ fn read_partition(state: &mut State, keys: &[Value], between: (u64, u64)) -> Res
     let is_delayed = |member: &str| encoding::read_entry(member.as_bytes());
     state.delayed = map(delayed, is_delayed, time_of)?;
     state.notes = map(notes, digits, note)?;
-    state.errors = map(errors, digits, |value| {
-        let record = encoding::read_record(bytes(value)?, between);
-        record.ok_or_else(|| strange("errors", value))
-    })?;
+    let stored = map(errors, digits, |value| bytes(value).map(<[u8]>::to_vec))?;
+    for (id, stored) in stored {
+        let record = match is_stub(&stored) {
+            true => long_records.remove(&id),
+            false => Some(stored),
+        };
+        let record = record.and_then(|record| encoding::read_record(&record, between));
+        let record = record.ok_or_else(|| strange("errors", errors))?;
+        state.errors.insert(id, record);
+    }
+    if !long_records.is_empty() {
+        return Err(format!("no stub stands for {:?}", long_records.keys()));
+    }
     state.held = map(held, digits, slot_of)?;
     let names = ["done", "failed", "foreign", "retried", "dropped", "void"];
     let stats = fields("stats", stats, names)?.map(|stat| stat.map_or(Ok(0), number));
@@ -341,6 +360,29 @@ fn entry(value: &Value) -> Result<Entry, String> {
 
 fn note(value: &Value) -> Result<Note, String> {
     encoding::read_note(bytes(value)?).ok_or_else(|| strange("notes", value))
+}
+
+/// Whether something stands for a long record.
+fn is_stub(stored: &[u8]) -> bool {
+    stored.starts_with(b"long ")
+}
+
+/// The bytes of a long record, which does not expire.
+fn lasting(value: &Value) -> Result<Vec<u8>, String> {
+    match elements(value) {
+        [stored, Value::Int(-1)] => Ok(bytes(stored)?.to_vec()),
+        _ => Err(strange("a long record", value)),
+    }
+}
+
+/// Checks that staged records expire. No commit takes those that stay after one that was refused.
+fn check_staged_records(staged: &Value) -> Result<(), String> {
+    let mut pairs = elements(staged).as_chunks::<2>().0.iter();
+    let expires = |value: &Value| matches!(elements(value), [_, Value::Int(1..)]);
+    match pairs.all(|[_, value]| expires(value)) {
+        true => Ok(()),
+        false => Err(strange("a staged record", staged)),
+    }
 }
 
 /// Reads the bytes of a pack and its time to live. Only a staged pack expires.
