@@ -285,7 +285,7 @@ impl Arena {
             args: [
                 vec!["--redis".to_owned(), url],
                 self.settings.level.words(),
-                self.settings.partition_words(),
+                self.settings.partition_words(number),
                 words,
             ]
             .concat(),

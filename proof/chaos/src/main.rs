@@ -36,7 +36,7 @@ struct Args {
     /// Which servers there are; a group brings faults of its own
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     topology: Topology,
-    /// How many partitions the fleet has [default: 1, and in a cluster 16]
+    /// How many partitions the fleet has [default: 1, and in a cluster 12]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     partitions: Option<u32>,
     /// What nodes of a group wait for before they log, see `baton run --durability`: none, or all

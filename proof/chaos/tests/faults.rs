@@ -71,6 +71,7 @@ kinds! {
     a_fleet_follows_its_slot_to_a_new_master: "--topology cluster" "scale-out",
     a_fleet_does_not_notice_a_master_that_it_does_not_use: "--topology cluster --partitions 1" "kill-other",
     a_fleet_outlives_the_master_of_its_lease: "--topology cluster" "kill-control",
+    a_fleet_keeps_its_partitions_when_its_control_keys_are_lost: "--topology cluster" "forget-control",
     a_fleet_of_one_slot_follows_it_there_and_back: "--topology cluster --partitions 1" "move-slot",
     each_row_is_in_one_partition_whichever_master_forgets: "--topology cluster --source rows --level replicas:1" "lossy-both",
     no_row_is_lost_behind_a_stale_master_that_a_new_generator_asked: "--topology cluster --source rows --level replicas:1" "hang-both",

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use baton_protocol::bounds::SHORT_RECORD_BYTES;
 use baton_server::PrivateServer;
 use rustix::process::Signal;
 
@@ -38,10 +39,12 @@ fn viewer(server: &PrivateServer, args: &[&str]) -> Command {
     command
 }
 
-/// A fleet with a waiting and two failed messages.
+/// A fleet with a waiting and two failed messages. One of those is so long that its record has a key of its
+/// own.
 fn seed(server: &PrivateServer) -> Seeder {
     let mut seed = Seeder::new(server);
-    seed.fail(&["first to fail", "second to fail"]);
+    let long = format!("first to fail {}", "x".repeat(SHORT_RECORD_BYTES));
+    seed.fail(&[&long, "second to fail"]);
     seed.publish(&["waits"]);
     seed
 }
@@ -159,7 +162,12 @@ fn each_printed_right_is_needed_and_status_names_the_one_that_is_missing() {
             allow(&server, &rest);
             let command = right.trim_start_matches('+');
             let command = command.split('|').next().unwrap();
-            let status = run(viewer(&server, &["status"]));
+            // `status` shows the beginnings of failed messages.
+            let looks = match command {
+                "mget" => "errors",
+                _ => "status",
+            };
+            let status = run(viewer(&server, &[looks]));
             assert_eq!(status.code, Some(1), "{name}, without {right}");
             assert_eq!(status.stderr.lines().count(), 1, "{}", status.stderr);
             let complaint = &status.stderr;

@@ -58,13 +58,15 @@ impl Settings {
         }
     }
 
-    /// The words on the command line of a node that say how many partitions a new fleet gets.
-    pub fn partition_words(&self) -> Vec<String> {
+    /// The words on the command line of a node that say how many partitions a new fleet gets. Only the first
+    /// nodes say it: the others find out.
+    pub fn partition_words(&self, node: usize) -> Vec<String> {
+        let is_new = node < self.nodes;
         match self.topology {
-            Topology::Sentinel => Vec::new(),
-            Topology::Single | Topology::Cluster => {
+            Topology::Single | Topology::Cluster if is_new => {
                 vec!["--partitions".to_owned(), self.partitions.to_string()]
             }
+            _ => Vec::new(),
         }
     }
 

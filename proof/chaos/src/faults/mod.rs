@@ -7,6 +7,7 @@ mod crash;
 mod disk;
 mod drain;
 mod failover;
+mod forget;
 mod kill;
 mod log;
 mod lossy;
@@ -135,6 +136,7 @@ pub fn of(planned: &Planned) -> Box<dyn Fault> {
         Kind::Lossy => Box::new(lossy::Lossy::new(false, rng)),
         Kind::LossyAndGenerator => Box::new(lossy::Lossy::new(true, rng)),
         Kind::KillControlMaster => member_killed(Whom::ControlMaster, false, rng),
+        Kind::ForgetControl => Box::new(forget::ControlKeys),
         Kind::KillOtherMaster => member_killed(Whom::OtherMaster, false, rng),
         Kind::MoveSlot => Box::new(slot::Move::new(rng)),
         Kind::ScaleOut => Box::new(slot::ScaleOut::new(rng)),
