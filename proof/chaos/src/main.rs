@@ -11,7 +11,7 @@ use baton_chaos::handlers::{self, HandlerKind};
 use baton_chaos::history::History;
 use baton_chaos::plan::{KINDS, Kind, Plan, Setup};
 use baton_chaos::progress::Progress;
-use baton_chaos::run::{self, Length};
+use baton_chaos::run::{self, Length, Unfinished};
 use baton_chaos::sources::{self, SourceKind};
 use baton_chaos::stop::Stop;
 use baton_chaos::topology::{Level, Topology};
@@ -217,10 +217,18 @@ fn chaos(args: &Args) -> Result<ExitCode> {
     );
     let run = match ran {
         Err(_) if stop.asked() => return Ok(ExitCode::from(INTERRUPTED)),
-        ran => History {
+        Err(error) => match error.downcast_ref::<Unfinished>() {
+            Some(unfinished) => {
+                print_findings(seed, &unfinished.findings);
+                println!("- {error:#}");
+                return Ok(ExitCode::FAILURE);
+            }
+            None => return Err(error),
+        },
+        Ok(ran) => History {
             seed,
             command: again,
-            ..ran?
+            ..ran
         },
     };
     print(&run);
@@ -371,8 +379,12 @@ fn print(run: &History) {
         println!("\nEvery message ended exactly once.");
         return;
     }
-    println!("\nNOT WELL, seed {}:", run.seed);
-    for finding in &verdict.findings {
+    print_findings(run.seed, &verdict.findings);
+}
+
+fn print_findings(seed: u64, findings: &[String]) {
+    println!("\nNOT WELL, seed {seed}:");
+    for finding in findings {
         println!("- {finding}");
     }
 }

@@ -71,9 +71,28 @@ pub fn run(
     if let Some(folder) = logs {
         outcome::keep_logs(&run.arena, folder)?;
     }
-    let server = finished?;
+    let server = match finished {
+        Err(error) if !run.arena.findings.is_empty() && !run.arena.stop.asked() => {
+            let findings = std::mem::take(&mut run.arena.findings);
+            return Err(error.context(Unfinished { findings }));
+        }
+        finished => finished?,
+    };
     let asides = |judgement: &Judgement| run.progress.asides(judgement);
     outcome::history(&run.arena, run.faults, run.began, server, asides)
+}
+
+/// The run found something and then could not be finished, so it has no verdict.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// What it found.
+    pub findings: Vec<String>,
+}
+
+impl std::fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the run could not be finished")
+    }
 }
 
 impl Run<'_> {

@@ -1,4 +1,5 @@
-//! Staged packs vanish: a publish that names one must find out, and its generator sends it again.
+//! Staged packs and records vanish: a publish that names one must find out, and its generator sends it again; so
+//! must a commit, and its worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,7 +60,7 @@ impl Fault for Vanish {
         self.over.store(true, Ordering::Relaxed);
         if let Some(deleting) = self.deleting.take() {
             let deleted = deleting.join().unwrap_or_default();
-            note.text = format!("{deleted} staged packs deleted");
+            note.text = format!("{deleted} staged packs and records deleted");
         }
         resumed
     }
@@ -69,7 +70,7 @@ fn delete_staged(client: &redis::Client) -> Result<u64> {
     let mut redis = client.get_connection_with_timeout(TIMEOUT)?;
     redis.set_read_timeout(Some(TIMEOUT))?;
     // Of every partition.
-    let pattern = format!("baton:{{{FLEET}:*}}:staged:*");
+    let pattern = format!("baton:{{{FLEET}:*}}:staged*");
     let staged: Vec<String> = redis::cmd("KEYS").arg(pattern).query(&mut redis)?;
     match staged.is_empty() {
         true => Ok(0),
