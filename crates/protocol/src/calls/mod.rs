@@ -7,6 +7,7 @@
 pub(crate) mod answer;
 mod checkup;
 mod claim;
+mod commit;
 mod confirm;
 mod control;
 pub mod decode;
@@ -27,7 +28,8 @@ mod transaction;
 
 pub use answer::exact;
 pub use checkup::{RoundTrip, ask_sentinels};
-pub use claim::{Claim, ClaimCall, ClaimedPack, Commit, CommitCall, Delay, Extend, GiveBack, Slot};
+pub use claim::{Claim, ClaimCall, ClaimedPack, Extend, GiveBack, Slot};
+pub use commit::{Commit, CommitCall, Delay};
 pub use control::{Beat, BeatCall};
 pub use errors::{ErrorsClaim, ErrorsCommit, Settle, Settled, Wanted};
 pub use errors_page::{Failure, Page};

@@ -21,166 +21,80 @@ pub struct Script {
     pub(crate) sha: LazyLock<String>,
 }
 
-macro_rules! script {
-    ($constant:ident, $name:literal, [$($fragment:literal),*]) => {
-        #[doc = concat!("`", $name, ".lua`")]
-        pub static $constant: Script = Script {
-            name: $name,
-            source: LazyLock::new(|| {
-                assemble(&[
-                    $(include_str!(concat!("fragments/", $fragment, ".lua")),)*
-                    include_str!(concat!($name, ".lua")),
-                ])
-            }),
-            sha: LazyLock::new(|| {
-                sha1_smol::Sha1::from($constant.source.as_str()).digest().to_string()
-            }),
-        };
+/// Makes the scripts, each with its fragments.
+macro_rules! scripts {
+    ($($constant:ident = $name:literal, [$($fragment:literal),*];)*) => {
+        $(
+            #[doc = concat!("`", $name, ".lua`")]
+            pub static $constant: Script = Script {
+                name: $name,
+                source: LazyLock::new(|| {
+                    assemble(&[
+                        $(include_str!(concat!("fragments/", $fragment, ".lua")),)*
+                        include_str!(concat!($name, ".lua")),
+                    ])
+                }),
+                sha: LazyLock::new(|| {
+                    sha1_smol::Sha1::from($constant.source.as_str()).digest().to_string()
+                }),
+            };
+        )*
+
+        /// All of them.
+        static ALL: &[&Script] = &[$(&$constant),*];
     };
 }
 
-/// Puts all scripts of a node together, so that its first commit, or its first publish after a takeover, does not
+/// Puts all scripts together, so that the first commit of a node, or its first publish after a takeover, does not
 /// wait for it.
 pub fn prepare() {
-    let of_node = [
-        &BEAT, &SEAL, &PUBLISH, &VOID, &PARK, &RING, &TELL, &CLAIM, &EXTEND, &COMMIT, &GIVE_BACK,
-        &RECLAIM, &LEAVE,
-    ];
-    for script in of_node {
+    for script in ALL {
         LazyLock::force(&script.sha);
     }
 }
 
-script!(BEAT, "beat", ["clock", "key_types", "counts", "presence"]);
-script!(FREE, "free", ["clock", "presence"]);
-script!(LEAVE, "leave", ["clock", "key_types"]);
-script!(FORGET, "forget", ["key_types", "presence"]);
-script!(PREFLIGHT, "preflight", []);
-script!(
-    SEAL,
-    "seal",
-    ["key_types", "counts", "must_be_count", "ring"]
-);
-script!(
-    PUBLISH,
-    "publish",
-    ["clock", "key_types", "counts", "ring", "ledger", "packs"]
-);
-script!(VOID, "void", ["key_types", "counts", "ledger"]);
-script!(PARK, "park", ["key_types"]);
-script!(RING, "ring", ["ring"]);
-script!(TELL, "tell", ["key_types", "counts"]);
-script!(PAUSE, "pause", ["clock", "key_types", "counts", "ring"]);
-script!(
-    CLAIM,
-    "claim",
-    [
-        "clock",
-        "key_types",
-        "counts",
-        "presence",
-        "range",
-        "suspects",
-        "ring",
-        "claim_value",
-        "first_write",
-        "errors_append",
-        "ledger",
-        "must_be_count",
-        "packs",
-        "set_aside"
-    ]
-);
-script!(
-    EXTEND,
-    "extend",
-    ["clock", "key_types", "claim_value", "first_write"]
-);
-script!(
-    COMMIT,
-    "commit",
-    [
-        "key_types",
-        "counts",
-        "range",
-        "claim_value",
-        "effects",
-        "errors_append",
-        "stubs",
-        "staged_records",
-        "ledger"
-    ]
-);
-script!(
-    GIVE_BACK,
-    "give_back",
-    [
-        "key_types",
-        "presence",
-        "range",
-        "suspects",
-        "ring",
-        "claim_value",
-        "errors_store",
+scripts! {
+    BEAT = "beat", ["clock", "key_types", "counts", "presence"];
+    FREE = "free", ["clock", "presence"];
+    LEAVE = "leave", ["clock", "key_types"];
+    FORGET = "forget", ["key_types", "presence"];
+    PREFLIGHT = "preflight", [];
+    SEAL = "seal", ["key_types", "counts", "must_be_count", "ring"];
+    PUBLISH = "publish", ["clock", "key_types", "counts", "ring", "ledger", "packs"];
+    VOID = "void", ["key_types", "counts", "ledger"];
+    PARK = "park", ["key_types"];
+    RING = "ring", ["ring"];
+    TELL = "tell", ["key_types", "counts"];
+    PAUSE = "pause", ["clock", "key_types", "counts", "ring"];
+    CLAIM = "claim", [
+        "clock", "key_types", "counts", "presence", "range", "suspects", "ring", "claim_value",
+        "first_write", "errors_append", "ledger", "must_be_count", "packs", "set_aside"
+    ];
+    EXTEND = "extend", ["clock", "key_types", "claim_value", "first_write"];
+    COMMIT = "commit", [
+        "key_types", "counts", "range", "claim_value", "effects", "errors_append", "stubs",
+        "staged_records", "ledger"
+    ];
+    GIVE_BACK = "give_back", [
+        "key_types", "presence", "range", "suspects", "ring", "claim_value", "errors_store",
         "put_back"
-    ]
-);
-script!(
-    RECLAIM,
-    "reclaim",
-    [
-        "clock",
-        "first_write",
-        "key_types",
-        "presence",
-        "range",
-        "suspects",
-        "ring",
-        "claim_value",
-        "errors_store",
-        "put_back"
-    ]
-);
-script!(
-    ERRORS_CLAIM,
-    "errors_claim",
-    [
-        "clock",
-        "claim_value",
-        "first_write",
-        "key_types",
-        "counts",
-        "errors_store",
-        "stubs"
-    ]
-);
-script!(
-    ERRORS_COMMIT,
-    "errors_commit",
-    [
-        "key_types",
-        "counts",
-        "claim_value",
-        "errors_store",
-        "stubs"
-    ]
-);
-script!(
-    ERRORS_SETTLE,
-    "errors_settle",
-    [
-        "clock",
-        "ring",
-        "ledger",
-        "key_types",
-        "counts",
-        "packs",
-        "errors_store",
-        "stubs"
-    ]
-);
-script!(TOGETHER, "together", []);
-script!(NEWEST, "newest", ["counts", "errors_store", "stubs"]);
+    ];
+    RECLAIM = "reclaim", [
+        "clock", "first_write", "key_types", "presence", "range", "suspects", "ring",
+        "claim_value", "errors_store", "put_back"
+    ];
+    ERRORS_CLAIM = "errors_claim", [
+        "clock", "claim_value", "first_write", "key_types", "counts", "errors_store", "stubs"
+    ];
+    ERRORS_COMMIT = "errors_commit", [
+        "key_types", "counts", "claim_value", "errors_store", "stubs"
+    ];
+    ERRORS_SETTLE = "errors_settle", [
+        "clock", "ring", "ledger", "key_types", "counts", "packs", "errors_store", "stubs"
+    ];
+    TOGETHER = "together", [];
+    NEWEST = "newest", ["counts", "errors_store", "stubs"];
+}
 
 fn assemble(files: &[&str]) -> String {
     let lines = files.iter().flat_map(|file| file.lines());
