@@ -111,8 +111,13 @@ impl Store {
         let (loads, era) = (self.loads(), self.era());
         let (staging, records) = self.stage_records(call.failed);
         let end = self.commit_words("EVALSHA", &scripts::COMMIT.sha, slot, claim, call, &records);
-        let mut answers = self.link.call_all(staging.into_iter().chain([end])).await?;
-        let answer = last(&mut answers)?;
+        let answer = match staging.is_empty() {
+            true => self.link.call(&end).await,
+            false => {
+                let commands = staging.into_iter().chain([end]);
+                last(&mut self.link.call_all(commands).await?)?
+            }
+        };
         let commit = self.committed(slot, claim, call, &records, loads, answer);
         self.confirm_commit(era, commit.await?).await
     }

@@ -146,6 +146,18 @@ impl Refusal {
     }
 }
 
+/// Whether a presence connection hears rings. One that is replaced lives on while a call waits on it, and the
+/// server publishes to both: only the newest may hear, else two lanes would get the same messages.
+type Ear = Arc<AtomicBool>;
+
+/// The ring channel of a presence connection.
+struct RingChannel {
+    name: String,
+    /// The server process.
+    run_id: String,
+    ear: Ear,
+}
+
 /// The pairs of a process.
 pub(super) struct Pool {
     /// None for a process without presence.
@@ -154,6 +166,8 @@ pub(super) struct Pool {
     pub(super) beat_call: Arc<Notify>,
     /// Gets what servers publish on the process's own ring channel.
     pub(super) rings: RingListener,
+    /// Which presence connection hears the rings of a server process, by run id.
+    ears: Mutex<HashMap<String, Ear>>,
     /// By address.
     pairs: Mutex<HashMap<String, Entry>>,
     last_id: AtomicU64,
@@ -170,6 +184,7 @@ impl Pool {
             channels,
             beat_call: Arc::new(Notify::new()),
             rings: RingListener::default(),
+            ears: Mutex::default(),
             pairs: Mutex::default(),
             last_id: AtomicU64::new(0),
             is_shared: AtomicBool::new(false),
@@ -306,16 +321,37 @@ impl Pool {
         channels: &Channels,
         server: &ServerInfo,
     ) -> Result<Connection, Error> {
-        let ring = channels.ring(&server.run_id);
-        let rings = Some((&*ring, &*server.run_id));
-        let connection = self.connection(found, in_flight, links, rings);
+        let (ring, run_id) = (channels.ring(&server.run_id), &server.run_id);
+        let ear = Ear::default();
+        let heard = RingChannel {
+            name: ring.clone(),
+            run_id: run_id.clone(),
+            ear: Arc::clone(&ear),
+        };
+        let connection = self.connection(found, in_flight, links, Some(heard));
         let mut connection = connection.await?;
         let reached = ServerInfo::parse(&info(&mut connection.redis).await?);
-        check_same_process(&server.run_id, &reached.run_id)?;
+        check_same_process(run_id, &reached.run_id)?;
+        // What the older connection has heard until here, the new one will not be sent.
+        let older = self.only_hears(run_id, ear);
         let names = [&channels.presence, &channels.call, &ring];
-        let subscribed = connection.redis.subscribe(&names[..]).await;
-        subscribed.map_err(unreachable)?;
+        if let Err(error) = connection.redis.subscribe(&names[..]).await {
+            older.and_then(|older| self.only_hears(run_id, older));
+            return Err(unreachable(error));
+        }
         Ok(connection)
+    }
+
+    /// From now on this ear hears the rings of a server process, and no older one does. What is lost between
+    /// two connections is given back when the link is up again. Returns the older one.
+    fn only_hears(&self, run_id: &str, ear: Ear) -> Option<Ear> {
+        let mut ears = lock(&self.ears);
+        // Of a connection that is gone, only this map has the ear.
+        ears.retain(|_, ear| Arc::strong_count(ear) > 1);
+        ear.store(true, Ordering::Release);
+        let older = ears.insert(run_id.to_owned(), ear)?;
+        older.store(false, Ordering::Release);
+        Some(older)
     }
 
     async fn connection(
@@ -323,14 +359,13 @@ impl Pool {
         found: &Found,
         in_flight: &Arc<AtomicUsize>,
         links: &Arc<Links>,
-        ring: Option<(&str, &str)>,
+        ring: Option<RingChannel>,
     ) -> Result<Connection, Error> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let is_closed: Arc<AtomicBool> = Arc::default();
         let (beat_call, rings) = (Arc::clone(&self.beat_call), self.rings.clone());
         let (in_flight, links) = (Arc::clone(in_flight), Arc::clone(links));
         let closed = Arc::clone(&is_closed);
-        let ring = ring.map(|(channel, run_id)| (channel.to_owned(), run_id.to_owned()));
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(ANSWER_TIMEOUT))
@@ -346,10 +381,13 @@ impl Pool {
                         });
                     }
                     PushKind::Message => match (&ring, <[Value; 2]>::try_from(push.data)) {
-                        (
-                            Some((ring, run_id)),
-                            Ok([Value::BulkString(channel), Value::BulkString(text)]),
-                        ) if ring.as_bytes() == channel => rings.hear(run_id, &text),
+                        (Some(ring), Ok([Value::BulkString(channel), Value::BulkString(text)]))
+                            if ring.name.as_bytes() == channel =>
+                        {
+                            if ring.ear.load(Ordering::Acquire) {
+                                rings.hear(&ring.run_id, &text);
+                            }
+                        }
                         _ => beat_call.notify_one(),
                     },
                     _ => {}
@@ -402,4 +440,54 @@ fn check_same_process(run_id: &str, other: &str) -> Result<(), Error> {
 async fn info(redis: &mut MultiplexedConnection) -> Result<String, Error> {
     let info = redis::cmd("INFO");
     info.query_async(redis).await.map_err(unreachable)
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_server::PrivateServer;
+
+    use super::*;
+    use crate::Target;
+    use crate::link::locate::Locator;
+
+    #[tokio::test]
+    async fn a_ring_is_heard_once_while_the_connection_before_lives_on() {
+        let server = PrivateServer::builder().unix_socket().start().unwrap();
+        let target = Target::parse(&server.url()).unwrap();
+        let locator = Locator::new(&target, 0, Arc::default()).unwrap();
+        let channels = Channels {
+            presence: "presence:n".to_owned(),
+            call: "call:n".to_owned(),
+        };
+        let pool = Pool::new(Some(channels));
+        let (heard, mut rings) = mpsc::unbounded_channel();
+        pool.rings
+            .listen(move |_, text| drop(heard.send(text.to_vec())));
+        let (events, _link) = mpsc::unbounded_channel();
+        let pair = async || {
+            let found = locator.locate().await.unwrap();
+            let pair = pool.pair(found, &events, |_, _| Ok(())).await;
+            pair.map_err(|error| error.to_string()).unwrap()
+        };
+
+        // As while a call still waits for its answer on the first pair.
+        let first = pair().await;
+        first.give_up("for the test");
+        let second = pair().await;
+        let ring = format!("presence:n@{}", second.info.run_id);
+        let mut redis = second.data.redis.clone();
+        for text in ["one", "two"] {
+            let mut publish = redis::cmd("PUBLISH");
+            let publish = publish.arg(&ring).arg(text);
+            let reached: u64 = publish.query_async(&mut redis).await.unwrap();
+            assert_eq!(reached, 2, "both connections are subscribed");
+        }
+        for text in ["one", "two"] {
+            assert_eq!(rings.recv().await.as_deref(), Some(text.as_bytes()));
+        }
+        // An answer on the first presence connection comes behind all that was published there.
+        let mut presence = first.presence.as_ref().unwrap().redis.clone();
+        let _: String = redis::cmd("PING").query_async(&mut presence).await.unwrap();
+        assert_eq!(rings.try_recv().ok(), None);
+    }
 }
