@@ -136,7 +136,7 @@ upgrade: chaos-programs ## Replace the nodes of a running fleet, built from the 
 points: chaos-programs ## Let a copy die at each named point of the program, and a fleet go on
 	BATON_CHAOS_PROGRAM=$(abspath $(CHAOS)) cargo test -p baton-chaos -- --ignored
 
-mutants: chaos-programs ## Break the source in 198 ways, one by one; each must be noticed (an hour); ARGS=name
+mutants: chaos-programs ## Break the source in 199 ways, one by one; each must be noticed (an hour); ARGS=name
 	@scripts/setup-servers
 	cargo run --release -p baton-mutants --bin mutants -- $(ARGS)
 

@@ -55,11 +55,9 @@ const EVERY_WRITER: [&str; 3] = ["subscribe", "eval", "evalsha"];
 /// Further commands that a node sends itself.
 const NODE_PLAIN: [&str; 1] = ["wait"];
 /// Commands of the scripts, of a node's own reads, and of its confirmations (`expire`).
-const NODE_SCRIPTS: [&str; 43] = [
+const NODE_SCRIPTS: [&str; 41] = [
     "time",
     "get",
-    "mget",
-    "getrange",
     "set",
     "strlen",
     "pttl",
@@ -101,10 +99,8 @@ const NODE_SCRIPTS: [&str; 43] = [
     "type",
 ];
 /// Commands of the snapshot, of its script, and of a page of failed messages.
-const VIEWER_READS: [&str; 14] = [
+const VIEWER_READS: [&str; 12] = [
     "time",
-    "mget",
-    "getrange",
     "hget",
     "hmget",
     "hgetall",
@@ -118,11 +114,10 @@ const VIEWER_READS: [&str; 14] = [
     "pubsub|channels",
 ];
 /// Commands of the scripts that claim, extend and commit failed messages, and that put back what the
-/// dead had claimed.
-const GET_ERRORS_SCRIPTS: [&str; 25] = [
+/// dead had claimed. With `expire` the preflight removes its key: this user has no right to `del`.
+const GET_ERRORS_SCRIPTS: [&str; 24] = [
     "time",
-    "mget",
-    "del",
+    "expire",
     "hget",
     "hmget",
     "hset",

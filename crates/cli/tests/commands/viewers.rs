@@ -162,12 +162,7 @@ fn each_printed_right_is_needed_and_status_names_the_one_that_is_missing() {
             allow(&server, &rest);
             let command = right.trim_start_matches('+');
             let command = command.split('|').next().unwrap();
-            // `status` shows the beginnings of failed messages.
-            let looks = match command {
-                "mget" => "errors",
-                _ => "status",
-            };
-            let status = run(viewer(&server, &[looks]));
+            let status = run(viewer(&server, &["status"]));
             assert_eq!(status.code, Some(1), "{name}, without {right}");
             assert_eq!(status.stderr.lines().count(), 1, "{}", status.stderr);
             let complaint = &status.stderr;

@@ -72,8 +72,8 @@ pub enum Commit {
 struct Records<'a> {
     /// In place of each long one, its stub.
     words: Vec<Cow<'a, [u8]>>,
-    /// How many of them are stubs.
-    longs: usize,
+    /// The keys where the long ones are staged.
+    staged: Vec<String>,
 }
 
 impl<'a> Records<'a> {
@@ -81,7 +81,7 @@ impl<'a> Records<'a> {
     fn whole(failed: &'a [Vec<u8>]) -> Self {
         Self {
             words: failed.iter().map(|record| record.into()).collect(),
-            longs: 0,
+            staged: Vec::new(),
         }
     }
 }
@@ -137,7 +137,11 @@ impl Store {
         let end =
             |verb: &str, text: &str| self.commit_words(verb, text, slot, claim, call, records);
         let answer = self.load_if_missing(script, loads, answer, end).await;
-        if let Some(commit) = decode::commit(&answer.map_err(Self::name_slot)?)? {
+        let commit = decode::commit(&answer.map_err(Self::name_slot)?)?;
+        if commit != Some(Commit::Done) {
+            self.unstage(records).await;
+        }
+        if let Some(commit) = commit {
             return Ok(commit);
         }
         let (loads, whole) = (self.loads(), Records::whole(call.failed));
@@ -148,6 +152,17 @@ impl Store {
         decode::commit(&answer)?.ok_or_else(|| unexpected(script.name, &answer))
     }
 
+    /// Deletes what a commit did not take: else each repeated call of a commit that has to wait would leave
+    /// another copy for a minute.
+    async fn unstage(&self, records: &Records<'_>) {
+        if !records.staged.is_empty() {
+            let mut command = redis::cmd("DEL");
+            command.arg(&records.staged);
+            // If that fails, it expires.
+            let _ = self.link.call(&command).await;
+        }
+    }
+
     /// The records as a commit gets them, and the commands that put the long ones into Redis.
     fn stage_records<'a>(&self, failed: &'a [Vec<u8>]) -> (Vec<redis::Cmd>, Records<'a>) {
         let (mut staging, mut records) = (Vec::new(), Records::whole(failed));
@@ -156,14 +171,19 @@ impl Store {
                 continue;
             }
             let name = format!("{}:{}", self.node, self.new_stage());
-            let mut command = redis::Cmd::with_capacity(5, word.len() + 128);
-            command.arg("SET");
-            command.arg(format!("{}{name}", self.keys.staged_record));
-            command.arg(&**word).arg("EX").arg(STAGED_TTL_S);
-            staging.push(command);
+            let key = format!("{}{name}", self.keys.staged_record);
+            let hset = |record: &[u8]| {
+                let mut command = redis::Cmd::with_capacity(4, record.len() + 128);
+                command.arg("HSET").arg(&key).arg("record").arg(record);
+                command
+            };
+            let mut expire = redis::cmd("EXPIRE");
+            expire.arg(&key).arg(STAGED_TTL_S);
+            // The empty one goes first: a worker that dies in between leaves nothing that does not expire.
+            staging.extend([hset(b""), expire, hset(word)]);
             *word = Cow::Owned(stub::encode(word.len(), &name));
+            records.staged.push(key);
         }
-        records.longs = staging.len();
         (staging, records)
     }
 
@@ -237,7 +257,7 @@ impl Store {
             digest_arg(call.digest),
             call.failed.len().to_string(),
             call.delayed.len().to_string(),
-            records.longs.to_string(),
+            records.staged.len().to_string(),
         ];
         let delays: Vec<[String; 2]> = call
             .delayed

@@ -409,6 +409,16 @@ pub fn newest(answer: &Value) -> Result<Vec<FailedPreview>, Error> {
         .collect()
 }
 
+/// Decodes a long record; none if it is missing, or if its key has another type.
+pub fn long_record(answer: Result<Value, Error>) -> Result<Option<Vec<u8>>, Error> {
+    match answer {
+        Ok(Value::Nil) => Ok(None),
+        Ok(value) => Ok(Some(bytes("HGET", &value)?.to_vec())),
+        Err(Error::Refused(why)) if why.contains("WRONGTYPE") => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Decodes values of a hash; none for a missing field.
 pub fn records(answer: &Value) -> Result<Vec<Option<Vec<u8>>>, Error> {
     let call = "HMGET";

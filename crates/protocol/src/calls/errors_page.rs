@@ -3,6 +3,8 @@
 //! Records that a dead drain holds count as free here: a node gives them back as soon as one runs, and
 //! until then a reader would miss them.
 
+use std::collections::BTreeSet;
+
 use super::answer::unexpected;
 use super::fleet_state::plain;
 use super::{Store, decode};
@@ -238,41 +240,43 @@ impl Store {
         let is_long = |failure: &&mut Failure| stub::length(&failure.record).is_some();
         let long: Vec<&mut Failure> = failures.iter_mut().filter(is_long).collect();
         if !long.is_empty() {
-            self.read_long(long).await?;
-            // A drain has removed those that are empty now.
-            failures.retain(|failure| !failure.record.is_empty());
+            let gone = self.read_long(long).await?;
+            failures.retain(|failure| !gone.contains(&failure.id));
         }
         Ok(failures)
     }
 
-    /// Replaces stubs by their records, and those that are gone by nothing.
-    async fn read_long(&self, long: Vec<&mut Failure>) -> Result<(), Error> {
+    /// Replaces stubs by their records. Returns the ids of those that are gone.
+    async fn read_long(&self, long: Vec<&mut Failure>) -> Result<BTreeSet<u64>, Error> {
         let ids: Vec<u64> = long.iter().map(|failure| failure.id).collect();
-        // MGET has nothing for a key of another type.
-        let mut records = redis::cmd("MGET");
-        let keys = ids.iter().map(|id| self.keys.record_key(*id));
-        records.arg(keys.collect::<Vec<_>>());
-        // In one step: a record that is missing beside its stub was lost, and no drain has taken it.
-        let answers = self.transaction(&[self.stored(&ids), records]).await?;
-        let [stored, records] = &answers[..] else {
-            return Err(unexpected("MGET", &answers));
-        };
-        let found = decode::records(stored)?.into_iter();
-        let found = found.zip(decode::records(records)?);
-        for (failure, (stored, record)) in long.into_iter().zip(found) {
-            let stub = stored.filter(|stored| stub::length(stored).is_some());
-            failure.record = match (&stub, record) {
-                (None, _) => Vec::new(),
-                (Some(_), Some(record)) => record,
-                (Some(stub), None) => record::encode(&FailedMessage {
+        let records = ids.iter().map(|id| {
+            let mut command = redis::cmd("HGET");
+            command.arg(self.keys.record_key(*id)).arg("record");
+            command
+        });
+        // The stubs come last: if one is still there, no drain has taken its record, which goes with it.
+        let commands = records.chain([self.stored(&ids)]);
+        let mut answers = self.link.call_all(commands).await?;
+        let stored = answers.pop().transpose()?;
+        let stored = decode::records(&stored.ok_or_else(|| unexpected("HGET", &ids))?)?;
+        let mut gone = BTreeSet::new();
+        for (failure, (record, stored)) in long.into_iter().zip(answers.into_iter().zip(stored)) {
+            if stored.as_ref() != Some(&failure.record) {
+                gone.insert(failure.id);
+                continue;
+            }
+            let stub = std::mem::take(&mut failure.record);
+            failure.record = match decode::long_record(record)? {
+                Some(record) => record,
+                None => record::encode(&FailedMessage {
                     reason: "its record is missing in Redis".to_owned(),
                     text: stub.clone(),
                     ..FailedMessage::default()
                 }),
             };
-            failure.stub = stub;
+            failure.stub = Some(stub);
         }
-        Ok(())
+        Ok(gone)
     }
 
     /// The command that reads what the store has under these ids.

@@ -255,9 +255,7 @@ impl Store {
             let command = plain(&[command, &self.keys.errors, "1"]);
             self.link.call(&command).await?;
         }
-        let record = self.keys.record_key(1);
-        let beginning = plain(&["GETRANGE", &record, "0", "0"]);
-        self.link.call(&beginning).await.map(drop)
+        Ok(())
     }
 
     /// The command that runs a script which only reads. `EVAL` needs the right to write its keys;

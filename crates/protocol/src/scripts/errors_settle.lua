@@ -75,7 +75,7 @@ local queued, bytes_read = {}, 0
 local function read_message(id, stored)
   local record = stored
   if parse_stub(stored) then
-    record = text_of(redis.pcall('GET', record_key .. id))
+    record = long_record(record_key, id)
     bytes_read = bytes_read + #record
   end
   local is_msgpack, rest, body = pcall(cmsgpack.unpack_one, record)
@@ -149,7 +149,7 @@ end
 -- The first write needs no memory, so a full server accepts it.
 for _, message in ipairs(settled) do
   redis.call('HDEL', errors, message.id)
-  redis.call('DEL', record_key .. message.id)
+  delete_records(record_key, {message.id}, 1, 1)
 end
 if #settled == 0 then return answer end
 raise_free()

@@ -8,8 +8,8 @@
 -- ARGV
 --   1 max_records
 --   2 max_bytes       of each record in the answer
---   3 readable_bytes  a longer record of the hash is not read: a script gets such a record whole or
---                     not at all, and Redis does nothing else meanwhile
+--   3 readable_bytes  a longer record is not read: a script gets a record whole or not at all,
+--                     and Redis does nothing else meanwhile
 -- Returns {length, record, ...}, newest first: the length of the whole record in bytes, and its
 -- beginning; '' for a record that was not read
 local errors, errors_held, errors_ids, record_key = unpack(KEYS)
@@ -27,10 +27,8 @@ for id = last, lowest, -1 do
   local exists = bytes > 0 or redis.call('HEXISTS', errors, id) == 1
   if exists and redis.call('HEXISTS', errors_held, id) == 0 then
     local record = bytes <= readable_bytes and redis.call('HGET', errors, id) or ''
-    local length = tonumber((parse_stub(record)))
-    if length then
-      record = text_of(redis.pcall('GETRANGE', record_key .. id, 0, max_bytes - 1))
-    end
+    local length = parse_stub(record)
+    if length then record = length <= readable_bytes and long_record(record_key, id) or '' end
     answer[#answer + 1] = length or bytes
     answer[#answer + 1] = string.sub(record, 1, max_bytes)
   end

@@ -86,7 +86,7 @@ async fn a_repeated_commit_leaves_long_records_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_a_refused_commit_staged_expires() {
+async fn a_refused_commit_leaves_nothing_staged() {
     let fleet = Fleet::new().await;
     let w = holding(&fleet).await;
     let records = [long(1)];
@@ -94,17 +94,52 @@ async fn what_a_refused_commit_staged_expires() {
         max_errors: 0,
         ..commit_call(1..=1, &records)
     };
-    let full = w.commit_outcomes(1, no_room).await;
-    assert_eq!(full, Commit::Full { records: 0 });
-    let staged = keys(&fleet, &fleet.keys.staged_record).await;
-    assert!(
-        matches!(&staged[..], [(_, 1..=60)]),
-        "one that expires: {staged:?}"
-    );
+    for _ in 0..2 {
+        let full = w.commit_outcomes(1, no_room).await;
+        assert_eq!(full, Commit::Full { records: 0 });
+        assert_eq!(keys(&fleet, &fleet.keys.staged_record).await, []);
+    }
     assert_eq!(w.commit_failed(1, 1..=1, &records).await, Commit::Done);
     assert_eq!(records_of(&w.failures().await), records);
-    let left = keys(&fleet, &fleet.keys.staged_record).await;
-    assert_eq!(left.len(), 1, "each attempt stages its own: {left:?}");
+    let lost = w.commit_failed(7, 2..=2, &[long(2)]).await;
+    assert_eq!(lost, Commit::Lost);
+    assert_eq!(keys(&fleet, &fleet.keys.staged_record).await, []);
+}
+
+#[tokio::test]
+async fn a_staged_record_that_does_not_expire_is_not_taken() {
+    let fleet = Fleet::new().await;
+    let w = holding(&fleet).await;
+    let records = [long(1)];
+    // A worker that staged its record and did not live to give it a time to live.
+    let user = "u";
+    for words in [
+        &[
+            "ACL", "SETUSER", user, "reset", "on", ">secret", "+@all", "-expire",
+        ][..],
+        &["ACL", "SETUSER", user, "~*", "&*"],
+    ] {
+        fleet.write(words).await;
+    }
+    let store = fleet.node_as(user, "w").await.unwrap();
+    let limited = Lane::new(store);
+    assert_eq!(
+        limited.commit_failed(1, 1..=1, &records).await,
+        Commit::Done
+    );
+    let failures = w.failures().await;
+    assert_eq!(records_of(&failures), records);
+    assert!(failures[0].stub.is_none(), "it was sent with its record");
+    assert_eq!(keys(&fleet, &fleet.keys.staged_record).await, []);
+}
+
+#[tokio::test]
+async fn an_empty_value_beside_long_records_is_shown() {
+    let fleet = Fleet::new().await;
+    let (w, records) = with_failures(&fleet).await;
+    fleet.write(&["HSET", &fleet.keys.errors, "1", ""]).await;
+    let failures = w.failures().await;
+    assert_eq!(records_of(&failures), [&b""[..], &records[1], &records[2]]);
 }
 
 #[tokio::test]
@@ -182,7 +217,11 @@ async fn a_long_record_that_a_client_deleted_or_replaced_is_shown_as_missing() {
     let settle = async |what| settle_all(&w.store, what, &failures[1..]).await.unwrap();
     assert_eq!(settle(Settle::Retry).await, [Settled::Unfit; 2]);
     assert_eq!(settle(Settle::Drop).await, [Settled::Dropped; 2]);
-    assert_eq!(long_keys(&fleet).await, []);
+    assert_eq!(
+        long_keys(&fleet).await,
+        [lasting(3)],
+        "the foreign key stays"
+    );
 }
 
 #[tokio::test]

@@ -51,7 +51,13 @@ for i, prefix in ipairs(ARGV) do
   local packs = {}
   for _, key in ipairs(redis.call('KEYS', prefix .. '*')) do
     packs[#packs + 1] = string.sub(key, #prefix + 1)
-    packs[#packs + 1] = {redis.call('GET', key), redis.call('TTL', key)}
+    local bytes
+    if redis.call('TYPE', key).ok == 'hash' then
+      bytes = redis.call('HLEN', key) == 1 and redis.call('HGET', key, 'record')
+    else
+      bytes = redis.call('GET', key)
+    end
+    packs[#packs + 1] = {bytes, redis.call('TTL', key)}
   end
   all[i] = packs
 end
@@ -375,11 +381,9 @@ fn lasting(value: &Value) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Checks that staged records expire. No commit takes those that stay after one that was refused.
+/// A call that was answered leaves no staged record.
 fn check_staged_records(staged: &Value) -> Result<(), String> {
-    let mut pairs = elements(staged).as_chunks::<2>().0.iter();
-    let expires = |value: &Value| matches!(elements(value), [_, Value::Int(1..)]);
-    match pairs.all(|[_, value]| expires(value)) {
+    match is_empty(staged) {
         true => Ok(()),
         false => Err(strange("a staged record", staged)),
     }

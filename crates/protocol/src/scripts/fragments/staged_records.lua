@@ -1,15 +1,16 @@
 -- Fragment: the long records of a commit. Needs stubs.
 
 -- Finds the staged records among the `count` records in ARGV that begin at `at`. Returns a list of
--- {key = where it is staged, nth = which of the records}; nil if one is not there. It must expire
--- until a script takes it, else no worker put it there.
+-- {key = where it is staged, nth = which of the records}; nil if one is not there, or not whole. It
+-- must expire until a script takes it, else no worker put it there.
 local function staged_records(at, count, staged)
   local found = {}
   for nth = 1, count do
-    local _, name = parse_stub(ARGV[at + nth - 1])
+    local length, name = parse_stub(ARGV[at + nth - 1])
     if name then
-      if redis.call('PTTL', staged .. name) < 0 then return nil end
-      found[#found + 1] = {key = staged .. name, nth = nth}
+      local key = staged .. name
+      if redis.call('HSTRLEN', key, 'record') ~= length or redis.call('PTTL', key) < 0 then return nil end
+      found[#found + 1] = {key = key, nth = nth}
     end
   end
   return found
