@@ -41,7 +41,7 @@ fn hostile_texts() -> Vec<Vec<u8>> {
         b"<script>alert(1)</script>&amp;\"'`".to_vec(),
         "\u{202e}txet\u{2066}\u{200b}\u{200d}\u{feff}\u{2028}".into(),
         b"60 kB ".repeat(10_000),
-        b"10 kB ".repeat(1_700),
+        b"40 kB ".repeat(6_700),
         b"1 1 1 1 0".to_vec(),
         // A pack of one empty text, and a map that promises four billion entries.
         b"\x92\xcf\x00\x00\x01\x90\x00\x00\x00\x00\x91\xa0\xdf\xff\xff\xff\xff".to_vec(),

@@ -228,12 +228,7 @@ impl Store {
         command(
             self.eval_verb(),
             &scripts::NEWEST.source,
-            &[
-                &keys.errors,
-                &keys.errors_held,
-                &keys.errors_ids,
-                &keys.record,
-            ],
+            &[&keys.errors, &keys.errors_held, &keys.errors_ids],
             &newest.each_ref().map(String::as_bytes),
         )
     }

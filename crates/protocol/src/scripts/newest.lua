@@ -4,7 +4,6 @@
 --   1 errors       hash: id -> record
 --   2 errors_held  hash: id of a record -> slot of the drain that has claimed it
 --   3 errors_ids   hash: last, free
---   4 record_key   prefix of the keys of long records; an id follows
 -- ARGV
 --   1 max_records
 --   2 max_bytes       of each record in the answer
@@ -12,7 +11,7 @@
 --                     and Redis does nothing else meanwhile
 -- Returns {length, record, ...}, newest first: the length of the whole record in bytes, and its
 -- beginning; '' for a record that was not read
-local errors, errors_held, errors_ids, record_key = unpack(KEYS)
+local errors, errors_held, errors_ids = unpack(KEYS)
 local max_records, max_bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 local readable_bytes = tonumber(ARGV[3])
 -- Ids that one call examines.
@@ -28,9 +27,8 @@ for id = last, lowest, -1 do
   if exists and redis.call('HEXISTS', errors_held, id) == 0 then
     local record = bytes <= readable_bytes and redis.call('HGET', errors, id) or ''
     local length = parse_stub(record)
-    if length then record = length <= readable_bytes and long_record(record_key, id) or '' end
     answer[#answer + 1] = length or bytes
-    answer[#answer + 1] = string.sub(record, 1, max_bytes)
+    answer[#answer + 1] = length and '' or string.sub(record, 1, max_bytes)
   end
 end
 return answer
