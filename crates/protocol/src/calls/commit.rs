@@ -171,6 +171,11 @@ impl Store {
                 continue;
             }
             let name = format!("{}:{}", self.node, self.new_stage());
+            let stub = stub::encode(word.len(), &name);
+            // A name with other characters than those of `new_name` would not be read as that of a stub.
+            if stub::length(&stub).is_none() {
+                continue;
+            }
             let key = format!("{}{name}", self.keys.staged_record);
             let hset = |record: &[u8]| {
                 let mut command = redis::Cmd::with_capacity(4, record.len() + 128);
@@ -181,7 +186,7 @@ impl Store {
             expire.arg(&key).arg(STAGED_TTL_S);
             // The empty one goes first: a worker that dies in between leaves nothing that does not expire.
             staging.extend([hset(b""), expire, hset(word)]);
-            *word = Cow::Owned(stub::encode(word.len(), &name));
+            *word = Cow::Owned(stub);
             records.staged.push(key);
         }
         (staging, records)

@@ -134,6 +134,18 @@ async fn a_staged_record_that_does_not_expire_is_not_taken() {
 }
 
 #[tokio::test]
+async fn a_node_whose_name_no_stub_can_have_stages_nothing() {
+    let fleet = Fleet::new().await;
+    let (_g, _w) = fleet.with_messages(1).await;
+    let w = fleet.lane("a-node").await;
+    assert_eq!(w.take(1, 1).await, "m1");
+    let records = [long(1)];
+    assert_eq!(w.commit_failed(1, 1..=1, &records).await, Commit::Done);
+    assert_eq!(records_of(&w.failures().await), records);
+    assert_eq!(long_keys(&fleet).await, []);
+}
+
+#[tokio::test]
 async fn an_empty_value_beside_long_records_is_shown() {
     let fleet = Fleet::new().await;
     let (w, records) = with_failures(&fleet).await;
