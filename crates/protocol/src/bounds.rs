@@ -30,7 +30,7 @@ pub const SMALL_PACK_BYTES: usize = 1024;
 /// it. Such a server is not busy: to copy so much takes it less time than a round trip.
 pub const WAKING_PACK_BYTES: usize = 16 << 10;
 /// Bytes of the longest record of a failed message that passes through the script of a commit. A worker
-/// sends a longer one with a plain command, and it gets a key of its own: from here on that takes the server
+/// stages a longer one with plain commands, and it gets a key of its own: from here on that takes the server
 /// less time.
 pub const SHORT_RECORD_BYTES: usize = 32 << 10;
 /// Bytes of the longest stub, which stands for a long record. No record that a worker makes of a message

@@ -95,10 +95,9 @@ pub struct Keys {
     pub notes: String,
     /// HASH: id → record of a failed message, or the stub of a long one.
     pub errors: String,
-    /// Prefix of the keys of long records, each a STRING; an id follows.
+    /// Prefix of the keys of long records, each a HASH of one field; an id follows.
     pub record: String,
-    /// Prefix of the keys where workers put long records before they commit; a node and its number of the
-    /// record follow.
+    /// Prefix of the keys of staged records, each such a HASH; a node and its number of the record follow.
     pub staged_record: String,
     /// HASH: id → slot of the drain that claimed the record.
     pub errors_held: String,

@@ -99,9 +99,9 @@ fn delay_ms(delay: Duration) -> String {
 }
 
 impl Store {
-    /// Ends the first messages of a claim: records, counters and effects in one step. A long record goes
-    /// before, with a plain command on the same connection: its text does not pass through the script, which
-    /// would copy it.
+    /// Ends the first messages of a claim: records, counters and effects in one step. A long record is
+    /// staged before, with plain commands on the same connection: its text does not pass through the script,
+    /// which would copy it.
     pub async fn commit(
         &self,
         slot: &Slot,

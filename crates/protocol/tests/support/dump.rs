@@ -2,8 +2,8 @@
 //!
 //! One line per key, sorted by name. Fields and members are sorted, too; packs and records are
 //! decoded. The keys of all packs have one line, as if they were the fields of a hash `packs`; so
-//! have those of all staged packs, of long records, and of staged records. A time becomes `TIME` and the server's run id `RUN`: the rest is the
-//! same each time a test runs.
+//! have those of all staged packs, of long records, and of staged records. A time becomes `TIME` and the
+//! server's run id `RUN`: the rest is the same each time a test runs.
 
 use baton::FleetName;
 use baton_protocol::{Note, Pack, record};
@@ -106,7 +106,6 @@ async fn value(raw: &mut MultiplexedConnection, key: &str, name: &str, run_id: &
             let bytes: Vec<u8> = query(raw, &["GET", key]).await;
             match name.split_once(':') {
                 Some(("pack" | "staged", _)) => print_pack(&bytes),
-                Some(("record" | "staged_record", _)) => print_record(&bytes, run_id),
                 _ => format!("'{}'", text(&bytes)),
             }
         }
